@@ -171,6 +171,8 @@ API_REQUIRE_IDEMPOTENCY_KEY = _env(
     "API_REQUIRE_IDEMPOTENCY_KEY", False
 )  # refuse to create or replace a job without an Idempotency-Key
 MAX_RUNNING_JOBS = _env("MAX_RUNNING_JOBS", 2)  # crawls of jobs at once; others wait in order
+SCRAPYD_URL = _env("SCRAPYD_URL", "")  # of a scrapyd that crawls for jobs; empty: processes here
+SCRAPYD_PROJECT = _env("SCRAPYD_PROJECT", "smartcrawl")  # the project of the egg in that scrapyd
 
 # The road (design.md 3): the places of our components in Scrapy
 SCHEDULER = "smartcrawl.engine.scheduler.NumberScheduler"

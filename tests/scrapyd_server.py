@@ -102,17 +102,29 @@ class Scrapyd:
 
 
 @contextmanager
-def scrapyd(folder: Path, environment: Mapping[str, str]) -> Iterator[Scrapyd]:
-    """Start scrapyd on loopback in `folder`; its jobs inherit `environment`."""
+def scrapyd(
+    folder: Path,
+    environment: Mapping[str, str],
+    *,
+    port: int | None = None,
+    password: str | None = None,
+) -> Iterator[Scrapyd]:
+    """Start scrapyd on loopback in `folder`; its jobs inherit `environment`.
+
+    Without `port`, a free one is taken, and without `password`, a new one is made.
+    """
     python = scrapyd_lookup()
     if isinstance(python, UnavailableError):
         absent(f"scrapyd is not available: {python}")
-    own = {"SCRAPYD_USERNAME": "deployer", "SCRAPYD_PASSWORD": secrets.token_urlsafe(12)}
+    own = {
+        "SCRAPYD_USERNAME": "deployer",
+        "SCRAPYD_PASSWORD": password or secrets.token_urlsafe(12),
+    }
     inherited = {name: value for name, value in os.environ.items() if "SCRAPY" not in name}
     for attempt in range(5):
-        port = _free_port()
-        _configure(folder, port)
-        server = Scrapyd(f"http://127.0.0.1:{port}/", folder, own, python)
+        chosen = port or _free_port()
+        _configure(folder, chosen)
+        server = Scrapyd(f"http://127.0.0.1:{chosen}/", folder, own, python)
         with (folder / "output").open("wb") as output:
             process = subprocess.Popen(
                 [python, "-m", "scrapyd", "--pidfile="],
@@ -129,7 +141,7 @@ def scrapyd(folder: Path, environment: Mapping[str, str]) -> Iterator[Scrapyd]:
         finally:
             stop(process)
         # Between choosing a free port and listening, another process may have taken it.
-        if "Couldn't listen" not in server.said() or attempt == 4:
+        if port or "Couldn't listen" not in server.said() or attempt == 4:
             raise RuntimeError(f"scrapyd did not start: {server.said()}")
 
 

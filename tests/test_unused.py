@@ -65,6 +65,9 @@ EXCEPTIONS: Final = {
         "its check refuses any value but that of every run (docs/adr/0050)"
     ),
     "smartcrawl.sources.jobs.definition:JobConfig.max_redirects": "likewise",
+    "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (
+        "it is checked, and not kept (docs/adr/0060)"
+    ),
 }
 
 _FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef

@@ -10,6 +10,7 @@ from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.pending_pins import forget_pending_pins
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
@@ -84,7 +85,12 @@ class Command(ChangingCommand):
             for page in known_record_rows(connection, key)
             if not sources or page.source in sources
         ]
-        if not found:
+        with self.database.translated("write"):
+            waiting = forget_pending_pins(connection, key, sources, dry=self.dry)
+        for source in waiting:
+            state = "would be unpinned" if self.dry else "was to be pinned, and is no longer"
+            print(f"{url} ({source}): it {state}", file=sys.stderr)
+        if not found and not waiting:
             near = near_misses(connection, url, self.options.trackers)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             where = f" in {', '.join(sources)}" if sources else ""

@@ -11,8 +11,8 @@ from rich.markup import escape
 from smartcrawl.commands import simulation
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.options import robots_parser_option
 from smartcrawl.model.program import crawl_line
+from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_known_sources
 from smartcrawl.reports.plan import plan_reports

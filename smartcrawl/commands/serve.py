@@ -8,7 +8,7 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
@@ -34,7 +34,11 @@ from smartcrawl.terminal.command import DONE, FAILED, count_argument, print_json
 from smartcrawl.terminal.output import print_complaint, print_note
 from smartcrawl.terminal.standard_output import printed
 
+if TYPE_CHECKING:
+    from smartcrawl.server.jobs.crawls import Crawls
+
 _DAY = 86_400  #: seconds
+_MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
 #: The commands that crawl for jobs, as this one was called.
 _SMARTCRAWL = (sys.executable, "-m", "smartcrawl", "crawl")
 _SCRAPY = (sys.executable, "-m", "scrapy", "crawl", "site")
@@ -90,6 +94,8 @@ class Command(BaseCommand):
             raise UsageError(f"{shown(args[0])!r} is not understood: serve takes options only")
         if opts.create_key is None and (opts.scope or opts.expires_days):
             raise UsageError("--scope and --expires-days belong to --create-key NAME")
+        if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
+            raise UsageError(f"--expires-days takes at most {_MOST_DAYS:,} days")
         try:
             options = Options.of(self.settings)
             narrow_private_data(options.data_dir)
@@ -108,7 +114,6 @@ class Command(BaseCommand):
     def _serve(self, options: Options, database: Database, opts: Namespace) -> None:
         # Every start of scrapy imports this module; FastAPI takes longer than a search.
         from smartcrawl.server.app import create_app  # noqa: PLC0415
-        from smartcrawl.server.jobs.launcher import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
 
@@ -123,12 +128,28 @@ class Command(BaseCommand):
             else:
                 print_note(f"serving at {url}; Ctrl-C ends it")
             sys.stdout.flush()  # the program that started this one may wait for the address
-            words = _SCRAPY if self.under_scrapy else _SMARTCRAWL
-            logs = options.data_dir / "logs"
-            program = CrawlProgram(words, _environment(self.settings, options), logs)
-            most = server.max_running_jobs
-            scheduler = SchedulerThread(database, program, most, time.time)
-            serve(create_app(options, server), listening, server, scheduler)
+            scheduler = SchedulerThread(
+                database,
+                self._crawls(options, server, database),
+                server.max_running_jobs,
+                time.time,
+            )
+            app = create_app(options, server, ending=scheduler.ending)
+            serve(app, listening, server, scheduler)
+
+    def _crawls(self, options: Options, server: ServerOptions, database: Database) -> Crawls:
+        """Return the place where jobs are crawled."""
+        from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls  # noqa: PLC0415
+        from smartcrawl.server.jobs.scrapyd import ScrapydCrawls  # noqa: PLC0415
+        from smartcrawl.server.jobs.scrapyd_client import ScrapydClient  # noqa: PLC0415
+
+        if server.scrapyd_url:
+            client = ScrapydClient(server.scrapyd_url, server.scrapyd_project)
+            return ScrapydCrawls(database, client)
+        words = _SCRAPY if self.under_scrapy else _SMARTCRAWL
+        environment = _environment(self.settings, options)
+        program = CrawlProgram(words, environment, options.data_dir / "logs")
+        return LocalCrawls(database, program, {})
 
 
 def _environment(settings: Any, options: Options) -> dict[str, str]:

@@ -8,8 +8,8 @@ from typing import ClassVar
 from smartcrawl.commands.story_text import print_story
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.options import robots_parser_option
 from smartcrawl.model.program import program
+from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_known_sources
 from smartcrawl.reports.stored_robots import StoredRobotsReport

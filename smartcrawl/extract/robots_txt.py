@@ -60,7 +60,8 @@ def robots_txt_delay(value: str) -> float | None:
     return min(seconds, MAX_CRAWL_DELAY) if math.isfinite(seconds) and seconds >= 0 else None
 
 
-def _lines(body: bytes) -> list[str]:
+def robots_txt_lines(body: bytes) -> list[str]:
+    """Return the lines of a robots.txt; bytes that are no UTF-8 are lone surrogates."""
     return _LINE_END.split(robots_txt_as_utf8(body).decode("utf-8", "surrogateescape"))
 
 
@@ -121,15 +122,15 @@ def robots_txt_answers(parser: Any, user_agent: str) -> Callable[[bytes], Callab
 
 # RFC 9309
 
-_AGENT, _ALLOW, _DISALLOW, _DELAY, _SITEMAP = range(5)
+AGENT, ALLOW, DISALLOW, DELAY, SITEMAP = range(5)  #: kinds of directives
 #: Names of directives, and their common misspellings.
 _FIELDS: Final = {
-    "user-agent": _AGENT, "useragent": _AGENT, "user agent": _AGENT,
-    "allow": _ALLOW,
-    "disallow": _DISALLOW, "dissallow": _DISALLOW, "dissalow": _DISALLOW, "disalow": _DISALLOW,
-    "diasllow": _DISALLOW, "disallaw": _DISALLOW,
-    "crawl-delay": _DELAY, "crawldelay": _DELAY, "crawl delay": _DELAY,
-    "sitemap": _SITEMAP, "site-map": _SITEMAP,
+    "user-agent": AGENT, "useragent": AGENT, "user agent": AGENT,
+    "allow": ALLOW,
+    "disallow": DISALLOW, "dissallow": DISALLOW, "dissalow": DISALLOW, "disalow": DISALLOW,
+    "diasllow": DISALLOW, "disallaw": DISALLOW,
+    "crawl-delay": DELAY, "crawldelay": DELAY, "crawl delay": DELAY,
+    "sitemap": SITEMAP, "site-map": SITEMAP,
 }  # fmt: skip
 _NAME = r"[^\s/();,]+"
 #: Products of a user agent: its first word, and every word with a version.
@@ -179,24 +180,24 @@ class Rfc9309RobotParser:
 
     def _read(self, body: bytes) -> Iterator[_Group]:
         group, start, named = _Group(), 0, False  # named: the last line was an agent's
-        for number, line in enumerate(_lines(body), 1):
-            kind, value = _directive(line)
-            if kind == _SITEMAP:
+        for number, line in enumerate(robots_txt_lines(body), 1):
+            kind, value = robots_txt_directive(line)
+            if kind == SITEMAP:
                 self.sitemaps.append(value)
-            elif kind == _AGENT:
+            elif kind == AGENT:
                 if group.rules:
                     yield group
                     group, named = _Group(), False
                 if not named:
                     start, named = len(group.agents), True
-                group.agents.append(_agent(value))
-            elif kind == _DELAY:
+                group.agents.append(robots_txt_agent(value))
+            elif kind == DELAY:
                 named = False
                 if (seconds := robots_txt_delay(value)) is not None:
                     those = start, len(group.agents)
                     group.delays[those] = max(seconds, group.delays.get(those, 0))
             elif kind is not None:
-                name = "Allow" if kind == _ALLOW else "Disallow"
+                name = "Allow" if kind == ALLOW else "Disallow"
                 group.rules.append(f"{name}: {_escaped(value)}")
                 group.lines.append((number, f"{name}: {value}"))
         yield group
@@ -259,7 +260,7 @@ def _products(user_agent: str) -> list[str]:
     return sorted(names, key="mozilla".__eq__)
 
 
-def _directive(line: str) -> tuple[int | None, str]:
+def robots_txt_directive(line: str) -> tuple[int | None, str]:
     """Return kind and value of a line; the colon may be missing."""
     line = line.partition("#")[0].strip()
     name, _, value = line.partition(":")
@@ -270,11 +271,11 @@ def _directive(line: str) -> tuple[int | None, str]:
     return kind, value.strip()
 
 
-def _agent(value: str) -> str:
+def robots_txt_agent(value: str) -> str:
     """Return the product token of a User-agent line.
 
-    >>> _agent("FooBot/1.2"), _agent("foo bar"), _agent("foo*"), _agent("*")
-    ('foobot', 'foo', 'foo', '*')
+    >>> [robots_txt_agent(value) for value in ("FooBot/1.2", "foo bar", "foo*", "*")]
+    ['foobot', 'foo', 'foo', '*']
     """
     token = re.match(_NAME, value)
     name = token[0].lower() if token else ""
@@ -302,7 +303,7 @@ class AllowFirstRobotParser:
         self._entries: list[tuple[int, str, str, str]] = []  #: line, agent, directive, value
         self._chosen: dict[str, tuple[list[str], list[str], float | None]] = {}
         agent = None
-        for number, line in enumerate(_lines(body), 1):
+        for number, line in enumerate(robots_txt_lines(body), 1):
             name, colon, value = line.strip().partition(":")
             name, value = name.strip().lower(), value.strip()
             if not colon or name.startswith("#"):

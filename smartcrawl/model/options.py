@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +14,7 @@ from urllib.parse import parse_qsl, urlsplit
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted, redacted_log_format
+from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import (
     authorities_setting,
@@ -192,27 +192,6 @@ def _lane(settings: Mapping[str, Any]) -> bool:
 
 def _hash_basis(settings: Mapping[str, Any]) -> str:
     return choice_setting(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
-
-
-def robots_parser_option(settings: Mapping[str, Any]) -> type[Any]:
-    """Return the class of Scrapy's RobotParser interface that reads robots.txt.
-
-    Raises:
-        SettingError: ROBOTSTXT_PARSER names no such class.
-    """
-    value = settings["ROBOTSTXT_PARSER"]
-    module, _, name = str(value).rpartition(".")
-    found: Any = None
-    with suppress(ImportError, AttributeError, ValueError):
-        found = value if isinstance(value, type) else getattr(import_module(module), name)
-    methods = ("from_crawler", "allowed", "crawl_delay")
-    if not (isinstance(found, type) and all(hasattr(found, method) for method in methods)):
-        raise SettingError(
-            f"ROBOTSTXT_PARSER is {value!r}: it takes a class of Scrapy's RobotParser interface"
-            " such as smartcrawl.extract.robots_txt.Rfc9309RobotParser or"
-            " smartcrawl.extract.robots_txt.AllowFirstRobotParser"
-        )
-    return found
 
 
 def _check_others(settings: Mapping[str, Any]) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network, ip_address
-from typing import Any, Self
+from typing import Any, Final, Self
+from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.setting_values import (
     network_list_setting,
     switch_setting,
@@ -15,6 +18,7 @@ from smartcrawl.model.setting_values import (
 )
 
 _MOST_PORT = 65_535
+_PROJECT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +33,9 @@ class ServerOptions:
     monitoring_limit: int  #: requests a minute for states and counts
     require_idempotency_key: bool  #: whether a request without one is refused (M-40)
     max_running_jobs: int  #: crawls of jobs at once; others wait in order
+    scrapyd_url: str = field(repr=False)  #: it may have a password; "": processes of this machine
+    scrapyd_project: str
+    robots: RobotsOptions
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
@@ -52,6 +59,9 @@ class ServerOptions:
             monitoring_limit=whole_number_setting(settings, "API_MONITORING_PER_MINUTE", least=1),
             require_idempotency_key=switch_setting(settings, "API_REQUIRE_IDEMPOTENCY_KEY"),
             max_running_jobs=whole_number_setting(settings, "MAX_RUNNING_JOBS", least=1),
+            scrapyd_url=_scrapyd_url(settings),
+            scrapyd_project=_scrapyd_project(settings),
+            robots=RobotsOptions.of(settings),
         )
 
     @property
@@ -72,3 +82,31 @@ def _address(settings: Mapping[str, Any]) -> str:
             f"API_HOST is {settings['API_HOST']!r}: it takes an IP address of this machine such as"
             " 127.0.0.1 or ::1, or 0.0.0.0 for all of them"
         ) from error
+
+
+def _scrapyd_url(settings: Mapping[str, Any]) -> str:
+    """Return the address of scrapyd; an error does not repeat it, for it may have a password."""
+    value = str(settings["SCRAPYD_URL"]).strip()
+    try:
+        parts = urlsplit(value)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_plain = not parts.query and not parts.fragment and value.isascii()
+    except ValueError:
+        is_url = is_plain = False
+    if value and not (is_url and is_plain and value.isprintable() and " " not in value):
+        raise SettingError(
+            "SCRAPYD_URL is no address of a scrapyd: it takes one such as"
+            " http://NAME:PASSWORD@localhost:6800/, with the name and the password"
+            " percent-encoded, or nothing for processes of this machine"
+        )
+    return value
+
+
+def _scrapyd_project(settings: Mapping[str, Any]) -> str:
+    value = str(settings["SCRAPYD_PROJECT"]).strip()
+    if not _PROJECT.fullmatch(value):
+        raise SettingError(
+            f"SCRAPYD_PROJECT is {settings['SCRAPYD_PROJECT']!r}: it takes the name of the project"
+            " in scrapyd, such as smartcrawl"
+        )
+    return value

@@ -3,29 +3,46 @@
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.sources.declared import Source, load_declared_sources
+from smartcrawl.sources.jobs.errors import JobError
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
     from smartcrawl.sources.jobs.definition import JobDefinition
+
+logger = logging.getLogger(__name__)
 
 _LIVE = "SELECT name, definition FROM job WHERE deleted_at IS NULL ORDER BY no"
 
 
 def live_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
-    """Return the definitions of the jobs that were not deleted, by name."""
+    """Return the definitions of the jobs that were not deleted, by name.
+
+    One that another version stored, and that the rules of this one refuse, is left out: it must
+    not keep other sources from being crawled.
+    """
     rows: list[Any] = connection.execute(_LIVE).fetchall()
     if not rows:
         return {}
     from smartcrawl.sources.jobs.definition import JobDefinition  # noqa: PLC0415  # as above
 
-    return {
-        name: JobDefinition.model_validate(json.loads(text) | {"name": name}) for name, text in rows
-    }
+    found = {}
+    for name, text in rows:
+        try:
+            definition = JobDefinition.model_validate(json.loads(text) | {"name": name})
+            definition.source()
+        except (ValidationError, JobError):
+            logger.warning("the job %s is left out, its definition is refused: replace it", name)
+        else:
+            found[name] = definition
+    return found
 
 
 def load_live_jobs(options: Options) -> dict[str, JobDefinition]:

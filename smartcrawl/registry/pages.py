@@ -42,7 +42,11 @@ SELECT s.standing = 2 AND s.lost_count = 0,
        CASE WHEN s.standing > 0 THEN r.canonical_no ELSE r.redirect_no END
   FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
-_PINS = "SELECT r.no, r.url FROM pin p JOIN record r USING (no) WHERE p.source = ?"
+_PINS = """
+SELECT r.no, r.url, p.priority FROM pin p JOIN record r USING (no) WHERE p.source = ?
+ ORDER BY p.priority, r.no
+"""
+_POSTED = "SELECT url, priority FROM pending_pin WHERE source = ? ORDER BY priority, at, id"
 
 
 def leads_to_indexed(connection: Connection, no: int, origin: int) -> bool:
@@ -130,9 +134,14 @@ class PageReader:
         rows: Any = self._connection.execute(_LAST_VISITS, (Many(numbers),))
         return dict(rows.fetchall())
 
-    def pins(self) -> list[tuple[int, str]]:
-        """Return (number, URL) of the pinned addresses."""
+    def pins(self) -> list[tuple[int, str, int]]:
+        """Return (number, URL, priority) of the pinned addresses, the most urgent first."""
         rows: Any = self._connection.execute(_PINS, (self._source,)).fetchall()
+        return list(rows)
+
+    def posted(self, source: str) -> list[tuple[str, int]]:
+        """Return (URL, priority) of the addresses that wait to be pinned, by the source's name."""
+        rows: Any = self._connection.execute(_POSTED, (source,)).fetchall()
         return list(rows)
 
     def last_number(self) -> int:

@@ -1,10 +1,12 @@
-"""The states of a job, and the meaning of a crawl's exit status for it (R2-31, R2-32)."""
+"""The states of a job, and what changes them: orders, and the ends of runs (R2-31, R2-32)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
+
+from smartcrawl.rules.model import RunOrder, RunState
 
 
 class JobStatus(StrEnum):
@@ -19,6 +21,14 @@ class JobStatus(StrEnum):
     CANCELLED = "cancelled"
 
 
+class JobAction(StrEnum):
+    """An order to a job (R2-27). The words are stored; never rename."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    CANCEL = "cancel"
+
+
 _S = JobStatus
 _NEXT: Final[dict[JobStatus, frozenset[JobStatus]]] = {
     _S.CREATED: frozenset({_S.SCHEDULED, _S.RUNNING, _S.CANCELLED}),
@@ -31,6 +41,8 @@ _NEXT: Final[dict[JobStatus, frozenset[JobStatus]]] = {
 }
 #: States in which an exit of the job's process decides.
 _WAITS_FOR_EXIT: Final = frozenset({_S.CREATED, _S.SCHEDULED, _S.RUNNING})
+
+_SEALED: Final = frozenset({RunState.SEALED, RunState.SETTLED, RunState.SWEPT})
 
 EXIT_COMPLETE: Final = 0
 EXIT_INCOMPLETE: Final = 3
@@ -52,6 +64,24 @@ def may_job_become(before: JobStatus, after: JobStatus, *, recurring: bool) -> b
     if before in (_S.COMPLETED, _S.FAILED) and after is _S.SCHEDULED:
         return recurring
     return after in _NEXT[before]
+
+
+def permitted_actions(status: JobStatus) -> tuple[JobAction, ...]:
+    """Return the orders that a job takes.
+
+    Only a paused job is resumed: one that is *created* or *scheduled* starts by itself.
+
+    >>> permitted_actions(JobStatus.PAUSED)
+    (<JobAction.RESUME: 'resume'>, <JobAction.CANCEL: 'cancel'>)
+
+    Source: R2-32.
+    """
+    takes = {
+        JobAction.PAUSE: _S.PAUSED in _NEXT[status],
+        JobAction.RESUME: status is _S.PAUSED,
+        JobAction.CANCEL: _S.CANCELLED in _NEXT[status],
+    }
+    return tuple(action for action, permitted in takes.items() if permitted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +114,48 @@ def job_after_exit(before: JobStatus, exit_status: int | None) -> JobExit:
     if exit_status == EXIT_INCOMPLETE:
         return JobExit(_S.COMPLETED, complete=False, keeps_reason=True)
     return JobExit(_S.FAILED, keeps_reason=True)
+
+
+def order_in_force(requested: str | None, ordered: str | None) -> RunOrder | None:
+    """Return the order to end a job's run; ``requested``: of the job's run, ``ordered``: the run's.
+
+    A resume withdraws an earlier pause.
+
+    >>> order_in_force(None, "pause"), order_in_force("resume", "pause")
+    (<RunOrder.PAUSE: 'pause'>, None)
+    """
+    if requested == JobAction.RESUME:
+        return None
+    found = requested or ordered
+    return None if found is None else RunOrder(found)
+
+
+def job_after_order(order: RunOrder | None, state: RunState | None) -> JobStatus | None:
+    """Return the state of a job whose run ended by an order; None: it ended by itself.
+
+    ``state``: of the run; None: it was never open. A run that was sealed goes on to its end.
+
+    >>> job_after_order(RunOrder.PAUSE, RunState.INTERRUPTED)
+    <JobStatus.PAUSED: 'paused'>
+    >>> job_after_order(RunOrder.PAUSE, RunState.SWEPT)
+    """
+    if state is RunState.CANCELLED:
+        return _S.CANCELLED
+    if order is None or state in _SEALED:
+        return None
+    return _S.PAUSED if order is RunOrder.PAUSE else _S.CANCELLED
+
+
+def job_after_end(ended: JobStatus, order: RunOrder | None, *, recurring: bool) -> JobStatus:
+    """Return the state of a job after a run that ended by itself: *completed* or *failed*.
+
+    A recurring job waits for its next time, unless an order came too late for the run.
+
+    >>> job_after_end(JobStatus.COMPLETED, RunOrder.PAUSE, recurring=True)
+    <JobStatus.PAUSED: 'paused'>
+    """
+    if not recurring:
+        return ended
+    if order is None:
+        return _S.SCHEDULED
+    return _S.PAUSED if order is RunOrder.PAUSE else _S.CANCELLED

@@ -5,6 +5,9 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum, auto
 from typing import Final
 
+#: Priority of an address that has no other one; 1 is asked first, 10 last (R2-35).
+PRIORITY: Final = 5
+
 
 class Outcome(StrEnum):
     """Outcomes of a visit, as fine as the rules need them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from smartcrawl.model.batches import Address
+from smartcrawl.rules.model import PRIORITY
 from smartcrawl.run.address_book import AddressBook, Found, Register
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import FrontierDepths
@@ -66,6 +67,11 @@ class Offers:
             self._book.remember(address)
 
         return register
+
+    def prioritize(self, number: int, priority: int) -> None:
+        """Set the priority of a number that is not offered yet (R2-35)."""
+        if priority != PRIORITY:
+            self._frontier.priorities[number] = priority
 
     def offer(self, numbers: Sequence[int], depth: int) -> None:
         """Offer numbers at a depth, and record those that were unreached or are nearer now."""

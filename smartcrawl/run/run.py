@@ -28,6 +28,7 @@ from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.pins import Pins
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
@@ -107,6 +108,7 @@ class Run:
         self.collapses = self._new_collapses()
         self.due_pages = self._new_due_pages(now)
         self.ending = self._new_ending()
+        self._pins = Pins(source, registry, opened, self._readers.pages, self._offers)
 
     def _new_batches(self) -> Batches:
         opened, options = self.opened, self.options
@@ -260,6 +262,7 @@ class Run:
         """Offer the seeds, and the pending pages of a resumed run."""
         if self.opened.over:
             return
+        self._pins.prepare()
         self.workers.begin(self._readers)
         self.links.begin()
         if self.opened.resumed and not self.opened.shared:
@@ -272,10 +275,10 @@ class Run:
 
     def _offer_given(self, now: int) -> None:
         """Offer the pinned pages, and record the seeds, pins and sitemaps of the run."""
-        pins = [no for no, url in self._readers.pages.pins() if self.scope.allows(url)]
-        self._offers.offer(pins, 0)
+        self._pins.offer(self.scope)
         self.batches.submit(now)
         self.batches.drain()
+        pins = self._pins.registered(self.scope)
         if self.source.ad_hoc and not self.opened.joined:
             given = set(self.seeds.all)
             warn_of_other_run_start(self.registry, self.source, self.opened.no, given, self.options)

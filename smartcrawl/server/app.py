@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from threading import Event
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
@@ -18,7 +19,10 @@ from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
 from smartcrawl.server.data import documents, frontier_stats, search_status
 from smartcrawl.server.errors import add_handlers
+from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
+from smartcrawl.server.jobs import control as job_control
+from smartcrawl.server.jobs import log_routes
 from smartcrawl.server.jobs import routes as job_routes
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits
@@ -26,6 +30,7 @@ from smartcrawl.server.measures import Metrics
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import describe
 from smartcrawl.server.request_ids import Faults, RequestIds
+from smartcrawl.server.robots import routes as robots_routes
 from smartcrawl.server.stores import Stores
 from smartcrawl.server.versions import Deprecations, Version
 
@@ -33,7 +38,18 @@ from smartcrawl.server.versions import Deprecations, Version
 VERSIONS: Final[Sequence[Version]] = (
     Version("", (health.add_routes, metrics.add_routes)),
     Version("/api", (search_status.add_routes,)),
-    Version("/api/v1", (job_routes.add_routes, documents.add_routes, frontier_stats.add_routes)),
+    Version(
+        "/api/v1",
+        (
+            job_routes.add_routes,
+            job_control.add_routes,
+            log_routes.add_routes,
+            documents.add_routes,
+            frontier_routes.add_routes,
+            frontier_stats.add_routes,
+            robots_routes.add_routes,
+        ),
+    ),
 )
 
 
@@ -43,10 +59,14 @@ def create_app(
     *,
     clock: Callable[[], float] = time.time,
     versions: Sequence[Version] = VERSIONS,
+    ending: Event | None = None,
 ) -> ASGIApp:
-    """Return the application; nothing is opened before its first request."""
+    """Return the application; nothing is opened before its first request.
+
+    ``ending``: set when the server ends.
+    """
     stores = Stores(options.registry)
-    context = Context(options, server, stores, Metrics(), clock)
+    context = Context(options, server, stores, Metrics(), clock, ending or Event())
     app: ASGIApp = create_api(context, versions)
     app = Bodies(app)
     app = Guard(app, server)

@@ -11,12 +11,14 @@ import re
 from math import isfinite
 from typing import Any, Final, NoReturn
 
+from anyio import to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smartcrawl.server.errors import ApiError, invalid_input, send_error
 
 LIMIT: Final = 1_048_576  #: bytes
+_LITTLE: Final = 16_384  #: bytes that the event loop may check
 DEPTH: Final = 32  #: arrays and objects within each other
 _LARGEST: Final = 2**63  #: exclusive; the smallest integer is -2**63
 _DIGITS: Final = 20  #: of an integer, with its sign
@@ -42,7 +44,10 @@ class Bodies:
             body = await _read(receive)
             if body:
                 _check_headers(headers)
-                check_json(body)
+                if len(body) <= _LITTLE:
+                    check_json(body)
+                else:  # a second of work at most, in which others are served
+                    await to_thread.run_sync(check_json, body)
         except ApiError as error:
             await send_error(scope, receive, send, error)
             return

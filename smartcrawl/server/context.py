@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Event
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.server_options import ServerOptions
@@ -20,3 +21,4 @@ class Context:
     stores: Stores
     metrics: Metrics
     clock: Callable[[], float]  #: Unix seconds
+    ending: Event  #: set when the server ends: answers that go on end, too

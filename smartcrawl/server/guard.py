@@ -122,11 +122,19 @@ def _across_sites(headers: Headers, host: str) -> str | None:
     if len(named) != 1 or not is_of_this_machine(named[0], host):
         return "Host must name this machine, such as localhost; or send an API key"
     origin = headers.get("origin")
-    if origin is not None and urlsplit(origin).netloc.lower() != named[0].lower():
+    if origin is not None and _site(origin) != named[0].lower():
         return "Origin is another site; send an API key"
     if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
         return "Sec-Fetch-Site is another site; send an API key"
     return None
+
+
+def _site(origin: str) -> str:
+    """Return host and port of an origin; nothing where it has none, as that of a private page."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:  # such as http://[
+        return ""
 
 
 def is_of_this_machine(host: str, bound: str) -> bool:

@@ -2,6 +2,7 @@
 
 The key is inserted first. The work and the stored reply are in the same transaction, so that
 either all of it happened or nothing did. A second request waits for the first, and gets its reply.
+The reply to an order is stored at once, and once more when its effect is known (docs/adr/0057).
 """
 
 from __future__ import annotations
@@ -9,12 +10,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-from anyio import to_thread
 from fastapi import Request, Response
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -46,14 +46,28 @@ INSERT INTO reply (owner, method, path, key, request_hash, created_at) VALUES (?
 ON CONFLICT (owner, method, path, key) DO NOTHING RETURNING 1
 """
 _LOOK: Final = """
-SELECT request_hash, status, headers, body FROM reply
+SELECT request_hash, status, headers, body, pending FROM reply
  WHERE owner = ? AND method = ? AND path = ? AND key = ?
 """
 _COUNT: Final = "SELECT count(*) FROM reply WHERE owner = ?"
 _KEEP: Final = """
-UPDATE reply SET status = ?, headers = ?, body = ?
+UPDATE reply SET status = ?, headers = ?, body = ?, pending = ?
  WHERE owner = ? AND method = ? AND path = ? AND key = ?
 """
+#: The first of the servers that wait for an effect stores it; the others answer the same.
+_SETTLE: Final = """
+UPDATE reply SET status = ?, headers = ?, body = ?, pending = FALSE
+ WHERE owner = ? AND method = ? AND path = ? AND key = ? AND pending
+"""
+_EXAMPLE: Final = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+#: The header as OpenAPI describes it.
+KEY_PARAMETER: Final = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "pattern": KEY_PATTERN, "examples": [_EXAMPLE]},
+    "description": "A UUID of version 4: the request is carried out once in 24 hours",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,7 @@ class Reply:
     status: int
     body: str
     headers: Mapping[str, str] = field(default_factory=dict)
+    pending: bool = False  #: the effect of an order is not known yet
 
     @classmethod
     def of(cls, status: int, data: Mapping[str, Any], **headers: str) -> Reply:
@@ -75,6 +90,8 @@ class Reply:
 
 
 Work = Callable[[Connection], Reply]
+#: Waits for the effect of an order; returns the reply with it, or else the given one.
+Settling = Callable[[Reply], Awaitable[Reply]]
 
 
 class Once:
@@ -86,10 +103,13 @@ class Once:
         self._required = context.server.require_idempotency_key
         self._redis = context.options.redis
 
-    async def answer(self, request: Request, body: bytes, work: Work) -> Response:
+    async def answer(
+        self, request: Request, body: bytes, work: Work, settling: Settling | None = None
+    ) -> Response:
         """Answer a request with its stored reply, or with that of ``work``.
 
-        ``work`` uses the connection of a transaction, and raises JobError before it writes.
+        ``work`` uses the connection of a transaction, and raises JobError before it writes. If
+        its reply is pending, that of ``settling`` takes its place.
 
         Raises:
             ApiError: the key is missing, is no UUID, or came with another request.
@@ -97,14 +117,18 @@ class Once:
         """
         key = self._key(request)
         if key is None:
-            return (await to_thread.run_sync(self._stores.write, work)).response()
+            reply = await self._stores.write_in_turn(work)
+            return (await _settled(reply, settling)).response()
         row = (_owner(request), request.method, request.url.path, key)
         asked = sha256(request.headers.get("if-match", "").encode() + b"\n" + body).digest()
 
         def once(connection: Connection) -> Reply:
             return self._once(connection, row, asked, _errors_replied(request, work))
 
-        reply = await to_thread.run_sync(self._stores.write, once)
+        reply = await self._stores.write_in_turn(once)
+        if reply.pending:
+            found = await _settled(reply, settling)
+            reply = await self._stores.write_in_turn(lambda at: _kept(at, row, found))
         await self._copy(key, reply)
         return reply.response()
 
@@ -129,12 +153,12 @@ class Once:
             if bytes(found[0]) != asked:
                 reason = "send a new key with a new request"
                 raise ApiError("IDEMPOTENCY_KEY_REUSED", field=HEADER, reason=reason)
-            return Reply(found[1], found[3], json.loads(found[2]))
+            return _stored(found)
         if int(connection.execute(_COUNT, row[:1]).get) > MOST:
             reason = f"a client has at most {MOST} keys in 24 hours: send some requests without one"
             raise ApiError("RATE_LIMITED", reason=reason, headers={"Retry-After": "3600"})
         reply = work(connection)
-        connection.execute(_KEEP, (reply.status, json.dumps(dict(reply.headers)), reply.body, *row))
+        connection.execute(_KEEP, (*_values(reply), reply.pending, *row))
         return reply
 
     async def _copy(self, key: str, reply: Reply) -> None:
@@ -149,6 +173,24 @@ class Once:
                 await redis.set(f"idempotency:{key}", text, ex=KEPT)
         except (RedisError, OSError) as error:
             logger.warning("Redis got no copy of a reply: %s", error)
+
+
+async def _settled(reply: Reply, settling: Settling | None) -> Reply:
+    return await settling(reply) if reply.pending and settling is not None else reply
+
+
+def _kept(connection: Connection, row: tuple[str, ...], reply: Reply) -> Reply:
+    """Store the reply to an order with its effect; return the one that is stored."""
+    connection.execute(_SETTLE, (*_values(reply), *row))
+    return _stored(connection.execute(_LOOK, row).fetchone())
+
+
+def _values(reply: Reply) -> tuple[int, str, str]:
+    return reply.status, json.dumps(dict(reply.headers)), reply.body
+
+
+def _stored(found: Any) -> Reply:
+    return Reply(found[1], found[3], json.loads(found[2]), bool(found[4]))
 
 
 def _errors_replied(request: Request, work: Work) -> Work:

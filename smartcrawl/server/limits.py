@@ -148,7 +148,7 @@ class _Shared:
 
     async def counted(self, name: str, minute: int) -> int | None:
         """Count one request; None while Redis is away."""
-        if self._clock() < self._away_until:
+        if 0 < self._away_until - self._clock() <= _PAUSE:  # else the clock was put back
             return None
         place = f"smartcrawl:limit:{name}:{minute}"
         try:

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 
 from smartcrawl.server.classes import rate_class
 from smartcrawl.server.errors import CODES
+from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.guard import OPEN
 from smartcrawl.sources.jobs.definition import JobDefinition
 
@@ -48,7 +49,7 @@ def describe(api: FastAPI) -> None:
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     schemas["Error"] = _ERROR
-    schemas |= _definitions_of_jobs()
+    schemas |= _definitions_of_jobs() | _posted_urls()
     schema["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: sc_…"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -78,6 +79,13 @@ def _definitions_of_jobs() -> dict[str, Any]:
         "properties": schema["properties"] | {"version": version},
     }
     return parts | {"JobDefinition": schema, "JobReplacement": replacement}
+
+
+def _posted_urls() -> dict[str, Any]:
+    """Return the body of posted addresses, which their route reads itself likewise."""
+    schema = PostedUrls.model_json_schema(ref_template="#/components/schemas/{model}")
+    parts: dict[str, Any] = schema.pop("$defs")
+    return parts | {"PostedUrls": schema}
 
 
 def _describe_error(answer: dict[str, Any], status: int) -> None:

@@ -19,6 +19,7 @@ from smartcrawl.model.redaction import redacted_log_format
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.request_ids import WithRequestId
+from smartcrawl.server.wire import Wire
 from smartcrawl.terminal.bar import AboveBar
 from smartcrawl.terminal.log_lines import log_formatter
 
@@ -84,6 +85,7 @@ def serve(
     """
     config = uvicorn.Config(
         app,
+        http=Wire,
         log_config=None,
         access_log=False,  # its lines have queries, and no ids
         server_header=False,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import BoundedSemaphore, Lock
 from typing import Final, TypeVar
 
-from anyio import to_thread
+from anyio import fail_after, to_thread
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
@@ -36,6 +37,7 @@ class Stores:
         self._database = database_of(place, patience=PATIENCE)
         self._reading = _Pool(lambda: self._connected(readonly=True), READING)
         self._writing = _Pool(lambda: self._connected(readonly=False), WRITING)
+        self._turn = asyncio.Lock()
         self._preparing = Lock()
         self._prepared = False
         self._in_file = isinstance(place, Path)
@@ -60,7 +62,11 @@ class Stores:
         """
         if self._in_file:
             if self._at_once is None:
-                self._at_once = await to_thread.run_sync(self._connected_at_once)
+                opened = await to_thread.run_sync(self._connected_at_once)
+                if self._at_once is None:
+                    self._at_once = opened
+                else:  # another request was first
+                    opened.close(True)
             try:
                 with self._database.translated("read"):
                     return work(self._at_once)
@@ -79,6 +85,22 @@ class Stores:
         with self._database.translated("write"), self._writing.lent() as connection:
             control = DatabaseControl(self._database, connection)
             return control.write(lambda: work(connection))
+
+    async def write_in_turn(self, work: Callable[[Connection], _T]) -> _T:
+        """Do ``work`` as ``write`` does, in a thread.
+
+        Requests that wait for the connection wait here: in threads they would keep all others
+        from reading.
+        """
+        try:
+            with fail_after(_WAIT):
+                await self._turn.acquire()
+        except TimeoutError:
+            raise _in_use() from None
+        try:
+            return await to_thread.run_sync(self.write, work)
+        finally:
+            self._turn.release()
 
     def close(self) -> None:
         """Close the connections that are not lent."""
@@ -115,9 +137,7 @@ class _Pool:
     def lent(self) -> Iterator[Connection]:
         """Lend a connection; after an error of the database it is closed, not kept."""
         if not self._room.acquire(timeout=_WAIT):
-            raise RegistryError(
-                f"every connection to the registry was in use for {_WAIT:g} s; ask again later"
-            )
+            raise _in_use()
         try:
             connection = self._taken()
             try:
@@ -139,3 +159,9 @@ class _Pool:
         """Close the idle connections."""
         while self._idle:
             self._idle.pop().close(True)
+
+
+def _in_use() -> RegistryError:
+    return RegistryError(
+        f"every connection to the registry was in use for {_WAIT:g} s; ask again later"
+    )

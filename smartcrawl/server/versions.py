@@ -50,23 +50,24 @@ class Deprecations:
 
     def __init__(self, app: ASGIApp, versions: Sequence[Version]) -> None:
         self._app = app
+        deepest = sorted(versions, key=lambda version: len(version.prefix), reverse=True)
         self._headers = {
-            f"{version.prefix}/": version.deprecated.headers()
-            for version in versions
-            if version.deprecated is not None
+            f"{version.prefix}/": version.deprecated.headers() if version.deprecated else []
+            for version in deepest
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on; mark its answer."""
         path = scope.get("path", "")
-        found = [added for prefix, added in self._headers.items() if path.startswith(prefix)]
+        its = (added for prefix, added in self._headers.items() if path.startswith(prefix))
+        found = next(its, [])  # of /api/v1 before /api
         if not found:
             await self._app(scope, receive, send)
             return
 
         async def marked(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *found[0]]
+                message["headers"] = [*message.get("headers", ()), *found]
             await send(message)
 
         await self._app(scope, receive, marked)

@@ -129,3 +129,22 @@ def test_names_that_differ_never_share_a_lease(tmp_path):
         FileLease.take(tmp_path, "a_1", "now") as other,
     ):
         assert one.path != other.path
+
+
+@pytest.mark.covers("R2-58")
+@pytest.mark.parametrize("end", ["", "/:8080"])
+def test_a_name_longer_than_that_of_a_file_has_a_lease_of_its_own(tmp_path: Path, end: str):
+    first, second = (f"{'a' * 240}{'b' * 14}{last}{end}" for last in "cd")
+
+    with FileLease.take(tmp_path, first, "T"):
+        assert FileLease.is_held(tmp_path, first)
+        assert not FileLease.is_held(tmp_path, second)
+        with FileLease.take(tmp_path, second, "T"):
+            (some, other) = FileLease.leased(tmp_path)
+        with pytest.raises(RunHeldError):
+            FileLease.take(tmp_path, first, "T")
+    assert {len(some), len(other)} == {40 + 1 + 64}
+    assert some != other
+    with FileLease.take(tmp_path, some, "T"), FileLease.take(tmp_path, other, "T"):
+        assert FileLease.is_held(tmp_path, first)  # as repairs take it
+        assert FileLease.is_held(tmp_path, second)

@@ -4,8 +4,19 @@ import itertools
 
 import pytest
 
-from smartcrawl.rules.jobs import JobExit, JobStatus, job_after_exit, may_job_become
-from tests.rules.manual import header, table
+from smartcrawl.rules.jobs import (
+    JobAction,
+    JobExit,
+    JobStatus,
+    job_after_end,
+    job_after_exit,
+    job_after_order,
+    may_job_become,
+    order_in_force,
+    permitted_actions,
+)
+from smartcrawl.rules.model import RunOrder, RunState
+from tests.rules.manual import header, names, table
 
 TITLE = "The states of a job"
 PAIRS = list(itertools.product(JobStatus, JobStatus))
@@ -73,3 +84,57 @@ def test_an_exit_never_makes_a_forbidden_change(before, exit_status):
     )
 
     assert after is before or direct or through_running
+
+
+@pytest.mark.covers("R2-27", "R2-32")
+@pytest.mark.parametrize(("state", "orders"), table(TITLE, 2))
+def test_a_job_takes_the_orders_that_the_manual_names(state, orders):
+    expected = [] if orders == "none" else names(orders)
+
+    assert list(permitted_actions(JobStatus(state))) == expected
+    assert len(table(TITLE, 2)) == len(JobStatus)
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize("row", table(TITLE, 3), ids=lambda row: row[0])
+def test_an_order_decides_over_the_exit_as_the_manual_says(row):
+    word, *states = row
+    columns = header(TITLE, 3)[1:]
+    assert columns == ["no run", *(state.word for state in RunState)]
+    order = None if word == "none" else RunOrder(word)
+
+    for state, expected in zip([None, *RunState], states, strict=True):
+        found = job_after_order(order, state)
+        assert found == (None if expected == "exit" else expected)
+    assert len(table(TITLE, 3)) == len(RunOrder) + 1
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize("ended", [JobStatus.COMPLETED, JobStatus.FAILED])
+def test_an_order_that_is_too_late_for_a_run_is_for_its_recurring_job(ended):
+    orders = [None, RunOrder.PAUSE, RunOrder.CANCEL]
+
+    assert [job_after_end(ended, order, recurring=False) for order in orders] == [ended] * 3
+    assert [job_after_end(ended, order, recurring=True) for order in orders] == [
+        JobStatus.SCHEDULED,
+        JobStatus.PAUSED,
+        JobStatus.CANCELLED,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("requested", "ordered", "order"),
+    [
+        (None, None, None),
+        (None, "pause", RunOrder.PAUSE),
+        ("pause", None, RunOrder.PAUSE),
+        ("cancel", "pause", RunOrder.CANCEL),
+        ("resume", "pause", None),
+    ],
+)
+def test_the_latest_order_is_in_force(requested, ordered, order):
+    assert order_in_force(requested, ordered) is order
+
+
+def test_the_words_of_orders_are_those_of_runs():
+    assert {str(order) for order in RunOrder} < {str(action) for action in JobAction}

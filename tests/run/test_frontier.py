@@ -371,3 +371,86 @@ def test_a_number_may_have_a_second_turn():
     frontier.again(1)
     assert len(frontier) == 1
     assert frontier.next(lambda _: True) is not None
+
+
+# Priorities
+
+
+@pytest.mark.covers("R2-35", "R2-42")
+def test_pinned_pages_leave_by_their_priority_around_the_other_ones():
+    shelf = Shelf()
+    shelf.frontier.priorities.update({7: 10, 8: 1, 9: 4, 10: 6, 11: 1})
+    shelf.frontier.offer([1, 2], 0)
+    shelf.frontier.offer([7, 8, 9, 10, 11], 0)
+    shelf.frontier.offer([3], 1)
+
+    assert len(shelf.frontier) == 8
+    assert shelf.drain() == [8, 11, 9, 1, 2, 3, 10, 7]
+    assert len(shelf.frontier) == 0
+
+
+@pytest.mark.covers("R2-35")
+def test_a_page_of_low_priority_waits_for_all_that_its_host_still_finds():
+    shelf = Shelf()
+    shelf.frontier.priorities.update(dict.fromkeys(range(100, 120), 10))
+    shelf.frontier.offer([1, *range(100, 120)], 0)
+    found = [shelf.frontier.next(lambda _: True).no for _ in range(2)]
+    shelf.frontier.offer([2, 3], 1)
+    found += shelf.drain()
+
+    assert found[:2] == [1, 100], "nothing else waits when the first page was taken"
+    assert found.index(3) <= 10, "pages found meanwhile come before those that are not built yet"
+    assert found[-1] == 119
+    assert len(found) == len(set(found)) == 23
+
+
+@pytest.mark.covers("R2-35")
+def test_priorities_count_within_a_host_and_stop_no_other_one():
+    """Host h0 has only pages of low priority, h1 is busy."""
+    shelf = Shelf(hosts=2)
+    shelf.frontier.priorities.update({2: 10, 4: 9, 3: 1})
+    shelf.frontier.offer([1, 2, 3, 4, 5], 0)
+    first = [shelf.frontier.next(lambda host: host == "h0.example") for _ in range(3)]
+
+    assert [page and page.no for page in first] == [4, 2, None]
+    assert len(shelf.frontier) == 3
+    assert shelf.drain() == [3, 1, 5]
+
+
+@pytest.mark.covers("R2-35", "R2-42")
+def test_in_a_limited_run_a_step_of_priority_is_worth_a_million_seconds():
+    visits = {1: 3_000_000, 2: 2_500_000, 3: 9_000_000, 4: 1}
+    shelf = Shelf(rank=lambda numbers: {n: visits[n] for n in numbers if n in visits})
+    shelf.frontier.priorities.update({1: 4, 3: 1, 4: 10, 5: 6})
+    shelf.frontier.offer([1, 2, 3, 4, 5], 0)
+
+    assert shelf.drain() == [5, 1, 2, 3, 4]
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.integers(1, 3),
+    st.dictionaries(st.integers(1, 60), st.integers(1, 10)),
+    st.lists(STEPS, max_size=40),
+)
+@pytest.mark.covers("R2-35")
+def test_every_number_leaves_once_whatever_the_priorities_are(hosts, priorities, steps):
+    shelf = Shelf(hosts)
+    shelf.frontier.priorities.update({n: p for n, p in priorities.items() if p != 5})
+    offered: set[int] = set()
+    left: list[int] = []
+    for step in steps:
+        if step[0] == "offer":
+            shelf.frontier.offer(step[1], step[2])
+            offered.update(step[1])
+        else:
+            free = {f"h{place}.example" for place in step[1]}
+            for _ in range(step[2]):
+                page = shelf.frontier.next(free.__contains__)
+                if page is None:
+                    assert not any(shelf.host(n) in free for n in offered.difference(left))
+                    break
+                left.append(page.no)
+        assert len(shelf.frontier) == len(offered) - len(left)
+    left += shelf.drain()
+    assert sorted(left) == sorted(offered)

@@ -60,3 +60,29 @@ def test_a_worker_looks_again_after_something_was_found_under_no_claim(
         assert not shared.pending, "that is visited"
         shared.written(Written(Batch(), 0, reached=[Reached(5, "h.example", 1, 0, False)]))
         assert shared.pending
+
+
+@pytest.mark.covers("R2-35", "R2-42")
+def test_numbers_go_to_redis_with_the_priorities_of_their_pins(redis_url: str):
+    """Also those that another worker registered first under another number."""
+    with connect_redis(redis_url) as client:
+        redis = Stepped(client, "docs", 7, per_host=100, worker="a")
+        redis.begin()
+        absent = cast("Any", None)
+        shared = SharedFrontier(
+            redis, absent, readers=(absent, absent), retried=absent, limited=False, capacity=1
+        )
+        shared.priorities.update({4: 1, 6: 9})
+        shared.offer([4], 0)
+        shared.rename({4: 8})
+        reached = [Reached(no, "h.example:81", 2, 0, False) for no in (8, 5, 6)]
+
+        found = [shared.desk.waiting(one) for one in reached]
+
+        assert found == [
+            FrontierNumber(8, "h.example", 2, 1),
+            FrontierNumber(5, "h.example", 2, 5),
+            FrontierNumber(6, "h.example", 2, 9),
+        ]
+        redis.offer(found)
+        assert [claim.no for claim in redis.claim(3)] == [8, 5, 6]

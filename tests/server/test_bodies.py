@@ -2,12 +2,14 @@
 
 import gzip
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 from fastapi import APIRouter
 
+from smartcrawl.server import bodies
 from smartcrawl.server.bodies import DEPTH, LIMIT
 from smartcrawl.server.context import Context
 from smartcrawl.server.versions import Version
@@ -132,3 +134,25 @@ def test_a_compressed_body_is_refused(app):
 def test_nul_in_an_address_is_refused(app, path: str):
     assert ask(app, "GET", path).status_code == 400
     assert ask(app, "GET", "/named/a%20b").json() == "a b"
+
+
+@pytest.mark.parametrize(("size", "beside"), [(100, False), (LIMIT - 10, True)])
+def test_a_long_body_is_checked_beside_the_event_loop(
+    app, size: int, beside: bool, monkeypatch: pytest.MonkeyPatch
+):
+    """A million values take a second, in which no other request would be answered."""
+    threads = []
+    check = bodies.check_json
+
+    def noted(body: bytes) -> None:
+        threads.append(threading.current_thread())
+        check(body)
+
+    monkeypatch.setattr(bodies, "check_json", noted)
+    refused = ask(
+        app, "POST", "/echo", content=b'{"a": "%s\x00"}' % (b"a" * (size - 10)), headers=JSON
+    )
+    answer = ask(app, "POST", "/echo", content=b'{"a": "%s"}' % (b"a" * (size - 10)), headers=JSON)
+
+    assert (refused.status_code, answer.status_code) == (400, 200)
+    assert [thread is not threading.main_thread() for thread in threads] == [beside] * 2

@@ -173,6 +173,26 @@ def test_servers_with_one_redis_count_together(tmp_path: Path, redis_url: str):
     assert statuses == [200, 200, 200, 429, 429]
 
 
+def test_redis_is_asked_again_after_the_clock_was_put_back(
+    tmp_path: Path, redis: servers.Redis, redis_url: str
+):
+    now = NOW
+    app = create_app(
+        options(tmp_path, redis=redis_url), server_options(), versions=WITH_FAULTS,
+        clock=lambda: now,
+    )  # fmt: skip
+    redis.kill()
+    try:
+        assert ask(app, "POST", "/api/v1/orders").status_code == 503
+    finally:
+        redis.start()
+    assert ask(app, "POST", "/api/v1/orders").status_code == 503  # it is not asked again at once
+
+    now = NOW - 3_600
+
+    assert ask(app, "POST", "/api/v1/orders").status_code == 200
+
+
 def test_without_redis_reads_go_on_and_changes_wait(
     tmp_path: Path, redis: servers.Redis, redis_url: str
 ):

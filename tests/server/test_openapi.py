@@ -2,11 +2,13 @@
 
 import re
 import shlex
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
+from smartcrawl.registry.database.databases import database_of
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from tests.server.api_client import application, ask
 from tests.server.data.library import Library
@@ -31,7 +33,9 @@ def curled(line: str) -> tuple[str, str, dict]:
     method, headers, given = "GET", {}, {}
     while len(words) > 1:
         option, value = words.pop(0), words.pop(0)
-        if option == "-X":
+        if option == "-N":
+            words.insert(0, value)
+        elif option == "-X":
             method = value
         elif option == "-H":
             name, _, text = value.partition(": ")
@@ -42,6 +46,17 @@ def curled(line: str) -> tuple[str, str, dict]:
             headers["Content-Type"] = "application/json"
             given["content"] = value
     return method, words[0].removeprefix("http://127.0.0.1:8080"), {**given, "headers": headers}
+
+
+def log_a_run(folder: Path) -> None:
+    """Give the only job a run that ended, and its log."""
+    with closing(database_of(folder / "registry.db").open()) as connection:
+        connection.execute(
+            "INSERT INTO job_run (id, job, due_at, fired_at, state, reasons)"
+            " SELECT 'jb_1', no, 1, 1, 'ended', '[]' FROM job"
+        )
+    (folder / "logs").mkdir()
+    (folder / "logs" / "jb_1.log").write_text("Run 1")
 
 
 def test_the_manual_has_the_endpoints_of_the_description(tmp_path: Path):
@@ -56,12 +71,19 @@ def test_each_endpoint_of_the_manual_has_a_curl_that_works(tmp_path: Path):
     assert len(parts) // 3 >= 12
     library = Library(tmp_path / "registry.db", tmp_path)
     library.put("https://example.com/article/123")
+    library.execute(
+        "INSERT INTO robots (origin, fetched_at, status, body) VALUES ('https://example.com', 1,"
+        " 200, ?)",
+        (b"User-agent: *",),
+    )
     library.close()
     with serving(tmp_path) as server:
         description = httpx.get(f"{server.url}/openapi.json").json()
         made = EXAMPLE_JOB
         for method, path, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
             (line,) = CURL.findall(text)
+            if path.endswith("/log"):
+                log_a_run(tmp_path)
             said, asked, given = curled(line.replace(EXAMPLE_JOB, made))
             assert said == method, line
             assert re.fullmatch(re.sub(r"\{\w+\}", "[^/?]+", path) + r"(\?.+)?", asked), line
@@ -82,7 +104,15 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
         for method, path in inventory(description)
         if "422" in description["paths"][path][method.lower()]["responses"]
     }
-    assert keyed == {("POST", "/api/v1/jobs"), ("PUT", "/api/v1/jobs/{job_id}")}
+    orders = {
+        ("POST", f"/api/v1/jobs/{{job_id}}/{name}") for name in ("control", "pause", "resume")
+    }
+    assert keyed == {
+        ("POST", "/api/v1/jobs"),
+        ("PUT", "/api/v1/jobs/{job_id}"),
+        ("POST", "/api/v1/frontier/urls"),
+        *orders,
+    }
     assert "HTTPValidationError" not in description["components"]["schemas"]
     for path, methods in description["paths"].items():
         for operation in methods.values():

@@ -196,6 +196,13 @@ def test_wrong_values_are_named(tmp_path: Path, words: list[str], why: str):
     assert why in run(tmp_path, *words, expect=1).stderr
 
 
+def test_a_key_of_a_thousand_years_is_refused_before_it_is_stored(tmp_path: Path):
+    words = ("--create-key", "a", "--expires-days", "3000000")
+
+    assert "--expires-days takes at most 36,500 days" in run(tmp_path, *words, expect=2).stderr
+    assert json.loads(run(tmp_path, "--list-keys", "--format", "json").stdout) == []
+
+
 def test_options_of_a_new_key_need_one(tmp_path: Path):
     run(tmp_path, "--scope", "admin", expect=2)
 

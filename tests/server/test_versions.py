@@ -37,3 +37,14 @@ def test_two_versions_are_served_and_the_old_one_says_when_it_ends(tmp_path: Pat
         assert answer.headers["Deprecation"] == "@1798761600"
         assert answer.headers["Sunset"] == "Sat, 01 Jan 2028 00:00:00 GMT"
     assert not {"deprecation", "sunset"} & set(new.headers)
+
+
+@pytest.mark.covers("R2-05")
+def test_the_end_of_a_version_marks_no_version_below_its_path(tmp_path: Path):
+    outer = Version("/api", (add_routes,), OLD.deprecated)
+    app = application(tmp_path, versions=(outer, NEW))
+
+    old, new = (ask(app, "GET", path) for path in ("/api/name", "/api/v2/name"))
+
+    assert "Deprecation" in old.headers
+    assert (new.json(), "Deprecation" in new.headers) == ("/api/v2", False)

@@ -23,7 +23,7 @@ from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.extract.robots_txt import robots_txt_as_utf8, robots_txt_delay, robots_txt_sitemaps
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import RobotsUnknownError
-from smartcrawl.model.options import robots_parser_option
+from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.urls import join_url, url_host_key
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,

@@ -8,13 +8,17 @@ import os
 import socket
 import time
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 from urllib.parse import quote, unquote
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError
 from smartcrawl.sources.private_files import FILE, private_file, private_folder
+
+_MOST: Final = 250  #: characters of a file's name, without ``.lock``
+_CUT: Final = 40  #: characters of the source in the name of a file that would be longer
 
 
 class FileLease:
@@ -124,4 +128,8 @@ def _lock(descriptor: int) -> None:
 
 
 def _path(folder: Path, source: str) -> Path:
-    return folder / f"{quote(source, safe='')}.lock"
+    """Return the lease file; a name that no file may have is cut off, and ends in its hash."""
+    name = quote(source, safe="")
+    if len(name) > _MOST:
+        name = f"{quote(source[:_CUT], safe='')}~{sha256(source.encode()).hexdigest()}"
+    return folder / f"{name}.lock"

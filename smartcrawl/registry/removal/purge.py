@@ -87,6 +87,7 @@ SELECT e.run, o.name, count(*), count(*) FILTER (WHERE e.undone IS NOT NULL),
 """
 _UNPIN = "DELETE FROM pin WHERE no IN carray(?)"
 _UNPIN_ALL = "DELETE FROM pin WHERE source = (SELECT no FROM source WHERE name = ?)"
+_UNPIN_PENDING = "DELETE FROM pending_pin WHERE source = ?"
 _UNDECLARE = "UPDATE source SET declared = FALSE WHERE name = ?"
 
 
@@ -363,4 +364,5 @@ def undeclare_source_row(connection: Connection, source: str) -> None:
     """Unpin all pages of a source, and clear its mark as declared in sources.toml."""
     with transaction(connection):
         connection.execute(_UNPIN_ALL, (source,))
+        connection.execute(_UNPIN_PENDING, (source,))
         connection.execute(_UNDECLARE, (source,))

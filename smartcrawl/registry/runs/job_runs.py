@@ -1,4 +1,4 @@
-"""The record of a job's run that its crawl makes: the run, and the process (docs/adr/0053)."""
+"""The record of a job's run that its crawl makes: run and process (docs/adr/0053, 0057)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,27 @@ from typing import Final
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.runs.run_orders import order_run_row
+from smartcrawl.rules.model import RunOrder
 
 PREFIX: Final = "jb_"  #: of the ids of jobs' runs, beside those of scrapyd
 _RECORD: Final = """
 UPDATE job_run SET run = ?, host = ?, pid = ?, process_start = ?
- WHERE id = ? AND state IN ('waiting', 'running')
+ WHERE id = ? AND state IN ('waiting', 'running') RETURNING requested
 """
+_ORDERS: Final = frozenset(RunOrder)
 
 
-def record_job_process(connection: Connection, job_run: str | None, run: int) -> None:
+def record_job_process(connection: Connection, job_run: str | None, run: int, now: int) -> None:
     """Record that this process crawls for a job; None: it does for none. The caller's transaction.
 
-    ``run``: run.no. The crawl records it itself, so that it is true if the server died.
+    ``run``: run.no. The crawl records it itself, so that it is true if the server died. An order
+    that came while the process started is passed on to the run.
     """
-    if job_run is not None:
-        this = Process.this()
-        connection.execute(_RECORD, (run, this.host, this.pid, this.start, job_run))
+    if job_run is None:
+        return
+    this = Process.this()
+    row = (run, this.host, this.pid, this.start, job_run)
+    requested = connection.execute(_RECORD, row).get
+    if requested in _ORDERS:
+        order_run_row(connection, run, RunOrder(requested), now)

@@ -106,7 +106,7 @@ class Membership(HeartbeatLease):
             if opened is None:
                 opened = replace(open_run_row_within(connection, request, source, now), shared=True)
             self.run = opened.no
-            record_job_process(connection, request.job_run, opened.no)
+            record_job_process(connection, request.job_run, opened.no, now)
             self._take_place(connection)
             return opened
 

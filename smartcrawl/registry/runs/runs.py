@@ -202,7 +202,7 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
     with transaction(connection):
         source = register_source_row(connection, request, now)
         opened = open_run_row_within(connection, request, source, now)
-        record_job_process(connection, request.job_run, opened.no)
+        record_job_process(connection, request.job_run, opened.no, now)
         return opened
 
 

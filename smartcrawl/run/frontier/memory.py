@@ -1,4 +1,8 @@
-"""The frontier of one process: numbers in memory, breadth first per host."""
+"""The frontier of one process: numbers in memory, breadth first per host.
+
+Pinned pages may have a priority (R2-35): within their host, those of a smaller one than the usual
+come first, those of a larger one when no other page of the host waits.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +14,17 @@ from heapq import heappop, heappush
 from itertools import count
 
 from smartcrawl.model.pages import Page
+from smartcrawl.rules.model import PRIORITY
 
 UNREACHED = 255  #: a value in ``FrontierDepths.reached``
 DEEPEST = 254  #: a value in ``FrontierDepths.reached``; deeper pages have their exact depth aside
 
 _REFILL = 100  #: numbers looked up with one statement
-_REFILL_RANKED = 8  #: the same with ranks, where pages found meanwhile may be more urgent
+_REFILL_RANKED = 8  #: the same where pages found meanwhile may be more urgent
 _READY = 200  #: most built pages of one host; further pages wait as numbers
 _TURN = 20  #: refills without a page after which the event loop goes on
 _LOOK_AHEAD = 1_000  #: most built pages of full hosts, while it looks for a free host
+_PRIORITY_STEP = 1_000_000  #: seconds of waiting that a step of priority is worth (R2-42)
 
 
 class FrontierQueue:
@@ -79,6 +85,7 @@ class FrontierDepths(ABC):
     def __init__(self) -> None:
         self.reached = bytearray()
         self.lowered: set[int] = set()  #: reached again, at a smaller depth than before
+        self.priorities: dict[int, int] = {}  #: of pinned pages, where it is not PRIORITY
         self._deep: dict[int, int] = {}
 
     @abstractmethod
@@ -139,7 +146,8 @@ class Frontier(FrontierDepths):
 
     ``load`` turns numbers into pages with one statement. ``single_host``: whether there is no
     other host to look for behind a full one. With ``rank`` (numbers to last visits) the oldest
-    visit comes first: a limited run begins with the pages that the last one did not reach.
+    visit comes first: a limited run begins with the pages that the last one did not reach. A step
+    of priority then counts as ``_PRIORITY_STEP``.
     """
 
     def __init__(
@@ -152,8 +160,13 @@ class Frontier(FrontierDepths):
         super().__init__()
         self._load = load
         self._look_ahead = 1 if single_host else _LOOK_AHEAD
-        self._inbox = RankedFrontierQueue(rank) if rank is not None else FrontierQueue()
+        self._rank = rank
+        self._inbox = FrontierQueue() if rank is None else RankedFrontierQueue(self._ranked)
         self._refill_size = _REFILL_RANKED if rank is not None else _REFILL
+        self._urgent: list[tuple[int, int, int]] = []  #: heap of (priority, order, number)
+        self._later: list[tuple[int, int, int]] = []  #: the same; their hosts are not known yet
+        self._last: dict[str, FrontierQueue] = {}  #: numbers of ``_later`` by host
+        self._order = count()
         self._ready: dict[str, deque[Page]] = {}
         self._waiting: dict[str, FrontierQueue] = {}
         self._built = 0
@@ -174,9 +187,33 @@ class Frontier(FrontierDepths):
                 self.mark(number, depth)
 
     def _put(self, fresh: Sequence[int]) -> None:
+        self._pending += len(fresh)
+        if self.priorities and self._rank is None:
+            fresh = self._set_apart(fresh)
         for number in fresh:
             self._inbox.put(number)
-        self._pending += len(fresh)
+
+    def _set_apart(self, fresh: Sequence[int]) -> list[int]:
+        """Put numbers with a priority into their queues; return the other ones."""
+        usual = []
+        for number in fresh:
+            priority = self.priorities.get(number, PRIORITY)
+            if priority == PRIORITY:
+                usual.append(number)
+            else:
+                heap = self._urgent if priority < PRIORITY else self._later
+                heappush(heap, (priority, next(self._order), number))
+        return usual
+
+    def _ranked(self, numbers: Sequence[int]) -> dict[int, int]:
+        """Return the ranks of numbers: last visits, moved by their priorities."""
+        assert self._rank is not None
+        ranks = self._rank(numbers)
+        if self.priorities:
+            for number in self.priorities.keys() & set(numbers):
+                step = self.priorities[number] - PRIORITY
+                ranks[number] = ranks.get(number, 0) + step * _PRIORITY_STEP
+        return ranks
 
     def next(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
@@ -208,24 +245,38 @@ class Frontier(FrontierDepths):
 
     def _refill(self, free: Callable[[str], bool]) -> bool:
         """Build the next pages; return False when no page could be asked now."""
-        for host, queue in list(self._waiting.items()):
+        if self._refill_from(self._waiting, free, _REFILL):
+            return True
+        if self._built < self._look_ahead and (self._urgent or len(self._inbox)):
+            numbers = _popped(self._urgent) if self._urgent else self._inbox.take(self._refill_size)
+            for page in self._loaded(numbers):
+                self._place(page)
+            return True
+        if self._later:  # no page of a free host is left but those
+            for page in self._loaded(_popped(self._later)):
+                self._last.setdefault(page.host, FrontierQueue()).put(page.no)
+            return True
+        return self._refill_from(self._last, free, _REFILL_RANKED)
+
+    def _refill_from(
+        self, queues: dict[str, FrontierQueue], free: Callable[[str], bool], most: int
+    ) -> bool:
+        """Build up to ``most`` pages of a host that is ``free``; return False without one."""
+        for host, queue in list(queues.items()):
             if free(host):
-                numbers = queue.take(_REFILL)
-                pages = self._load(numbers)
-                self._pending -= len(numbers) - len(pages)
+                pages = self._loaded(queue.take(most))
                 if not len(queue):
-                    del self._waiting[host]
+                    del queues[host]
                 self._ready.setdefault(host, deque()).extend(pages)
                 self._built += len(pages)
                 return True
-        if not len(self._inbox) or self._built >= self._look_ahead:
-            return False
-        numbers = self._inbox.take(self._refill_size)
+        return False
+
+    def _loaded(self, numbers: array[int]) -> list[Page]:
+        """Return the pages of numbers that waited; those without a page wait no more."""
         pages = self._load(numbers)
         self._pending -= len(numbers) - len(pages)
-        for page in pages:
-            self._place(page)
-        return True
+        return pages
 
     def _place(self, page: Page) -> None:
         ready = self._ready.setdefault(page.host, deque())
@@ -234,3 +285,8 @@ class Frontier(FrontierDepths):
         else:
             ready.append(page)
             self._built += 1
+
+
+def _popped(heap: list[tuple[int, int, int]]) -> array[int]:
+    """Take the numbers of a refill from a heap."""
+    return array("I", [heappop(heap)[2] for _ in range(min(_REFILL, len(heap)))])

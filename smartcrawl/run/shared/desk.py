@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.shared_reader import Reached, SharedReader
-from smartcrawl.rules.model import BEFORE_SEAL, RunState
+from smartcrawl.rules.model import BEFORE_SEAL, PRIORITY, RunState
 from smartcrawl.run.frontier.redis.exchanges import Exchange, FrontierClaim, FrontierNumber
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.hosts.gate import host_gate_slot
@@ -24,6 +24,7 @@ class DeskWorker(Protocol):
     """The event loop's side of the frontier; its functions are called by ``call``."""
 
     claims: Claims
+    priorities: dict[int, int]
     turn: Turn | None
     again: bool
     spent: bool
@@ -107,7 +108,9 @@ class RegistryDesk:
     def waiting(self, reached: Reached) -> FrontierNumber:
         """Return a reached page as the frontier's number."""
         since = float(reached.last_checked) if self._limited else None
-        return FrontierNumber(reached.no, host_gate_slot(reached.host), reached.depth, since=since)
+        slot = host_gate_slot(reached.host)
+        priority = self._worker.priorities.get(reached.no, PRIORITY)
+        return FrontierNumber(reached.no, slot, reached.depth, priority, since)
 
     def looked(self) -> bool:
         """Return whether the run has no page left to ask; called when Redis has none."""

@@ -116,12 +116,14 @@ class SharedFrontier(FrontierDepths):
         self._found += len(fresh)
 
     def rename(self, renamed: Mapping[int, int]) -> None:
-        """Move depths to the numbers under which other workers registered the addresses first."""
+        """Move depths and priorities to the numbers that other workers gave the addresses first."""
         for ours, theirs in renamed.items():
             depth = self.depth(ours)
             self.grow(theirs)
             if depth < self.depth(theirs):
                 self.mark(theirs, depth)
+            if ours in self.priorities:
+                self.priorities[theirs] = self.priorities.pop(ours)
 
     def written(self, written: Written) -> None:
         """Offer the found pages of a committed batch, and end the claims of its visited pages."""

@@ -78,6 +78,44 @@ class FrontierStats(Answer):
     delayed: int = Field(examples=[12_111_111])
 
 
+class PostedCounts(Answer):
+    """Counts of posted addresses; their sum is the number of those sent."""
+
+    added: int = Field(description="The next run of their source asks them", examples=[1])
+    duplicates: int = Field(description="Known before, or sent twice", examples=[0])
+    blocked: int = Field(
+        description="Of no source, or of several, or refused by filters, robots.txt, a blocked"
+        " host, or the guard of addresses",
+        examples=[0],
+    )
+
+
+class AgentRules(Answer):
+    """The rules of a robots.txt for one agent."""
+
+    allow: list[str] = Field(examples=[["/public/"]])
+    disallow: list[str] = Field(examples=[["/private/", "/admin/"]])
+    crawl_delay: float | None = Field(description="Seconds, as written", examples=[1])
+
+
+class RobotsRules(Answer):
+    """The contents of a robots.txt."""
+
+    user_agents: dict[str, AgentRules]
+    sitemaps: list[str] = Field(examples=[["https://example.com/sitemap.xml"]])
+
+
+class Robots(Answer):
+    """The robots.txt of a host."""
+
+    domain: str = Field(examples=["example.com"])
+    fetched_at: str = Field(examples=["2024-01-20T10:00:00Z"])
+    expires_at: str | None = Field(
+        description="Null if ROBOTS_TTL_SECONDS is 0", examples=["2024-01-21T10:00:00Z"]
+    )
+    rules: RobotsRules
+
+
 class ItemCounts(Answer):
     """Numbers of items by their status."""
 

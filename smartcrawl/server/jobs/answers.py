@@ -6,7 +6,7 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.server.jobs.job import RunStage
 
 EXAMPLE_JOB: Final = "job_0b5d9a6c1e2f3a48"
@@ -74,9 +74,18 @@ class RunHead(Answer):
     due_at: str = Field(examples=["2024-01-21T00:00:00Z"])
 
 
+class Ordered(Answer):
+    """A job, or one of its runs, after an order."""
+
+    job_id: str = Field(examples=[EXAMPLE_JOB])
+    status: JobStatus | RunStage = Field(description="That of a run, if job_id is a jb_ id")
+    requested: JobAction | None = Field(description="The order, while it is under way")
+
+
 class JobDetail(JobHead):
     """A job with the progress of its last run."""
 
+    requested: JobAction | None = Field(description="An order that is under way")
     progress: Progress
     timing: Timing
     rate: Rate
@@ -93,6 +102,7 @@ class RunDetail(RunHead):
     model_config = ConfigDict(extra="allow")
 
     job: str = Field(description="Id of its job", examples=[EXAMPLE_JOB])
+    requested: JobAction | None = Field(description="An order that is under way")
     reasons: list[str]
     run: int | None = Field(description="Number of the run, null until it is open", examples=[17])
 

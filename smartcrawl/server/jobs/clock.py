@@ -3,19 +3,35 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY, JobStatus, job_after_exit, may_job_become
+from smartcrawl.registry.runs.run_orders import order_run_row
+from smartcrawl.registry.runs.runs import interrupt_run_row
+from smartcrawl.rules.jobs import (
+    EXIT_SOURCE_BUSY,
+    JobAction,
+    JobStatus,
+    job_after_end,
+    job_after_exit,
+    job_after_order,
+    may_job_become,
+    order_in_force,
+)
+from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.history import job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.definition import JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 from smartcrawl.sources.jobs.schedule import CronSchedule
+
+logger = logging.getLogger(__name__)
 
 #: A paused job is not due; a running one is, and that time is skipped.
 _DUE_STATES = "status IN ('created', 'scheduled', 'running') AND deleted_at IS NULL"
@@ -32,31 +48,77 @@ INSERT INTO job_run (id, job, due_at, fired_at, state, reasons, ended_at)
 VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job, due_at) DO NOTHING RETURNING no
 """
 _RUN = """
-SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons FROM job_run k JOIN job j ON j.no = k.job
+SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.requested
+  FROM job_run k JOIN job j ON j.no = k.job
 """
 _WAITING = f"{_RUN} WHERE k.state = 'waiting' ORDER BY k.no"
 _RUN_OF_ID = f"{_RUN} WHERE k.id = ?"
 _LOCK = "UPDATE job SET version = version WHERE no = (SELECT job FROM job_run WHERE id = ?)"
 _STATE = """
-SELECT j.no, j.status, j.definition, k.state FROM job j JOIN job_run k ON k.job = j.no
+SELECT j.no, j.status, j.definition, k.state, k.requested, k.run, r.state, r.requested
+  FROM job j JOIN job_run k ON k.job = j.no LEFT JOIN run r ON r.no = k.run
  WHERE k.id = ?
 """
-_BEGAN = "UPDATE job_run SET state = 'running', run = ? WHERE id = ?"
+_BEGAN = """
+UPDATE job_run SET state = 'running', run = ?, requested = nullif(requested, 'resume') WHERE id = ?
+"""
+#: A run that goes on keeps its beginning.
 _JOB_BEGAN = """
-UPDATE job SET status = 'running', started_at = ?, completed_at = NULL, complete = NULL,
-       reasons = '[]'
+UPDATE job SET started_at = CASE WHEN status = 'paused' THEN started_at ELSE ? END,
+       status = 'running', completed_at = NULL, complete = NULL, reasons = '[]'
  WHERE no = ?
 """
 _ENDED = """
-UPDATE job_run SET state = ?, exit_status = ?, reasons = ?, ended_at = ? WHERE id = ?
+UPDATE job_run SET state = ?, exit_status = ?, reasons = ?, ended_at = ?, requested = NULL
+ WHERE id = ?
 """
+#: No server watches a paused run, so that any of them may start it again.
+_ORDERED = """
+UPDATE job_run SET state = ?, exit_status = ?, reasons = ?, ended_at = ?, requested = NULL,
+       server = NULL
+ WHERE id = ?
+"""
+_JOB_PAUSED = """
+UPDATE job SET status = 'paused', started_at = coalesce(?, started_at), complete = NULL, reasons = ?
+ WHERE no = ?
+"""
+_JOB_CANCELLED = """
+UPDATE job SET status = 'cancelled', started_at = coalesce(?, started_at), complete = ?,
+       reasons = ?, completed_at = ?, due_at = NULL
+ WHERE no = ?
+"""
+_NEVER = "UPDATE job SET due_at = NULL WHERE no = ?"
 _BUSY = "UPDATE job SET reasons = ?, due_at = coalesce(due_at, ?) WHERE no = ?"
 _JOB_ENDED = """
 UPDATE job SET status = ?, complete = ?, reasons = ?, completed_at = ? WHERE no = ?
 """
+#: A PUT during the run made a recurring job one that runs once more.
+_ONCE_MORE = """
+UPDATE job SET status = 'scheduled'
+ WHERE no = ? AND due_at IS NOT NULL AND status IN ('completed', 'failed')
+"""
 _AGAIN: Final = 60  #: seconds until a job that runs once tries a busy source again
-_OVER: Final = frozenset({RunStage.ENDED, RunStage.SKIPPED})
+_LIVE: Final = frozenset({RunStage.WAITING, RunStage.RUNNING})
 _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A run of a job and its job, as a transaction finds them."""
+
+    job: int  #: job.no
+    status: JobStatus
+    recurring: bool
+    stage: RunStage
+    requested: str | None  #: of the run of the job: an order, or a resume
+    run: int | None  #: run.no
+    state: RunState | None  #: of the run
+    order: RunOrder | None
+
+    @property
+    def resumes(self) -> bool:
+        """Whether its job was resumed, and its run is not open yet."""
+        return self.requested == JobAction.RESUME
 
 
 class JobClock:
@@ -106,13 +168,13 @@ class JobClock:
 
         def work() -> None:
             self._connection.execute(_LOCK, (id_,))
-            job, status, recurring, stage = self._state(id_)
-            if stage is not RunStage.WAITING:
+            found = self._state(id_)
+            if found.stage is not RunStage.WAITING:
                 return
-            if not may_job_become(status, JobStatus.RUNNING, recurring=recurring):
-                raise JobError(CONFLICT, field="status", reason=f"the job is {status}")
+            if not may_job_become(found.status, JobStatus.RUNNING, recurring=found.recurring):
+                raise JobError(CONFLICT, field="status", reason=f"the job is {found.status}")
             self._connection.execute(_BEGAN, (run, id_))
-            self._connection.execute(_JOB_BEGAN, (now, job))
+            self._connection.execute(_JOB_BEGAN, (now, found.job))
 
         self._control.write(work)
 
@@ -121,36 +183,101 @@ class JobClock:
     ) -> None:
         """Record the end of a run's process; None: it vanished. Only the first end counts.
 
-        A recurring job that completed or failed waits for its next time at once; how it ended is
-        in its ``complete`` and ``reasons``. If the source was busy, the run counts as skipped,
-        and a job that runs once tries again.
+        A run that ended by order is paused or cancelled, whatever the exit status. A recurring job
+        that completed or failed waits for its next time at once; how it ended is in its
+        ``complete`` and ``reasons``. If the source was busy, the run counts as skipped, and a job
+        that runs once tries again.
         """
 
         def work() -> None:
             self._connection.execute(_LOCK, (id_,))
-            job, status, recurring, stage = self._state(id_)
-            if stage in _OVER:
+            found = self._state(id_)
+            if found.stage not in _LIVE:
                 return
-            end = job_after_exit(status, exit_status)
-            kept = json.dumps(list(reasons) if end.keeps_reason else [])
-            busy = exit_status == EXIT_SOURCE_BUSY
-            if busy and status is JobStatus.RUNNING:
-                return  # its run is open in another process
-            stage = RunStage.SKIPPED if busy else RunStage.ENDED
-            self._connection.execute(_ENDED, (stage, exit_status, kept, now, id_))
-            if busy and end.keeps_reason:
-                self._connection.execute(_BUSY, (kept, None if recurring else now + _AGAIN, job))
-            if end.status in _DONE:
-                then = JobStatus.SCHEDULED if recurring else end.status
-                self._connection.execute(_JOB_ENDED, (then, end.complete, kept, now, job))
+            ordered = job_after_order(found.order, found.state)
+            if ordered is None:
+                self._ended(id_, found, exit_status, now, reasons)
+            else:
+                self._ended_by_order(id_, found, ordered, exit_status, now)
 
         self._control.write(work)
+
+    def obeyed(self, id_: str, now: int) -> None:
+        """Record that an open run ended by order, before its process has ended.
+
+        A run that goes on by now is left alone. Part of the caller's transaction, if it has one.
+        """
+
+        def work() -> None:
+            self._connection.execute(_LOCK, (id_,))
+            found = self._state(id_)
+            if found.stage is not RunStage.RUNNING or found.state in BEFORE_SEAL:
+                return
+            ordered = job_after_order(found.order, found.state)
+            if ordered is not None:
+                self._ended_by_order(id_, found, ordered, None, now)
+
+        if self._connection.in_transaction:
+            work()
+        else:
+            self._control.write(work)
+
+    def _ended(
+        self, id_: str, found: _State, exit_status: int | None, now: int, reasons: Sequence[str]
+    ) -> None:
+        """Record the end of a run that ended by itself."""
+        end = job_after_exit(JobStatus.RUNNING if found.resumes else found.status, exit_status)
+        kept = json.dumps(list(reasons) if end.keeps_reason else [])
+        busy = exit_status == EXIT_SOURCE_BUSY
+        if busy and found.status is JobStatus.RUNNING:
+            return  # its run is open in another process
+        stage = RunStage.SKIPPED if busy else RunStage.ENDED
+        self._connection.execute(_ENDED, (stage, exit_status, kept, now, id_))
+        if busy and end.keeps_reason:
+            due_at = None if found.recurring else now + _AGAIN
+            self._connection.execute(_BUSY, (kept, due_at, found.job))
+        if end.status in _DONE:
+            then = job_after_end(end.status, found.order, recurring=found.recurring)
+            self._connection.execute(_JOB_ENDED, (then, end.complete, kept, now, found.job))
+            self._connection.execute(_ONCE_MORE, (found.job,))
+            if then is JobStatus.CANCELLED:
+                self._connection.execute(_NEVER, (found.job,))
+
+    def _ended_by_order(
+        self, id_: str, found: _State, then: JobStatus, exit_status: int | None, now: int
+    ) -> None:
+        """Record that a run was paused or cancelled; close it if its process died."""
+        paused = then is JobStatus.PAUSED
+        if found.run is not None and found.state is not RunState.CANCELLED:
+            order = RunOrder.PAUSE if paused else RunOrder.CANCEL
+            if found.state in BEFORE_SEAL:
+                order_run_row(self._connection, found.run, order, now)
+                interrupt_run_row(self._connection, found.run, now, ["paused"])
+            if not paused:
+                order_run_row(self._connection, found.run, order, now)
+        stage = RunStage.PAUSED if paused else RunStage.CANCELLED
+        reasons = json.dumps([stage.value])
+        self._connection.execute(_ORDERED, (stage, exit_status, reasons, now, id_))
+        opened = found.run is not None
+        first = opened and found.stage is RunStage.WAITING and found.status is not JobStatus.PAUSED
+        began = now if first else None
+        if paused:
+            self._connection.execute(_JOB_PAUSED, (began, reasons, found.job))
+        else:
+            complete = False if opened else None
+            row = (began, complete, reasons, now, found.job)
+            self._connection.execute(_JOB_CANCELLED, row)
 
     def _fire(self, row: Sequence[Any], now: int) -> JobRun | None:
         """Create the run of a due job; None if another server has created it."""
         no, job, name, due_at, definition = row
-        cron = JobDefinition.model_validate(json.loads(definition) | {"name": name}).schedule.cron
-        then = None if cron is None else CronSchedule(cron).fire_after(due_at, now)
+        cron = JobSchedule.stored(definition).cron
+        try:
+            then = None if cron is None else CronSchedule(str(cron)).fire_after(due_at, now)
+        except ValueError as error:
+            logger.error("the job %s is started no more: %s", name, error)
+            self._refuse(no, due_at, now, str(error))
+            return None
         crawled = self._database.is_held(name)
         if crawled and then is None:
             return None  # it waits, and writes nothing meanwhile
@@ -173,9 +300,28 @@ class JobClock:
 
         return self._control.write(work)
 
-    def _state(self, id_: str) -> tuple[int, JobStatus, bool, RunStage]:
+    def _refuse(self, no: int, due_at: int, now: int, reason: str) -> None:
+        """Let a job fail whose stored schedule has no next time; to replace it starts it again."""
+
+        def work() -> None:
+            self._connection.execute(_ADVANCE, (None, no, due_at))
+            if self._connection.changes():
+                row = (JobStatus.FAILED, None, json.dumps([reason]), now, no)
+                self._connection.execute(_JOB_ENDED, row)
+
+        self._control.write(work)
+
+    def _state(self, id_: str) -> _State:
         row: Any = self._connection.execute(_STATE, (id_,)).fetchone()
         if row is None:
             raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
-        recurring = json.loads(row[2])["schedule"]["type"] == "recurring"
-        return row[0], JobStatus(row[1]), recurring, RunStage(row[3])
+        return _State(
+            job=row[0],
+            status=JobStatus(row[1]),
+            recurring=json.loads(row[2])["schedule"]["type"] == "recurring",
+            stage=RunStage(row[3]),
+            requested=row[4],
+            run=row[5],
+            state=None if row[6] is None else RunState(row[6]),
+            order=order_in_force(row[4], row[7]),
+        )

@@ -14,6 +14,8 @@ class RunStage(StrEnum):
 
     WAITING = "waiting"  #: its time has come, and no process has begun it
     RUNNING = "running"  #: its run is open
+    PAUSED = "paused"  #: by order; it goes on when its job is resumed
+    CANCELLED = "cancelled"  #: by order, for good
     ENDED = "ended"
     SKIPPED = "skipped"  #: its time came while its source was being crawled
 
@@ -51,3 +53,4 @@ class JobRun:
     due_at: int
     stage: RunStage
     reasons: tuple[str, ...]
+    requested: str | None = None  #: an order that is under way

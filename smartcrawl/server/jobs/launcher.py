@@ -1,29 +1,20 @@
-"""The launcher: the processes that crawl for jobs, and their ends (docs/adr/0053).
-
-It starts the command of a crawl by the name of its source, in a session of its own, so that a
-crawl outlives its server. The next server finds it again.
-"""
+"""The launcher: it starts the crawls of jobs, and records their ends (docs/adr/0053, 0059)."""
 
 from __future__ import annotations
 
 import logging
 import signal
-import subprocess
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
-from smartcrawl.rules.model import RunState
 from smartcrawl.server.jobs.clock import JobClock
+from smartcrawl.server.jobs.crawls import Crawls, Exited, Sight, StartError, is_crawling
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.processes import BegunRun, JobProcesses
+from smartcrawl.server.jobs.processes import BegunRun, JobProcesses, WaitingRun, is_obeyed
 from smartcrawl.sources.jobs.errors import JobError
-from smartcrawl.sources.private_files import private_file, private_folder
 
 logger = logging.getLogger(__name__)
 
@@ -33,68 +24,21 @@ BEAT: Final = 10  #: seconds between two signs of life of this server
 SILENCE: Final = 60
 _TO_BEGIN: Final = 10  #: seconds in which a started process records itself
 _FAILED: Final = 1
-_SEALED: Final = frozenset({RunState.SEALED, RunState.SETTLED, RunState.SWEPT})
-
-
-@dataclass(frozen=True, slots=True)
-class CrawlProgram:
-    """The command that crawls one source."""
-
-    words: Sequence[str]  #: of the command; the arguments of the spider follow
-    environment: Mapping[str, str]  #: settings of the crawl, also secret ones
-    logs: Path  #: folder of its logs
-
-    def log_of(self, id_: str) -> Path:
-        """Return the log of a job's run."""
-        return self.logs / f"{id_}.log"
-
-    def start(self, name: str, id_: str, *, resume: bool) -> subprocess.Popen[bytes]:
-        """Start it for a source and the run of a job; what it prints goes to a log.
-
-        Its arguments are names: seeds stay in the registry, secrets in the environment.
-
-        Raises:
-            OSError: it cannot be started, or the log cannot be written.
-        """
-        arguments = [f"source={name}", f"_job={id_}", *(["resume=1"] if resume else [])]
-        given = [word for argument in arguments for word in ("-a", argument)]
-        log = self.log_of(id_)
-        private_folder(self.logs)
-        private_file(log)
-        with log.open("ab") as output:
-            return subprocess.Popen(  # noqa: S603  # words of ours, and checked names
-                [*self.words, *given, "--progress", "none"],
-                env=dict(self.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
 
 
 class JobLauncher:
-    """Starts the waiting runs of jobs and watches their processes, for one thread."""
+    """Starts the waiting runs of jobs and watches their crawls, for one thread."""
 
     def __init__(
-        self,
-        database: Database,
-        connection: Connection,
-        program: CrawlProgram,
-        most: int,
-        children: dict[str, subprocess.Popen[bytes]],
+        self, database: Database, connection: Connection, crawls: Crawls, most: int
     ) -> None:
-        """``most``: crawls of all servers of this registry at once (MAX_RUNNING_JOBS).
-
-        ``children``: the processes that this server started, by the ids of their runs; they are
-        kept when the connection is renewed.
-        """
+        """``most``: crawls of all servers of this registry at once (MAX_RUNNING_JOBS)."""
         self._database = database
         self._clock = JobClock(database, connection)
         self._server = Process.this()
         self._processes = JobProcesses(database, connection, self._server)
-        self._program = program
+        self._crawls = crawls
         self._most = most
-        self._children = children
         self._beat_at = 0
 
     def watch(self, now: int) -> None:
@@ -103,24 +47,29 @@ class JobLauncher:
             self._processes.watched(now)
             self._beat_at = now
         begun = self._processes.begun()
+        self._crawls.look([one for one in begun if one.server == self._server], now)
         for one in begun:
             if one.server == self._server:
                 self._look_at(one, now)
             elif self._is_dead(one, now) and self._processes.take_over(one, now):
                 logger.info("found the run %s of %s again: its server died", one.id, one.name)
-        for id_ in self._children.keys() - {one.id for one in begun}:
-            if self._children[id_].poll() is not None:  # its run is over, or was taken over
-                del self._children[id_]
 
     def start_waiting(self, now: int) -> None:
         """Start the runs that wait, in their order, as long as there is a place."""
-        while self._processes.may_claim(self._most):
-            id_ = self._processes.claim(self._most, now)
+        while waiting := self._processes.claimable(self._most):
+            if not self._crawls.can_start(now):
+                return
+            ends = {one.id for one in waiting if one.resumes and self._still_ends(one)}
+            id_ = self._processes.claim(self._most, now, ends)
             if id_ is None:
                 return  # another server was first
             begun = self._processes.get(id_)
             if begun is not None:
-                self._start(begun, now, resume=False)
+                self._start(begun, now, resume=begun.run is not None)
+
+    def _still_ends(self, waiting: WaitingRun) -> bool:
+        """Whether the process that was paused has not ended yet."""
+        return self._crawls.still_has(waiting.id) or self._database.is_held(waiting.name)
 
     def _is_dead(self, begun: BegunRun, now: int) -> bool:
         """Whether the server that watches a run died."""
@@ -130,43 +79,42 @@ class JobLauncher:
         return now - begun.watched_at > SILENCE
 
     def _look_at(self, begun: BegunRun, now: int) -> None:
-        if begun.stage is RunStage.WAITING and begun.run is not None:
-            self._began(begun, begun.run, now)
-        child = self._children.get(begun.id)
-        if child is None:
-            if not self._is_crawling(begun):
-                self._died_with_its_server(begun, now)
+        self._began(begun, now)
+        if is_obeyed(self._database, begun):
+            self._clock.obeyed(begun.id, now)
+            logger.info("the run %s of %s ended by order", begun.id, begun.name)
             return
-        status = child.poll()
-        if status is None:
-            return
-        del self._children[begun.id]
-        after = self._processes.get(begun.id)  # what it recorded before its end
-        if after is not None:
-            self._exited(after, child.pid, status, now)
+        sight = self._crawls.sight(begun, now)
+        if isinstance(sight, Exited):
+            after = self._processes.get(begun.id)  # what it recorded before its end
+            if after is not None:
+                self._exited(after, sight, now)
+        elif sight is Sight.GONE:
+            self._gone(begun, now)
+        elif sight is Sight.NOT_STARTED:
+            self._processes.withdraw(begun.id)
 
-    def _began(self, begun: BegunRun, run: int, now: int) -> None:
+    def _began(self, begun: BegunRun, now: int) -> None:
+        """Record that the run of a waiting job is open, if it is."""
+        if begun.stage is not RunStage.WAITING or begun.run is None or not begun.has_opened:
+            return
         try:
-            self._clock.began(begun.id, run, now)
+            self._clock.began(begun.id, begun.run, now)
         except JobError as error:
             logger.warning("the run %s of %s goes on, although %s", begun.id, begun.name, error)
 
-    def _is_crawling(self, begun: BegunRun) -> bool:
-        """Whether the process of a run, which is no child of this server, is alive."""
-        process = begun.process
-        if process is not None and process.is_here:
-            return process.is_alive()
-        return self._database.is_held(begun.name)
-
-    def _exited(self, begun: BegunRun, pid: int, status: int, now: int) -> None:
-        """Record the exit of a child."""
-        if begun.stage is RunStage.WAITING and begun.run is not None:
-            self._began(begun, begun.run, now)
+    def _exited(self, begun: BegunRun, exited: Exited, now: int) -> None:
+        """Record the exit of a process."""
+        status = exited.status
+        self._began(begun, now)
         if status == EXIT_SOURCE_BUSY:
             other = begun.process
-            if other is not None and other.pid != pid and self._is_crawling(begun):
+            came_second = other is not None and other.pid != exited.pid
+            if came_second and is_crawling(self._database, begun):
                 return  # it came second: the first process crawls for this run
-            if begun.run is None:
+            if begun.resumes:
+                self._processes.release(begun.id)  # it waits for its source
+            elif begun.run is None:
                 self._end(begun, status, now, "its source is being crawled")
             else:
                 self._end(begun, None, now, "its source is being crawled by another process")
@@ -176,31 +124,35 @@ class JobLauncher:
             name = signal.Signals(-status).name
             self._end(begun, None, now, f"its process was ended by {name}")
         else:
-            log = self._program.log_of(begun.id).name
+            log = self._crawls.place_of_log(begun.id)
             self._end(begun, status, now, f"its process failed (exit status {status}): see {log}")
 
-    def _died_with_its_server(self, begun: BegunRun, now: int) -> None:
-        """Record the end of a run whose process had no parent; resume one that has not ended."""
-        if begun.state in _SEALED:
+    def _gone(self, begun: BegunRun, now: int) -> None:
+        """Record the end of a run whose exit status is unknown; resume one that has not ended."""
+        if begun.order is not None and not begun.is_sealed:
+            self._end(begun, None, now)
+        elif begun.is_sealed:
             status = EXIT_COMPLETE if begun.complete else EXIT_INCOMPLETE
             self._end(begun, status, now, *begun.reasons)
-        elif begun.starts >= MOST_STARTS or not begun.may_run:
-            self._end(begun, None, now, "its process died")
-        elif not self._database.is_held(begun.name):  # PostgreSQL notes a death within a minute
+        elif begun.starts - begun.starts_before >= MOST_STARTS or not begun.may_run:
+            self._end(begun, None, now, self._crawls.reason_of_death(begun))
+        elif not self._database.is_held(begun.name) and self._crawls.can_start(now):
+            # PostgreSQL notes a death within a minute.
             logger.info("resuming the run %s of %s: its process died", begun.id, begun.name)
             if self._processes.claim_again(begun.id, now):
-                self._start(begun, now, resume=begun.run is not None)
+                again = self._processes.get(begun.id) or begun
+                self._start(again, now, resume=again.run is not None)
 
     def _start(self, begun: BegunRun, now: int, *, resume: bool) -> None:
         try:
-            child = self._program.start(begun.name, begun.id, resume=resume)
-        except OSError as error:
-            logger.error("cannot start the crawl of %s: %s", begun.name, error)
-            self._end(begun, _FAILED, now, f"cannot start its process ({error.strerror})")
+            process = self._crawls.start(begun, resume=resume)
+        except StartError as error:
+            logger.error("the run %s of %s failed: %s", begun.id, begun.name, error)
+            self._end(begun, _FAILED, now, str(error))
             return
-        self._children[begun.id] = child
-        self._processes.started(begun.id, Process.of(child.pid))
-        logger.info("crawling %s for the run %s: process %d", begun.name, begun.id, child.pid)
+        if process is not None:
+            self._processes.started(begun.id, process)
+            logger.info("crawling %s for the run %s: process %d", begun.name, begun.id, process.pid)
 
     def _end(self, begun: BegunRun, status: int | None, now: int, *reasons: str) -> None:
         self._clock.ended(begun.id, status, now, reasons)

@@ -6,25 +6,32 @@ Every method is one transaction, and any number of servers may call it at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.rules.model import RunState
+from smartcrawl.rules.jobs import JobAction, order_in_force
+from smartcrawl.rules.model import RunOrder, RunState
 from smartcrawl.server.jobs.job import RunStage
 
+_CLOSED: Final = frozenset({RunState.INTERRUPTED, RunState.CANCELLED})
+_SEALED: Final = frozenset({RunState.SEALED, RunState.SETTLED, RunState.SWEPT})
 _OPEN = "k.state IN ('waiting', 'running')"
 #: The first statement of a claim: two servers must not fill the last place.
 _CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
 _PLACES = f"SELECT count(*) FROM job_run k WHERE {_OPEN} AND server IS NOT NULL"
-_MAY_RUN = "j.status IN ('created', 'scheduled', 'running') AND j.deleted_at IS NULL"
+_MAY_RUN = """
+(j.status IN ('created', 'scheduled', 'running')
+ OR (j.status = 'paused' AND k.requested = 'resume'))
+AND j.deleted_at IS NULL
+"""
 _NEXT = f"""
-SELECT k.id FROM job_run k JOIN job j ON j.no = k.job
- WHERE k.state = 'waiting' AND k.server IS NULL AND {_MAY_RUN} ORDER BY k.no LIMIT 1
+SELECT k.id, j.name, k.requested FROM job_run k JOIN job j ON j.no = k.job
+ WHERE k.state = 'waiting' AND k.server IS NULL AND {_MAY_RUN} ORDER BY k.no
 """
 _CLAIM = """
 UPDATE job_run SET server = :server, watched_at = :now, starts = starts + 1, host = NULL,
@@ -36,13 +43,23 @@ UPDATE job_run SET server = :server, watched_at = :now, starts = starts + 1, hos
 _STARTED = """
 UPDATE job_run SET host = ?, pid = ?, process_start = ? WHERE id = ? AND pid IS NULL
 """
+_RELEASE = """
+UPDATE job_run SET server = NULL WHERE id = ? AND server = ? AND state = 'waiting'
+"""
+#: A run that has begun stays with its server, which starts it again.
+_WITHDRAW = f"""
+UPDATE job_run AS k SET starts = starts - 1,
+       server = CASE WHEN state = 'waiting' AND run IS NULL THEN NULL ELSE server END
+ WHERE id = ? AND server = ? AND {_OPEN}
+"""
 _TAKE_OVER = f"""
 UPDATE job_run AS k SET server = ?, watched_at = ? WHERE id = ? AND server = ? AND {_OPEN}
 """
 _WATCHED = f"UPDATE job_run AS k SET watched_at = ? WHERE server = ? AND {_OPEN}"
 _BEGUN = f"""
 SELECT k.id, j.name, k.state, k.run, k.host, k.pid, k.process_start, k.server, k.watched_at,
-       k.starts, {_MAY_RUN}, r.state, r.complete, r.reasons
+       k.starts, {_MAY_RUN}, r.state, r.complete, r.reasons, k.requested, r.requested,
+       k.starts_before
   FROM job_run k JOIN job j ON j.no = k.job LEFT JOIN run r ON r.no = k.run
  WHERE {_OPEN} AND k.server IS NOT NULL
 """
@@ -62,10 +79,38 @@ class BegunRun:
     server: Process  #: that watches it
     watched_at: int
     starts: int  #: processes so far
-    may_run: bool  #: the job is neither paused, cancelled nor deleted
+    starts_before: int  #: those before it was resumed last
+    may_run: bool  #: the job is neither cancelled, deleted, nor paused and not resumed
     state: RunState | None  #: of the run
     complete: bool
     reasons: tuple[str, ...]  #: why the run is incomplete
+    order: RunOrder | None  #: that the run ends
+    resumes: bool  #: the job was resumed, and its run is not open yet
+
+    @property
+    def has_opened(self) -> bool:
+        """Whether its run is or was open; before it goes on, a paused one is not."""
+        return self.run is not None and self.state is not RunState.INTERRUPTED
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the run asked every page that it wanted to ask."""
+        return self.state in _SEALED
+
+
+def is_obeyed(database: Database, begun: BegunRun) -> bool:
+    """Whether a run ended by an order, and its source is free; its process may still be there."""
+    closed = begun.stage is RunStage.RUNNING and begun.state in _CLOSED
+    return closed and begun.order is not None and not database.is_held(begun.name)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRun:
+    """A run of a job that may begin."""
+
+    id: str
+    name: str  #: of the source
+    resumes: bool  #: it was paused, and goes on
 
 
 class JobProcesses:
@@ -78,28 +123,33 @@ class JobProcesses:
         self._control = DatabaseControl(database, connection)
         self._server = server
 
-    def may_claim(self, most: int) -> bool:
-        """Whether a run waits and there is a place; ``claim`` decides, and locks."""
+    def claimable(self, most: int) -> list[WaitingRun]:
+        """Return the runs that wait, in their order, if there is a place; ``claim`` locks."""
         with self._database.translated("read"):
             free = int(self._connection.execute(_PLACES).get) < most
-            return free and self._connection.execute(_NEXT).get is not None
+            return self._waiting() if free else []
 
-    def claim(self, most: int, now: int) -> str | None:
+    def claim(self, most: int, now: int, but: Collection[str] = ()) -> str | None:
         """Claim the waiting run that is first in line, unless ``most`` runs have begun already.
 
-        Return its id; None: there is none, or no place. All servers count together.
+        Return its id; None: there is none, or no place. All servers count together. ``but``: ids
+        of runs that cannot begin yet.
         """
 
         def work() -> str | None:
             self._connection.execute(_CLAIMING)
             if int(self._connection.execute(_PLACES).get) >= most:
                 return None
-            id_ = self._connection.execute(_NEXT).get
-            if id_ is None or not self._claim(id_, None, now):
-                return None
-            return str(id_)
+            for one in self._waiting():
+                if one.id not in but:
+                    return one.id if self._claim(one.id, None, now) else None
+            return None
 
         return self._control.write(work)
+
+    def release(self, id_: str) -> None:
+        """Put a run of this server that was not opened back among those that wait."""
+        self._control.write(lambda: self._connection.execute(_RELEASE, (id_, str(self._server))))
 
     def claim_again(self, id_: str, now: int) -> bool:
         """Claim a run of this server for another process; return whether it still is open."""
@@ -109,6 +159,11 @@ class JobProcesses:
         """Record the process that this server started for a run."""
         row = (process.host, process.pid, process.start, id_)
         self._control.write(lambda: self._connection.execute(_STARTED, row))
+
+    def withdraw(self, id_: str) -> None:
+        """Withdraw the last claim of this server: nothing was started, and the run waits again."""
+        row = (id_, str(self._server))
+        self._control.write(lambda: self._connection.execute(_WITHDRAW, row))
 
     def take_over(self, begun: BegunRun, now: int) -> bool:
         """Take a run over from a server that died; return whether no other one was first."""
@@ -137,6 +192,10 @@ class JobProcesses:
             row: Any = self._connection.execute(_ONE_BEGUN, (id_,)).fetchone()
         return None if row is None else _begun_run(row)
 
+    def _waiting(self) -> list[WaitingRun]:
+        rows: list[Any] = self._connection.execute(_NEXT).fetchall()
+        return [WaitingRun(id_, name, word == JobAction.RESUME) for id_, name, word in rows]
+
     def _claim(self, id_: str, before: str | None, now: int) -> bool:
         values = {"server": str(self._server), "now": now, "id": id_, "before": before}
         self._connection.execute(_CLAIM, values)
@@ -154,8 +213,11 @@ def _begun_run(row: Sequence[Any]) -> BegunRun:
         server=Process.parsed(row[7]),
         watched_at=row[8],
         starts=row[9],
+        starts_before=row[16],
         may_run=bool(row[10]),
         state=None if row[11] is None else RunState(row[11]),
         complete=bool(row[12]),
         reasons=tuple(json.loads(row[13] or "[]")),
+        order=order_in_force(row[14], row[15]),
+        resumes=row[14] == JobAction.RESUME,
     )

@@ -14,11 +14,10 @@ from pydantic import Field
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import url_endpoint
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.reports.tables import run_table
-from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard, bare_host, literal_address
+from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.kept import KeptAnswers
@@ -30,7 +29,7 @@ from smartcrawl.server.data.queries import (
     refuse_repeated,
 )
 from smartcrawl.server.errors import invalid_input
-from smartcrawl.server.idempotency import HEADER, KEY_PATTERN, Once, Reply
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import (
     EXAMPLE_DEFINITION,
     EXAMPLE_JOB,
@@ -41,8 +40,10 @@ from smartcrawl.server.jobs.answers import (
 )
 from smartcrawl.server.jobs.history import job_runs, run_of_id
 from smartcrawl.server.jobs.job import Job
+from smartcrawl.server.jobs.orders import standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.server.private_addresses import names_refused_address
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
@@ -51,14 +52,6 @@ _MOST: Final = 1_000  #: jobs of a page
 _PROGRESS_SECONDS: Final = 2  #: age up to which a progress counts; a count scans a table
 _VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
-_EXAMPLE_KEY: Final = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-_KEY: Final = {
-    "name": HEADER,
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "pattern": KEY_PATTERN, "examples": [_EXAMPLE_KEY]},
-    "description": "A UUID of version 4: the request is carried out once in 24 hours",
-}
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
@@ -103,8 +96,9 @@ def job_detail(connection: Connection, job: Job, progress: JobProgress, now: int
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
         for run in job_runs(connection, job.no)
     ]
+    requested = standing(connection, job.id).requested
     more = {"complete": job.complete, "reasons": list(job.reasons), "runs": runs}
-    return job_head(job) | progress.data(job, now) | more
+    return job_head(job) | {"requested": requested} | progress.data(job, now) | more
 
 
 def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
@@ -119,6 +113,7 @@ def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
         "job_id": found.id,
         "job": found.job,
         "status": found.stage.value,
+        "requested": found.requested,
         "due_at": iso_time(found.due_at),
         "run": no,
         "reasons": list(found.reasons) or open_run.get("reasons", []),
@@ -164,11 +159,7 @@ def refuse_private_seeds(definition: JobDefinition, options: Options) -> None:
     """
     guard = ConnectionGuard(options.allow_networks, options.allow_ports)
     for place, url in enumerate(definition.seed_urls):
-        host, port = url_endpoint(url)
-        if literal_address(bare_host(host)) is None and bare_host(host) not in METADATA_NAMES:
-            continue
-        guard.permit_port(host, port)
-        if guard.refusal(bare_host(host), host=host, port=port):
+        if names_refused_address(url, guard):
             reason = f"seed_urls[{place}] is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="seed_urls", reason=reason)
 
@@ -211,7 +202,7 @@ class _Changes:
         def work(connection: Connection) -> None:
             self._store(connection).delete(id_, self._now())
 
-        await to_thread.run_sync(self._context.stores.write, work)
+        await self._context.stores.write_in_turn(work)
         return Response(status_code=204)
 
     def _checked(self, body: Any) -> tuple[JobDefinition, list[str]]:
@@ -243,7 +234,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         response_model=JobHead,
         responses={409: {}, 422: {}},
         dependencies=[Depends(refuse_query)],
-        openapi_extra={"parameters": [_KEY], "requestBody": _body("JobDefinition")},
+        openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _body("JobDefinition")},
     )
     async def create(request: Request) -> Response:
         return await changes.create(request)
@@ -256,7 +247,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         responses={404: {}, 409: {}, 422: {}},
         dependencies=[Depends(refuse_query)],
         openapi_extra={
-            "parameters": [_KEY, _IF_MATCH],
+            "parameters": [KEY_PARAMETER, _IF_MATCH],
             "requestBody": _body("JobReplacement", version=1),
         },
     )

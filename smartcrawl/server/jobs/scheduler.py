@@ -6,7 +6,6 @@ Any number of servers may have one for the same registry; a due time is fired on
 from __future__ import annotations
 
 import logging
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Thread
@@ -16,7 +15,8 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.launcher import CrawlProgram, JobLauncher
+from smartcrawl.server.jobs.crawls import Crawls
+from smartcrawl.server.jobs.launcher import JobLauncher
 
 logger = logging.getLogger(__name__)
 
@@ -43,15 +43,14 @@ class SchedulerThread:
     """The scheduler in a thread of its own, beside the event loop of the server."""
 
     def __init__(
-        self, database: Database, program: CrawlProgram, most: int, clock: Callable[[], float]
+        self, database: Database, crawls: Crawls, most: int, clock: Callable[[], float]
     ) -> None:
         self._database = database
-        self._program = program
+        self._crawls = crawls
         self._most = most
         self._clock = clock
         self._ending = Event()
         self._away = False
-        self._children: dict[str, subprocess.Popen[bytes]] = {}
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -63,6 +62,11 @@ class SchedulerThread:
         finally:
             self.end()
             thread.join()
+
+    @property
+    def ending(self) -> Event:
+        """The event that is set when the server ends."""
+        return self._ending
 
     def end(self) -> None:
         """End after the present tick. Ends of crawls are for the next server from now on."""
@@ -84,9 +88,7 @@ class SchedulerThread:
 
     def _tick_on(self, connection: Connection) -> None:
         clock = JobClock(self._database, connection)
-        launcher = JobLauncher(
-            self._database, connection, self._program, self._most, self._children
-        )
+        launcher = JobLauncher(self._database, connection, self._crawls, self._most)
         scheduler = JobScheduler(clock, launcher)
         while not self._ending.is_set():
             scheduler.tick(int(self._clock()))

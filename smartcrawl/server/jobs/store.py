@@ -45,6 +45,9 @@ UPDATE job SET name = ?, definition = ?, status = ?, due_at = ?, version = versi
 """
 _EVER = "SELECT 1 FROM job WHERE id = ?"
 _DELETE = "UPDATE job SET deleted_at = ?, due_at = NULL WHERE id = ?"
+#: Posted addresses belong to the name of a job, until its next run pins them.
+_RENAME_POSTED = "UPDATE pending_pin SET source = ? WHERE source = ?"
+_DELETE_POSTED = "DELETE FROM pending_pin WHERE source = ?"
 _SKIP_WAITING = """
 UPDATE job_run SET state = ?, ended_at = ?, reasons = ? WHERE job = ? AND state = ?
 """
@@ -56,7 +59,7 @@ _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
 
 def job_from_row(row: Any) -> Job:
     """Return the job of a row."""
-    definition = JobDefinition.model_validate(json.loads(row[4]) | {"name": row[2]})
+    definition = JobDefinition.stored(row[2], row[4])
     complete = None if row[6] is None else bool(row[6])
     reasons = tuple(json.loads(row[7]))
     values = [*row[:4], definition, JobStatus(row[5]), complete, reasons, *row[8:]]
@@ -149,12 +152,13 @@ class JobStore:
                 )
             if definition.name != job.name:
                 self._refuse_new_name(job, definition.name, declared)
+                self._connection.execute(_RENAME_POSTED, (definition.name, job.name))
             status, due_at = job.status, job.due_at
             if cron is not None:
                 status = JobStatus.SCHEDULED if status in _BECOMES_SCHEDULED else status
                 due_at = None if status in _NO_DUE else cron.next_fire(now)
             elif job.definition.schedule.recurring:  # from now on it runs once more
-                due_at = None if status in _NO_DUE | _DONE else now
+                due_at = None if status in _NO_DUE | _DONE else now + 1  # no run has this time
             row = (definition.name, definition_text(definition), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
 
@@ -183,6 +187,7 @@ class JobStore:
                     reason=f"Job '{job.name}' is running: cancel it first",
                 )
             self._connection.execute(_DELETE, (now, id_))
+            self._connection.execute(_DELETE_POSTED, (job.name,))
             reasons = json.dumps(["the job was deleted"])
             waiting = (RunStage.SKIPPED, now, reasons, job.no, RunStage.WAITING)
             self._connection.execute(_SKIP_WAITING, waiting)

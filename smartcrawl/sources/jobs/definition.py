@@ -5,6 +5,7 @@ No message repeats a seed or another text of the request, because it may contain
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal, Self
@@ -88,8 +89,8 @@ def _followed(value: bool) -> bool:
     return value
 
 
-def _web_address(text: str) -> str:
-    """Return the request URL of a seed.
+def plain_web_address(text: str) -> str:
+    """Return the request URL of an address that came over the API.
 
     Raises:
         ValueError: it is no web address, or contains a secret; it is not repeated.
@@ -147,6 +148,12 @@ class JobSchedule(_Part):
     type: Literal["one_time", "recurring"] = "one_time"
     cron: str | None = Field(default=None, json_schema_extra={"maxLength": MAX_LENGTH})
 
+    @classmethod
+    def stored(cls, text: str) -> Self:
+        """Return the schedule of a stored definition as it is, whichever version stored it."""
+        given = json.loads(text).get("schedule")
+        return cls.model_construct(**given if isinstance(given, dict) else {})
+
     @property
     def recurring(self) -> bool:
         """Whether the job runs again and again."""
@@ -159,7 +166,7 @@ class JobDefinition(_Part):
     name: Annotated[str, AfterValidator(_name)] = Field(
         json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME}
     )
-    seed_urls: list[Annotated[str, AfterValidator(_web_address)]] = Field(
+    seed_urls: list[Annotated[str, AfterValidator(plain_web_address)]] = Field(
         min_length=1, max_length=MAX_SEEDS
     )
     config: JobConfig = JobConfig()
@@ -182,6 +189,23 @@ class JobDefinition(_Part):
         definition.cron(now)
         definition.source()
         return definition
+
+    @classmethod
+    def stored(cls, name: str, text: str) -> Self:
+        """Return a stored definition, as JSON without its name.
+
+        One that another version stored, and that the rules of this one refuse, is returned as it
+        is: its job can be listed, replaced and deleted. A crawl reads it strictly.
+        """
+        values = json.loads(text) | {"name": name}
+        try:
+            return cls.model_validate(values)
+        except ValidationError:
+            for part, model in _MODELS.items():
+                if part is not None:
+                    given = values.get(part)
+                    values[part] = model.model_construct(**given if isinstance(given, dict) else {})
+            return cls.model_construct(**values)
 
     def cron(self, now: int) -> CronSchedule | None:
         """Return the times of a recurring job; None: it runs once.

@@ -59,10 +59,16 @@ class CronSchedule:
     def next_fire(self, after: int) -> int:
         """Return the first fire time later than ``after``.
 
+        Raises:
+            ValueError: there is none, or this version refuses the expression.
+
         >>> CronSchedule("0 0 * * *").next_fire(1_705_744_800)  # 2024-01-20T10:00:00Z
         1705795200
         """
-        return int(next(CronSim(self.text, _moment(after))).timestamp())
+        try:
+            return int(next(CronSim(self.text, _moment(after))).timestamp())
+        except (CronSimError, StopIteration):
+            raise ValueError(f"cron must have {_TAKES}, and fire") from None
 
     def fire_after(self, due_at: int, now: int) -> int:
         """Return the fire time that follows a run for ``due_at`` that begins ``now``.

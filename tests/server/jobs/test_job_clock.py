@@ -234,3 +234,25 @@ def test_a_job_that_changes_while_a_server_fires_is_not_fired_for_its_old_time(
     due = {"replaced": now + HOUR // 2, "deleted": None, "fired": now + HOUR}[change]
     assert office.rows("SELECT due_at FROM job") == [(due,)]
     assert office.rows("SELECT count(*) FROM job_run") == [(change == "fired",)]
+
+
+@pytest.mark.covers("R2-29")
+@pytest.mark.parametrize("exit_status", [0, 1])
+@pytest.mark.parametrize("later", [0, 10])
+def test_a_job_that_is_to_run_once_more_runs_after_its_open_run(
+    office: Office, exit_status: int, later: int
+):
+    job = office.create(cron="0 0 * * *")
+    midnight = NOW + 14 * HOUR
+    (run,) = office.clock.fire(midnight)
+    if later:
+        begin(office, run, midnight)
+    office.store.replace(job.id, defined(), (), midnight + later)
+    assert office.clock.fire(midnight + later + 1) == []
+
+    office.clock.ended(run.id, exit_status, midnight + 100)
+    (once,) = office.clock.fire(midnight + 101)
+    office.clock.ended(once.id, 0, midnight + 200)
+
+    assert office.store.get(job.id).status is JobStatus.COMPLETED
+    assert office.clock.fire(midnight + DAY) == []

@@ -18,7 +18,8 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.launcher import SILENCE, CrawlProgram, JobLauncher
+from smartcrawl.server.jobs.launcher import SILENCE, JobLauncher
+from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls
 from smartcrawl.server.jobs.processes import BegunRun, JobProcesses
 from tests.server.jobs.conftest import NOW, Office
 
@@ -27,7 +28,13 @@ SCRIPT = """
 import json, os, sys, time
 from pathlib import Path
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
+from smartcrawl.registry.runs.run_orders import (
+    order_run_row, run_order, withdraw_run_order_row,
+)
+from smartcrawl.registry.runs.runs import (
+    RunRequest, interrupt_run_row, last_run_row, open_run_row, seal_run_row,
+)
+from smartcrawl.rules.model import RunOrder
 
 given = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
 print(json.dumps({"words": sys.argv[1:], "session": os.getsid(0), "pid": os.getpid(),
@@ -37,11 +44,23 @@ if "open" in does:
     database = database_of(place if place.startswith("postgres") else Path(place))
     connection = database.open()
     lease = database.take(given["source"], "today")
+    last = last_run_row(connection, given["source"])
+    if "resume" in given and last is not None:
+        withdraw_run_order_row(connection, last[0])
     request = RunRequest(given["source"], "site", resume="resume" in given, job_run=given["_job"])
     run = open_run_row(connection, request, int(time.time()))
     print("opened", flush=True)
 folder = Path(os.environ["FOLDER"])
 while "wait" in does and not (folder / f"go-{given['source']}").exists():
+    order = run_order(connection, run.no) if "obey" in does else None
+    if order is not None:
+        interrupt_run_row(connection, run.no, int(time.time()), ["paused"])
+        if order is RunOrder.CANCEL:
+            order_run_row(connection, run.no, order, int(time.time()))
+        break
+    time.sleep(0.02)
+while "linger" in does and not (folder / f"end-{given['source']}").exists():
+    lease.release()
     time.sleep(0.02)
 if "seal" in does:
     seal_run_row(connection, run.no, tuple(does["seal"]), int(time.time()))
@@ -74,9 +93,12 @@ class Bureau:
         return CrawlProgram((sys.executable, str(self.script)), environment, self.folder / "logs")
 
     def launcher(self, most: int = 2, **does: object) -> JobLauncher:
-        return JobLauncher(
-            self.office.database, self.office.connect(), self.program(**does), most, self.children
-        )
+        return self.launcher_of(self.program(**does), most)
+
+    def launcher_of(self, program: CrawlProgram, most: int = 2) -> JobLauncher:
+        database = self.office.database
+        crawls = LocalCrawls(database, program, self.children)
+        return JobLauncher(database, self.office.connect(), crawls, most)
 
     def begun(self) -> list[BegunRun]:
         office = self.office
@@ -238,19 +260,16 @@ def test_the_last_place_is_given_once(bureau: Bureau):
     bureau.office.clock.fire(NOW)
     office, this = bureau.office, Process.this()
     servers = [JobProcesses(office.database, office.connect(), this) for _ in range(2)]
-    assert [server.may_claim(1) for server in servers] == [True, True]
+    assert [len(server.claimable(1)) for server in servers] == [2, 2]
 
     assert [server.claim(1, NOW) is None for server in servers] == [False, True]
-    assert not servers[1].may_claim(1)
+    assert servers[1].claimable(1) == []
 
 
 def test_what_cannot_be_started_fails(bureau: Bureau):
     job = bureau.office.create()
     program = CrawlProgram((str(bureau.folder / "missing"),), {}, bureau.folder / "logs")
-    launcher = JobLauncher(
-        bureau.office.database, bureau.office.connect(), program, 2, bureau.children
-    )
-    start(bureau, launcher)
+    start(bureau, bureau.launcher_of(program))
 
     after = bureau.office.store.get(job.id)
     assert after.status is JobStatus.FAILED

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import httpx
 import pytest
@@ -16,6 +17,7 @@ from smartcrawl.registry.database.databases import database_of
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls
 from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.scheduler import JobScheduler
 from smartcrawl.server.jobs.store import JobStore
@@ -27,10 +29,10 @@ from tests.site_server import Page, Site, html
 HOUR, DAY = 3_600, 86_400
 
 
-class NoProgram:
+class NoProgram(CrawlProgram):
     """Stands in for the program of a crawl where no run may begin."""
 
-    def start(self, *_: object, **__: object) -> None:
+    def start(self, *_: object, **__: object) -> NoReturn:
         raise AssertionError("a crawl was started")
 
 
@@ -41,7 +43,8 @@ def test_two_schedulers_fire_each_time_of_a_month_once(office: Office):
 
     def scheduler() -> JobScheduler:
         connection = office.connect()
-        launcher = JobLauncher(office.database, connection, NoProgram(), 0, {})  # type: ignore[arg-type]
+        crawls = LocalCrawls(office.database, NoProgram((), {}, Path()), {})
+        launcher = JobLauncher(office.database, connection, crawls, 0)
         clock = type(office.clock)(office.database, connection)
         return JobScheduler(clock, launcher)
 

@@ -135,7 +135,7 @@ def test_a_new_schedule_gives_a_new_time(office: Office):
     daily = office.store.replace(job.id, defined(cron="0 0 * * *"), (), NOW)
 
     assert (hourly.next_run, hourly.status) == (NOW + 1_800, JobStatus.SCHEDULED)
-    assert (once.next_run, once.due_at, once.status) == (None, NOW + 60, JobStatus.SCHEDULED)
+    assert (once.next_run, once.due_at, once.status) == (None, NOW + 61, JobStatus.SCHEDULED)
     assert daily.next_run == NOW + 14 * 3_600
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
+from smartcrawl.rules.model import PRIORITY
 from smartcrawl.run.frontier.redis.keys import redis_member
 
-PRIORITY: Final = 5  #: a number from 1 to 10; 1 is handed out first
 AT_ONCE: Final = 1_000  #: numbers in one call, during which Redis does nothing else
 ENDINGS: Final = ("landed", "done", "released")
 
@@ -20,7 +20,7 @@ class FrontierNumber(NamedTuple):
     no: int
     host: str  #: without port: politeness does not distinguish ports
     depth: int
-    priority: int = PRIORITY
+    priority: int = PRIORITY  #: 1 is handed out first, 10 last
     since: float | None = None  #: Unix seconds; None: it is discovered now
 
     def as_data(self) -> list[Any]:

@@ -1,0 +1,122 @@
+"""The sources that a posted address may join, and what keeps it out (R2-34, R2-57)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.extract.robots_txt import robots_txt_check
+from smartcrawl.model.options import Options
+from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.jobs import live_job_definitions
+from smartcrawl.reports.sources_today import sources_today
+from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.rules.connections import ConnectionGuard
+from smartcrawl.server.frontier.addresses import PostedUrl
+from smartcrawl.server.private_addresses import names_refused_address
+from smartcrawl.sources.declared import Source, load_declared_sources
+from smartcrawl.sources.refusals import belongs_to_source
+
+_SOURCES: Final = "SELECT name FROM source ORDER BY name"
+_EVERY: Final = 0  #: no source: facts about hosts are the same for all
+
+
+class Candidate(NamedTuple):
+    """A posted address, and the source that it may join."""
+
+    id: bytes
+    url: str
+    host: str  #: as ``host.name``
+    priority: int
+    source: str | None  #: None: it is blocked
+
+
+@dataclass(frozen=True, slots=True)
+class _Holder:
+    """A source, and how it reads robots.txt."""
+
+    source: Source
+    agent: str | None  #: None: it does not obey
+
+    def may_hold(self, url: str) -> bool:
+        """Whether the host of an address is in scope, or in the one that a seed may move to."""
+        scope = self.source.scope
+        return scope.holds(url) or (self.source.ad_hoc and scope.moved_to(url) is not None)
+
+
+class Holders:
+    """All sources of today: declared ones, jobs, and those that an address began."""
+
+    def __init__(self, connection: Connection, options: Options, robots: RobotsOptions) -> None:
+        self._connection = connection
+        self._options = options
+        self._reading = robots
+        self._holders = self._sources_of_today()
+        self._by_host: dict[str, list[_Holder]] = {}
+        self._robots: dict[str, StoredRobotsReport] = {}  #: by user agent
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sources."""
+        return [holder.source.name for holder in self._holders]
+
+    def candidates(self, posted: Sequence[PostedUrl]) -> list[Candidate]:
+        """Return the posted addresses, each with the one source that may take it."""
+        options = self._options
+        guard = ConnectionGuard(options.allow_networks, options.allow_ports)
+        blocked = HostReader(self._connection, _EVERY).blocked_hosts()
+        refused: dict[str, bool] = {}
+        found = []
+        for each in posted:
+            url, host = each.url, url_host_key(each.url)
+            if host not in refused:
+                refused[host] = host in blocked or names_refused_address(url, guard)
+            source = None if refused[host] else self._holder(url, host)
+            key = url_digest(normalize_url(url, options.trackers))
+            found.append(Candidate(key, url, host, each.priority, source))
+        return found
+
+    def _holder(self, url: str, host: str) -> str | None:
+        """Return the one source whose scope and robots.txt allow an address.
+
+        If several sources could have it, none gets it, as with ``scrapy reindex --url``.
+        """
+        if host not in self._by_host:
+            self._by_host[host] = [each for each in self._holders if each.may_hold(url)]
+        fit = [each for each in self._by_host[host] if belongs_to_source(each.source, url)]
+        if len(fit) != 1:
+            return None
+        (holder,) = fit
+        return holder.source.name if self._is_allowed(url, holder.agent) else None
+
+    def _is_allowed(self, url: str, agent: str | None) -> bool:
+        """Whether the stored robots.txt of its origin allows an address; none allows all."""
+        if agent is None:
+            return True
+        if agent not in self._robots:
+            read: Callable[[bytes], Callable[[str], Any]] = robots_txt_check(
+                self._reading.parser, agent
+            )
+            self._robots[agent] = StoredRobotsReport(self._connection, read)
+        answer = self._robots[agent].answer(url)
+        return answer is None or answer[0] is not False
+
+    def _sources_of_today(self) -> list[_Holder]:
+        options = self._options
+        jobs = live_job_definitions(self._connection)
+        declared = load_declared_sources(options.sources_file)
+        known = {name: job.source() for name, job in jobs.items()} | declared
+        rows: list[Any] = self._connection.execute(_SOURCES).fetchall()
+        names = list(dict.fromkeys([*known, *(name for (name,) in rows)]))
+        found = []
+        for source in sources_today(self._connection, known, names):
+            obeys, agent = options.robots_obeyed, self._reading.user_agent
+            if source.of_job:
+                config = jobs[source.name].config
+                obeys, agent = config.respect_robots_txt, config.user_agent
+            found.append(_Holder(source, (self._reading.agent or agent) if obeys else None))
+        return found

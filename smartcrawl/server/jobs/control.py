@@ -1,0 +1,166 @@
+"""Orders to jobs over HTTP: pause, resume, cancel (E-06, E-07; R2-27, R2-28; docs/adr/0057)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Final
+
+import anyio
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Path, Request, Response
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.rules.jobs import JobAction
+from smartcrawl.server.context import Context
+from smartcrawl.server.data.queries import refuse_query
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
+from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
+from smartcrawl.server.jobs.orders import JobOrders, Standing, standing
+from smartcrawl.server.jobs.routes import given_body
+from smartcrawl.sources.jobs.errors import INVALID_INPUT, JobError
+
+WAIT: Final = 2.0  #: seconds for which an answer waits for the effect of an order
+_LOOK: Final = 0.1  #: seconds between two looks
+_ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
+_BODY: Final = {
+    "required": True,
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "object",
+                "required": ["action"],
+                "additionalProperties": False,
+                "properties": {"action": {"type": "string", "enum": list(JobAction)}},
+            },
+            "example": {"action": "pause"},
+        }
+    },
+}
+
+
+def given_action(body: Any) -> JobAction:
+    """Return the order in a body.
+
+    Raises:
+        JobError: the body is no object, has another key, or no known action.
+    """
+    if not isinstance(body, dict):
+        raise JobError(INVALID_INPUT, reason="the body must be a JSON object")
+    if body.keys() - {"action"}:
+        reason = "the body has an unknown key; known is action"
+        raise JobError(INVALID_INPUT, field="action", reason=reason)
+    if "action" not in body:
+        raise JobError(INVALID_INPUT, field="action", reason="action is missing")
+    action = body["action"]
+    if not isinstance(action, str) or action not in list(JobAction):
+        reason = f"action must be {JobAction.PAUSE}, {JobAction.RESUME} or {JobAction.CANCEL}"
+        raise JobError(INVALID_INPUT, field="action", reason=reason)
+    return JobAction(action)
+
+
+def refuse_content(body: bytes) -> None:
+    """Refuse a body with content; an empty object counts as none.
+
+    Raises:
+        JobError: there is content.
+    """
+    if body and json.loads(body) != {}:
+        raise JobError(INVALID_INPUT, reason="this path takes no body")
+
+
+def _reply(found: Standing) -> Reply:
+    data = {"job_id": found.id, "status": found.status, "requested": found.requested}
+    return Reply(200, Reply.of(200, data).body, pending=found.requested is not None)
+
+
+class _Control:
+    """Requests that give orders to jobs."""
+
+    def __init__(self, context: Context) -> None:
+        self._stores = context.stores
+        self._clock = context.clock
+        self._once = Once(context)
+
+    async def order(
+        self, request: Request, id_: str, action_of: Callable[[bytes], JobAction]
+    ) -> Response:
+        """Give the order of a request; answer when it is carried out, or after some seconds."""
+        body = await request.body()
+
+        def work(connection: Connection) -> Reply:
+            orders = JobOrders(self._stores.database, connection)
+            return _reply(orders.give(id_, action_of(body), int(self._clock())))
+
+        async def settling(reply: Reply) -> Reply:
+            return await self._settled(id_, reply)
+
+        return await self._once.answer(request, body, work, settling)
+
+    async def _settled(self, id_: str, reply: Reply) -> Reply:
+        """Return the reply with the state that is true when the order was carried out.
+
+        Meanwhile no connection is lent. A job that was deleted in between has the first reply.
+        """
+        until = time.monotonic() + WAIT
+        while reply.pending and time.monotonic() < until:
+            await anyio.sleep(_LOOK)
+            try:
+                reply = _reply(await to_thread.run_sync(self._looked, id_))
+            except JobError:
+                break
+        return reply
+
+    def _looked(self, id_: str) -> Standing:
+        """Return the present state, after recording that the run obeyed."""
+        stores = self._stores
+
+        def obeyed(connection: Connection) -> bool:
+            return JobOrders(stores.database, connection).is_obeyed(id_)
+
+        if stores.read(obeyed):
+            now = int(self._clock())
+            stores.write(lambda at: JobOrders(stores.database, at).settle(id_, now))
+        return stores.read(lambda connection: standing(connection, id_))
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the routes of orders."""
+    control = _Control(context)
+    described: dict[str, Any] = {
+        "tags": ["jobs"],
+        "response_model": Ordered,
+        "responses": {404: {}, 409: {}, 422: {}},
+        "dependencies": [Depends(refuse_query)],
+    }
+
+    @router.post(
+        "/jobs/{job_id}/control",
+        summary="Pause, resume or cancel a job, or a run of one by its jb_ id",
+        openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _BODY},
+        **described,
+    )
+    async def order(request: Request, job_id: _ID) -> Response:
+        return await control.order(request, job_id, lambda body: given_action(given_body(body)))
+
+    def add(action: JobAction, summary: str) -> None:
+        def action_of(body: bytes) -> JobAction:
+            refuse_content(body)
+            return action
+
+        async def order(request: Request, job_id: _ID) -> Response:
+            return await control.order(request, job_id, action_of)
+
+        router.add_api_route(
+            f"/jobs/{{job_id}}/{action}",
+            order,
+            methods=["POST"],
+            name=action,
+            summary=summary,
+            openapi_extra={"parameters": [KEY_PARAMETER]},
+            **described,
+        )
+
+    add(JobAction.PAUSE, "Pause a job: its run ends in order, and goes on when it is resumed")
+    add(JobAction.RESUME, "Resume a paused job: its run goes on under the same id")

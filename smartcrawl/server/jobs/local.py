@@ -1,0 +1,112 @@
+"""Crawls as processes of this machine (docs/adr/0053).
+
+Each is the command of a crawl by the name of its source, in a session of its own, so that a crawl
+outlives its server. The next server finds it again.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from smartcrawl.model.processes import Process
+from smartcrawl.registry.database.databases import Database
+from smartcrawl.server.jobs.crawls import Exited, Sight, StartError, is_crawling
+from smartcrawl.server.jobs.logs import log_of
+from smartcrawl.server.jobs.processes import BegunRun
+from smartcrawl.sources.private_files import private_file, private_folder
+
+
+@dataclass(frozen=True, slots=True)
+class CrawlProgram:
+    """The command that crawls one source."""
+
+    words: Sequence[str]  #: of the command; the arguments of the spider follow
+    environment: Mapping[str, str]  #: settings of the crawl, also secret ones
+    logs: Path  #: folder of its logs
+
+    def start(self, name: str, id_: str, *, resume: bool) -> subprocess.Popen[bytes]:
+        """Start it for a source and the run of a job; what it prints goes to a log.
+
+        Its arguments are names: seeds stay in the registry, secrets in the environment.
+
+        Raises:
+            OSError: it cannot be started, or the log cannot be written.
+        """
+        arguments = [f"source={name}", f"_job={id_}", *(["resume=1"] if resume else [])]
+        given = [word for argument in arguments for word in ("-a", argument)]
+        log = log_of(self.logs, id_)
+        private_folder(self.logs)
+        private_file(log)
+        with log.open("ab") as output:
+            return subprocess.Popen(  # noqa: S603  # words of ours, and checked names
+                [*self.words, *given, "--progress", "none"],
+                env=dict(self.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+
+class LocalCrawls:
+    """Crawls that are children of this server, or were those of one that died."""
+
+    def __init__(
+        self,
+        database: Database,
+        program: CrawlProgram,
+        children: dict[str, subprocess.Popen[bytes]],
+    ) -> None:
+        """``children``: the processes that this server started, by the ids of their runs."""
+        self._database = database
+        self._program = program
+        self._children = children
+
+    def look(self, begun: Sequence[BegunRun], now: int) -> None:
+        """Forget the children whose runs are over, or were taken over."""
+        for id_ in self._children.keys() - {one.id for one in begun}:
+            if self._children[id_].poll() is not None:
+                del self._children[id_]
+
+    def can_start(self, now: int) -> bool:
+        """Whether a process can be started: always."""
+        return True
+
+    def still_has(self, id_: str) -> bool:
+        """Whether the process of a run has not ended."""
+        return id_ in self._children
+
+    def start(self, begun: BegunRun, *, resume: bool) -> Process:
+        """Start a process.
+
+        Raises:
+            StartError: it cannot be started, or its log cannot be written.
+        """
+        try:
+            child = self._program.start(begun.name, begun.id, resume=resume)
+        except OSError as error:
+            raise StartError(f"cannot start its process ({error.strerror})") from error
+        self._children[begun.id] = child
+        return Process.of(child.pid)
+
+    def sight(self, begun: BegunRun, now: int) -> Sight | Exited:
+        """Return the state of a run's process."""
+        child = self._children.get(begun.id)
+        if child is None:
+            return Sight.CRAWLING if is_crawling(self._database, begun) else Sight.GONE
+        status = child.poll()
+        if status is None:
+            return Sight.CRAWLING
+        del self._children[begun.id]
+        return Exited(status, child.pid)
+
+    def place_of_log(self, id_: str) -> str:
+        """Return the name of a run's log."""
+        return log_of(self._program.logs, id_).name
+
+    def reason_of_death(self, begun: BegunRun) -> str:
+        """Return the reason of a run whose process died."""
+        return "its process died"

@@ -1,0 +1,115 @@
+"""The log of a job's run over HTTP, also while its crawl writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Final, Literal
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Path, Response
+from fastapi import Query as InQuery
+from fastapi.responses import PlainTextResponse
+
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.processes import Process
+from smartcrawl.model.redaction import shown
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.runs.job_runs import PREFIX
+from smartcrawl.server.context import Context
+from smartcrawl.server.data.queries import Query, refuse_repeated
+from smartcrawl.server.errors import ApiError, not_found, unavailable
+from smartcrawl.server.jobs.answers import EXAMPLE_JOB
+from smartcrawl.server.jobs.history import LoggedRun, last_logged_run, logged_run
+from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.server.jobs.logs import GoesOn, LogResponse, log_of, open_log
+from smartcrawl.server.jobs.scrapyd_client import ScrapydClient
+from smartcrawl.server.jobs.store import JobStore
+
+MOST: Final = 64  #: logs that one server sends at once; each has an open file
+
+
+class LogQuery(Query):
+    """The query of a log."""
+
+    follow: Literal["true", "false"] = "false"
+
+
+class _Logs:
+    """The logs of this server."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._folder = context.options.data_dir / "logs"
+        self._sent = 0
+
+    async def answer(self, id_: str, *, follow: bool) -> Response:
+        """Return the log of a run, or of the last run of a job.
+
+        Raises:
+            ApiError: the log is not here.
+            JobError: there is no such job, no such run, or the job has not run yet.
+        """
+        run = await to_thread.run_sync(self._context.stores.read, self._finder(id_))
+        if self._sent >= MOST:
+            raise unavailable(f"this server sends {MOST} logs already")
+        log = await to_thread.run_sync(open_log, log_of(self._folder, run.id))
+        if log is None:
+            raise self._not_here(run)
+        self._sent += 1
+        goes_on = self._watch(run.id) if follow and run.is_open else None
+        return LogResponse(log, goes_on, self._was_sent)
+
+    def _finder(self, id_: str) -> Callable[[Connection], LoggedRun]:
+        if id_.startswith(PREFIX):
+            return lambda seen: logged_run(seen, id_)
+        database = self._context.stores.database
+        return lambda seen: last_logged_run(seen, JobStore(database, seen).get(id_).no)
+
+    def _watch(self, id_: str) -> GoesOn:
+        """Return whether a run is open, as long as the server is."""
+        stores, ending = self._context.stores, self._context.ending
+
+        async def goes_on() -> bool:
+            if ending.is_set():
+                return False
+            try:
+                return (await stores.read_little(lambda seen: logged_run(seen, id_))).is_open
+            except RegistryError:
+                return True  # it is away, and the crawl waits for it, too
+
+        return goes_on
+
+    def _was_sent(self) -> None:
+        self._sent -= 1
+
+    def _not_here(self, run: LoggedRun) -> ApiError:
+        server = self._context.server
+        if server.scrapyd_url:
+            client = ScrapydClient(server.scrapyd_url, server.scrapyd_project)
+            place = f"the log is in scrapyd: {client.log_url(run.id)}"
+        elif run.host is not None and run.host != Process.this().host:
+            place = f"the log is on the machine {shown(run.host)}: ask the server there"
+        elif run.stage is RunStage.WAITING:
+            place = "the run has not begun"
+        else:
+            place = "the log is not on this machine any more"
+        return not_found("The log is not here", reason=place)
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the route of logs."""
+    logs = _Logs(context)
+
+    @router.get(
+        "/jobs/{job_id}/log",
+        tags=["jobs"],
+        summary="The log of a run, by its jb_ id; or, by a job's id, of its last run",
+        response_class=PlainTextResponse,
+        responses={404: {}},
+        dependencies=[Depends(refuse_repeated)],
+    )
+    async def log(
+        job_id: Annotated[str, Path(examples=[EXAMPLE_JOB])],
+        query: Annotated[LogQuery, InQuery()],
+    ) -> Response:
+        return await logs.answer(job_id, follow=query.follow == "true")

@@ -1,0 +1,147 @@
+"""Crawls in a scrapyd, which several servers may use at once (docs/adr/0059).
+
+The registry decides how a crawl ended; scrapyd only says whether it still has it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from smartcrawl.registry.database.databases import Database
+from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY
+from smartcrawl.server.jobs.crawls import Exited, Sight, is_crawling
+from smartcrawl.server.jobs.processes import BegunRun
+from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError, ScrapydJobs
+
+logger = logging.getLogger(__name__)
+
+FRESH: Final = 2  #: seconds for which a list counts
+AWAY: Final = 5  #: seconds until a scrapyd that does not answer, or refuses, is asked again
+#: Seconds for which a crawl must be missing in its lists: a request may still be under way.
+MISSING: Final = 3
+
+
+class ScrapydCrawls:
+    """The crawls of one scrapyd."""
+
+    def __init__(self, database: Database, client: ScrapydClient) -> None:
+        self._database = database
+        self._client = client
+        self._now = 0
+        self._listed: ScrapydJobs | None = None  #: None: none that counts
+        self._listed_at = 0
+        self._away_until = 0
+        self._missing: dict[str, int] = {}  #: since when, by id
+        self._unsure: set[str] = set()  #: whose request to start may not have arrived
+        self._complaints: dict[str, str] = {}  #: by act; each is logged once
+
+    def look(self, begun: Sequence[BegunRun], now: int) -> None:
+        """List the crawls, if there are any."""
+        self._now = now
+        ids = {one.id for one in begun}
+        self._unsure &= ids
+        self._missing = {id_: since for id_, since in self._missing.items() if id_ in ids}
+        if begun:
+            self._list(now)
+
+    def can_start(self, now: int) -> bool:
+        """Whether scrapyd answers."""
+        return self._list(now) is not None
+
+    def still_has(self, id_: str) -> bool:
+        """Whether scrapyd runs a crawl, or does not answer."""
+        listed = self._list(self._now)
+        return listed is None or id_ in listed.under_way
+
+    def start(self, begun: BegunRun, *, resume: bool) -> None:
+        """Ask scrapyd for a crawl, unless it has it already: an answer may have been lost.
+
+        If it does not answer, or refuses, the run is withdrawn later, and waits.
+        """
+        self._missing.pop(begun.id, None)
+        self._unsure.add(begun.id)
+        self._listed = None
+        listed = self._list(self._now)
+        self._listed = None  # it will be older than the request
+        if listed is None or _has(listed, begun):
+            return
+        try:
+            self._client.schedule(begun.name, begun.id, resume=resume)
+        except ScrapydError as error:
+            self._complain("start", error)
+            return
+        self._unsure.discard(begun.id)
+        self._answered("start")
+        logger.info("asked scrapyd to crawl %s for the run %s", begun.name, begun.id)
+
+    def sight(self, begun: BegunRun, now: int) -> Sight | Exited:
+        """Return the state of a run's crawl.
+
+        It is gone if scrapyd does not list it for some seconds, and no process has its source. A
+        scrapyd that is away decides nothing, except of a run that ended.
+        """
+        if begun.is_sealed and not self._database.is_held(begun.name):
+            return Sight.GONE
+        listed = self._listed
+        if listed is None or begun.id in listed.under_way:
+            self._missing.pop(begun.id, None)
+            if listed is not None:
+                self._unsure.discard(begun.id)
+            return Sight.CRAWLING
+        if begun.run is not None and is_crawling(self._database, begun):
+            return Sight.CRAWLING  # scrapyd was started again beside it
+        if self._listed_at - self._missing.setdefault(begun.id, self._listed_at) < MISSING:
+            return Sight.CRAWLING
+        if begun.id in self._unsure and not _has(listed, begun):
+            return Sight.NOT_STARTED
+        if begun.run is None and self._database.is_held(begun.name):
+            return Exited(EXIT_SOURCE_BUSY, None)
+        return Sight.GONE
+
+    def place_of_log(self, id_: str) -> str:
+        """Return the address of a run's log."""
+        return self._client.log_url(id_)
+
+    def reason_of_death(self, begun: BegunRun) -> str:
+        """Return the reason of a run whose crawl died, or failed before its run was open."""
+        log = self._client.log_url(begun.id)
+        if begun.run is not None:
+            return f"its process died in scrapyd: see {log}"
+        return (
+            f"it ended in scrapyd before its run was open: see {log}; scrapyd needs the"
+            " REGISTRY_URL or DATA_DIR of this server"
+        )
+
+    def _list(self, now: int) -> ScrapydJobs | None:
+        """Return the present list; None while scrapyd is away."""
+        if self._listed is not None and 0 <= now - self._listed_at < FRESH:
+            return self._listed
+        if 0 < self._away_until - now <= AWAY:
+            return None
+        self._now = now
+        try:
+            self._listed = self._client.jobs()
+        except ScrapydError as error:
+            self._listed = None
+            self._complain("list", error)
+            return None
+        self._listed_at = now
+        self._answered("list")
+        return self._listed
+
+    def _complain(self, act: str, error: ScrapydError) -> None:
+        self._away_until = self._now + AWAY
+        if self._complaints.get(act) != str(error):
+            logger.error("jobs wait for scrapyd: %s", error)
+        self._complaints[act] = str(error)
+
+    def _answered(self, act: str) -> None:
+        if self._complaints.pop(act, None) is not None:
+            logger.info("scrapyd answers again")
+
+
+def _has(listed: ScrapydJobs, begun: BegunRun) -> bool:
+    """Whether scrapyd got the last request to start a run: it lists each start of it."""
+    return begun.id in listed.under_way or listed.counts[begun.id] >= begun.starts

@@ -1,0 +1,88 @@
+"""The robots.txt of a host over HTTP: as a crawl stored it, else asked for now (E-12; R2-40)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any, Final
+
+from anyio import to_thread
+from fastapi import APIRouter, Depends, Path, Response
+
+from smartcrawl.extract.robots_groups import robots_txt_groups
+from smartcrawl.extract.robots_txt import robots_txt_sitemaps
+from smartcrawl.model.times import iso_time
+from smartcrawl.registry.connection import Connection
+from smartcrawl.server.context import Context
+from smartcrawl.server.data.answers import Robots
+from smartcrawl.server.data.documents import host_key
+from smartcrawl.server.data.queries import json_response, refuse_query
+from smartcrawl.server.errors import ApiError, not_found
+from smartcrawl.server.robots.download import RobotsAnswer, RobotsDownload
+from smartcrawl.server.robots.kept import AT_ONCE, KeptRobots, RobotsCache
+
+_STORED: Final = """
+SELECT fetched_at, origin, status, body FROM robots WHERE origin IN (?, ?)
+ ORDER BY fetched_at DESC, origin DESC LIMIT 1
+"""
+
+
+def stored_robots(connection: Connection, host: str) -> KeptRobots | None:
+    """Return the copy of a host's robots.txt that a crawl stored last, None without one."""
+    row: Any = connection.execute(_STORED, (f"https://{host}", f"http://{host}")).fetchone()
+    if row is None:
+        return None
+    at, origin, status, body = row
+    reason = f"status {status}: everything is allowed" if status >= 400 else None
+    return KeptRobots(at, RobotsAnswer(origin, status, bytes(body or b""), reason))
+
+
+def robots_data(host: str, kept: KeptRobots, ttl: int) -> dict[str, Any]:
+    """Return a robots.txt under the keys of R2-40.
+
+    Raises:
+        ApiError: there are no rules, with the reason.
+    """
+    answer = kept.answer
+    if answer.reason is not None:
+        raise _no_robots(answer.reason)
+    try:
+        groups = robots_txt_groups(answer.body)
+    except ValueError as error:
+        raise _no_robots(str(error)) from error
+    return {
+        "domain": host,
+        "fetched_at": iso_time(kept.at),
+        "expires_at": iso_time(kept.at + ttl) if ttl else None,
+        "rules": {
+            "user_agents": {agent: asdict(rules) for agent, rules in groups.items()},
+            "sitemaps": robots_txt_sitemaps(answer.body, answer.origin),
+        },
+    }
+
+
+def _no_robots(reason: str) -> ApiError:
+    return not_found("robots.txt not found", reason=reason)
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the route of robots.txt."""
+    options, robots = context.options, context.server.robots
+    download = RobotsDownload(options, robots.user_agent, AT_ONCE)
+    cache = RobotsCache(download.answer, options.robots_ttl, context.clock)
+
+    @router.get(
+        "/robots/{domain}",
+        tags=["monitoring"],
+        summary="The rules of a host's robots.txt: as a crawl stored them, else downloaded",
+        response_model=Robots,
+        responses={404: {}},
+        dependencies=[Depends(refuse_query)],
+    )
+    async def robots_of(domain: Annotated[str, Path(examples=["example.com"])]) -> Response:
+        host = host_key(domain)
+        kept = await to_thread.run_sync(
+            context.stores.read, lambda connection: stored_robots(connection, host)
+        )
+        if kept is None:
+            kept = await cache.get(host)
+        return json_response(await to_thread.run_sync(robots_data, host, kept, options.robots_ttl))

@@ -1,0 +1,165 @@
+"""Addresses that were posted over HTTP are asked by the next run of their source, urgent first."""
+
+from collections.abc import Mapping
+from ipaddress import ip_network
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.crawls.crew import Crew
+from tests.server.api_client import application, ask
+from tests.site_server import Site, html
+
+both = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
+LOOPBACK = ip_network("127.0.0.0/8")
+ONE_BY_ONE = {"CONCURRENT_REQUESTS": 1, "CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+
+
+def post(crawl: Crawl, site: Site, paths: Mapping[str, int]) -> dict[str, int]:
+    """Post addresses with their priorities; return the counts of the answer."""
+    registry = crawl.environment.get("REGISTRY_URL", crawl.data_dir / "registry.db")
+    run = {"registry": registry, "allow_networks": (LOOPBACK,), "sources_file": crawl.sources_file}
+    body = {"urls": [{"url": site.url(path), "priority": n} for path, n in paths.items()]}
+    answer = ask(application(crawl.folder, run=run), "POST", "/api/v1/frontier/urls", json=body)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, int] = answer.json()
+    return found
+
+
+def asked(site: Site) -> list[str]:
+    return [r.path for r in site.log if r.path != "/robots.txt"]
+
+
+def declare(crawl: Crawl, site: Site) -> None:
+    """A site with a linked page and islands, declared as a source."""
+    site.pages["/"] = html("Home", "/linked")
+    for path in ("/linked", "/late", "/usual", "/urgent", "/first"):
+        site.pages[path] = html(path, text=f"The text of {path[1:]}.")
+    crawl.declare(f'[sources.docs]\nseeds = ["{site.url("/")}"]\n')
+
+
+ISLANDS = {"/late": 10, "/usual": 5, "/urgent": 2, "/first": 1}
+
+
+@both
+@pytest.mark.covers("E-08", "R2-33", "R2-35")
+def test_posted_addresses_are_asked_by_the_first_run_and_stay_pinned(crawl: Crawl, site: Site):
+    """The source was never crawled before; a record keeps its priority for later runs."""
+    declare(crawl, site)
+    assert post(crawl, site, ISLANDS) == {"added": 4, "duplicates": 0, "blocked": 0}
+
+    crawl(settings=ONE_BY_ONE)
+    first = asked(site)
+    pins = crawl.rows(
+        "SELECT r.url, p.priority FROM pin p JOIN record r ON r.no = p.no ORDER BY p.priority"
+    )
+    site.clear()
+    again = post(crawl, site, ISLANDS)
+    crawl(settings=ONE_BY_ONE)
+
+    assert first[:4] == ["/first", "/urgent", "/", "/usual"]
+    assert set(first[4:]) == {"/linked", "/late"}
+    assert [tuple(row) for row in pins] == [
+        (site.url(path), n) for path, n in sorted(ISLANDS.items(), key=lambda each: each[1])
+    ]
+    assert crawl.rows("SELECT * FROM pending_pin") == []
+    assert again == {"added": 0, "duplicates": 4, "blocked": 0}
+    assert asked(site)[:4] == first[:4]
+    view = crawl.rows(
+        "SELECT url, priority FROM url_frontier WHERE priority <> 5 ORDER BY priority"
+    )
+    assert [row[1] for row in view] == [1, 2, 10]
+
+
+@both
+@pytest.mark.covers("E-08", "R2-35")
+def test_a_due_crawl_asks_posted_addresses(crawl: Crawl, site: Site):
+    declare(crawl, site)
+    crawl()
+    site.clear()
+    assert post(crawl, site, {"/late": 10, "/first": 1})["added"] == 2
+
+    crawl.run("due", "-s", "CONCURRENT_REQUESTS=1", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=1")
+
+    assert asked(site) == ["/first", "/late"]
+
+
+@both
+@pytest.mark.covers("E-08")
+def test_forget_unpins_posted_addresses_before_and_after_their_first_visit(
+    crawl: Crawl, site: Site
+):
+    declare(crawl, site)
+    crawl()
+    post(crawl, site, {"/usual": 5, "/first": 1})
+    dry = crawl.run("forget", site.url("/usual"), "--dry-run")
+    told = crawl.run("forget", site.url("/usual"))
+    crawl()
+    assert "would be unpinned" in dry.err
+    assert "is no longer" in told.err
+    assert "/usual" not in asked(site)
+    assert "/first" in asked(site)
+
+    crawl.run("forget", site.url("/first"))
+    site.clear()
+    crawl()
+
+    assert crawl.rows("SELECT * FROM pin") == []
+    assert set(asked(site)) <= {"/", "/linked"}
+
+
+@both
+@pytest.mark.covers("E-08")
+def test_an_address_that_a_run_found_meanwhile_is_pinned_all_the_same(crawl: Crawl, site: Site):
+    declare(crawl, site)
+    post(crawl, site, {"/linked": 3})
+
+    crawl()
+
+    assert asked(site).count("/linked") == 1
+    pins = crawl.rows("SELECT r.url, p.priority FROM pin p JOIN record r ON r.no = p.no")
+    assert [tuple(row) for row in pins] == [(site.url("/linked"), 3)]
+
+
+@both
+@pytest.mark.covers("R2-35")
+def test_a_limited_run_asks_urgent_addresses_first(crawl: Crawl, site: Site):
+    declare(crawl, site)
+    post(crawl, site, ISLANDS)
+
+    crawl(settings=ONE_BY_ONE, max_pages=2, expect=3)
+
+    assert asked(site) == ["/first", "/urgent"]
+
+
+@both
+@pytest.mark.covers("R2-35")
+def test_a_resumed_run_keeps_the_order(crawl: Crawl, site: Site):
+    """The first process ends before it asks anything but one page."""
+    declare(crawl, site)
+    post(crawl, site, ISLANDS)
+    settings = {**ONE_BY_ONE, "CLOSESPIDER_PAGECOUNT": 1}
+    crawl(settings=settings, expect=None)
+    before = asked(site)
+    crawl.rows("UPDATE run SET state = 9")
+    crawl(settings=ONE_BY_ONE, resume=1, expect=None)
+
+    assert before[0] == "/first"
+    order = [path for path in asked(site) if path in ("/first", "/urgent", "/", "/late")]
+    assert order.index("/urgent") < order.index("/")
+    assert order[-1] == "/late"
+
+
+@pytest.mark.covers("R2-35", "R2-42", "E-08")
+def test_workers_that_share_a_run_ask_posted_addresses_by_their_priority(crew: Crew, site: Site):
+    crawl = crew.crawl
+    declare(crawl, site)
+    post(crawl, site, ISLANDS)
+
+    crew.end(*crew.begin(None, 2, CONCURRENT_REQUESTS_PER_DOMAIN="1", DOWNLOAD_DELAY="0.05"))
+    order = asked(site)
+
+    assert sorted(order) == sorted(["/", "/linked", *ISLANDS])
+    assert order.index("/first") < order.index("/urgent") < order.index("/usual")
+    assert order.index("/late") > max(order.index("/"), order.index("/usual"))
+    assert crawl.rows("SELECT * FROM pending_pin") == []

@@ -1,0 +1,441 @@
+"""What the launcher makes of scrapyd's answers, and of their absence.
+
+The stand-in speaks HTTP, and keeps what it was asked for.
+"""
+
+import json
+import logging
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl
+
+import pytest
+
+from smartcrawl import settings
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
+from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs import scrapyd_client
+from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydCrawls
+from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError
+from tests.server.api_client import server_options
+from tests.server.jobs.conftest import NOW, Office
+from tests.servers.processes import free_port
+
+
+class StandIn(ThreadingHTTPServer):
+    """A scrapyd that starts nothing."""
+
+    daemon_threads = True
+
+    def __init__(self, port: int = 0) -> None:
+        self.pending: list[str] = []
+        self.finished: list[str] = []
+        self.scheduled: list[dict[str, str]] = []
+        self.credentials: set[str | None] = set()
+        self.answer: tuple[int, bytes] | None = None  #: instead of the true one
+        self.lost: str | None = None  #: "answer", or the whole "request"
+        self.released = threading.Event()
+        super().__init__(("127.0.0.1", port), _Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"http://a:b%2Fc@127.0.0.1:{self.server_port}/under/"
+
+    def end_all(self) -> None:
+        self.finished += self.pending
+        self.pending.clear()
+
+    def close(self) -> None:
+        self.released.set()
+        self.shutdown()
+        self.server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: StandIn
+
+    def do_GET(self) -> None:
+        there = self.server
+        there.credentials.add(self.headers["Authorization"])
+        if there.lost == "hangs":
+            there.released.wait(30)
+        if there.lost == "drips":
+            self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+            while not there.released.wait(0.05):
+                self.wfile.write(b"X")
+        assert self.path == "/under/listjobs.json?project=of+ours"
+        lists = {"pending": there.pending, "running": [], "finished": there.finished}
+        data = {state: [{"id": id_} for id_ in ids] for state, ids in lists.items()}
+        self._send({"status": "ok", **data})
+
+    def do_POST(self) -> None:
+        there = self.server
+        assert self.path == "/under/schedule.json"
+        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
+        if there.lost != "request" and there.answer is None:
+            there.scheduled.append(dict(parse_qsl(body)))
+            there.pending.append(there.scheduled[-1]["jobid"])
+        if there.lost is None:
+            self._send({"status": "ok"})
+
+    def _send(self, data: object) -> None:
+        status, content = self.server.answer or (200, json.dumps(data).encode())
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+class Harbour:
+    """A registry, a scrapyd, and a server of both at a time of its own."""
+
+    def __init__(self, office: Office) -> None:
+        self.office = office
+        self.there = StandIn()
+        self.url = self.there.url
+        self.now = NOW
+        self.launcher = self.server()
+
+    def server(self) -> JobLauncher:
+        database = self.office.database
+        crawls = ScrapydCrawls(database, ScrapydClient(self.url, "of ours"))
+        return JobLauncher(database, self.office.connect(), crawls, 2)
+
+    def tick(self, seconds: int = 0) -> None:
+        """Do what the scheduler does, each second."""
+        for _ in range(seconds + 1):
+            self.office.clock.fire(self.now)
+            self.launcher.watch(self.now)
+            self.launcher.start_waiting(self.now)
+            self.now += 1
+
+    def opened(self, *, resume: bool = False) -> int:
+        """Let a crawl of the last start record its run."""
+        given = self.there.scheduled[-1]
+        assert resume is ("resume" in given)
+        request = RunRequest(given["source"], "site", resume=resume, job_run=given["jobid"])
+        return open_run_row(self.office.connection, request, self.now).no
+
+    def dies(self) -> None:
+        """Let the process of the crawl be another one, which is no more."""
+        self.office.connection.execute("UPDATE job_run SET process_start = 'dead'")
+        self.there.end_all()
+
+    @contextmanager
+    def leased(self) -> Iterator[None]:
+        """Let a process crawl the source."""
+        lease = self.office.database.take("docs", "today")
+        try:
+            yield
+        finally:
+            lease.release()
+
+    @property
+    def runs(self) -> list[tuple]:
+        return self.office.rows("SELECT state, starts, server IS NULL FROM job_run ORDER BY no")
+
+    def close(self) -> None:
+        self.there.close()
+
+
+@pytest.fixture
+def harbour(office: Office) -> Iterator[Harbour]:
+    harbour = Harbour(office)
+    yield harbour
+    harbour.close()
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize(("reasons", "complete"), [((), True), (("pages_left",), False)])
+def test_a_run_ends_as_the_registry_says(
+    harbour: Harbour, reasons: tuple[str, ...], complete: bool
+):
+    job = harbour.office.create()
+    harbour.tick()
+    (asked,) = harbour.there.scheduled
+    id_ = asked.pop("jobid")
+    assert id_.startswith("jb_")
+    assert asked == {"project": "of ours", "spider": "site", "source": "docs"}
+    assert harbour.there.credentials == {"Basic YTpiL2M="}
+    harbour.tick(30)  # it waits in scrapyd
+    assert harbour.runs == [("waiting", 1, False)]
+
+    harbour.there.scheduled[-1]["jobid"] = id_
+    run = harbour.opened()
+    harbour.tick(10)
+    assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
+    seal_run_row(harbour.office.connection, run, reasons, harbour.now)
+    harbour.there.end_all()
+    harbour.tick(MISSING)
+
+    after = harbour.office.store.get(job.id)
+    assert (after.status, after.complete, after.reasons) == (
+        JobStatus.COMPLETED,
+        complete,
+        reasons,
+    )
+    assert len(harbour.there.scheduled) == 1
+
+
+def test_a_run_that_ended_needs_no_scrapyd(harbour: Harbour):
+    job = harbour.office.create()
+    harbour.tick()
+    run = harbour.opened()
+    harbour.tick()
+    harbour.there.close()
+    harbour.tick(20)
+    assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
+    seal_run_row(harbour.office.connection, run, (), harbour.now)
+    with harbour.leased():  # it settles and sweeps
+        harbour.tick(3)
+        assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
+    harbour.tick()
+
+    assert harbour.office.store.get(job.id).status is JobStatus.COMPLETED
+
+
+def test_a_start_whose_answer_was_lost_is_not_repeated(
+    harbour: Harbour, caplog: pytest.LogCaptureFixture
+):
+    harbour.office.create()
+    harbour.there.lost = "answer"
+    harbour.tick(20)
+    harbour.there.lost = None
+    harbour.tick(20)
+
+    assert len(harbour.there.scheduled) == 1
+    assert harbour.runs == [("waiting", 1, False)]
+    assert caplog.text.count("jobs wait for scrapyd") == 1
+    assert "…@127.0.0.1" in caplog.text
+    assert "b%2Fc" not in caplog.text
+
+
+@pytest.mark.parametrize("refusal", [None, (200, b'{"status": "error", "message": "no room"}')])
+def test_a_start_that_did_not_arrive_is_repeated(
+    harbour: Harbour, refusal: tuple[int, bytes] | None, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    harbour.office.create()
+    if refusal is None:
+        harbour.there.lost = "request"
+    harbour.there.answer = refusal
+    harbour.tick(40)
+    assert harbour.there.scheduled == []
+    assert caplog.text.count("jobs wait for scrapyd") == 1
+    assert harbour.runs[0][:2] in (("waiting", 0), ("waiting", 1))
+    harbour.there.lost = harbour.there.answer = None
+    harbour.tick(AWAY + MISSING + 5)
+
+    assert len(harbour.there.scheduled) == 1
+    assert harbour.runs == [("waiting", 1, False)]
+    assert "scrapyd answers again" in caplog.text
+
+
+def test_no_run_is_claimed_while_scrapyd_is_away(
+    harbour: Harbour, caplog: pytest.LogCaptureFixture
+):
+    harbour.office.create()
+    port = harbour.there.server_port
+    harbour.there.close()
+    harbour.tick(30)
+    assert harbour.runs == [("waiting", 0, True)]
+    assert caplog.text.count("jobs wait for scrapyd") == 1
+    harbour.there = StandIn(port)
+    harbour.tick(AWAY)
+
+    assert harbour.runs == [("waiting", 1, False)]
+    assert len(harbour.there.scheduled) == 1
+
+
+def test_what_dies_is_resumed_once_and_then_fails(harbour: Harbour):
+    job = harbour.office.create()
+    harbour.tick()
+    harbour.opened()
+    for starts in (1, 2):
+        harbour.tick(3)
+        harbour.dies()
+        harbour.tick(MISSING + 3)
+        assert len(harbour.there.scheduled) == 2
+        if starts == 1:
+            harbour.opened(resume=True)
+
+    first, second = harbour.there.scheduled
+    assert second == first | {"resume": "1"}
+    assert harbour.runs == [("ended", 2, False)]
+    after = harbour.office.store.get(job.id)
+    (reason,) = after.reasons
+    assert after.status is JobStatus.FAILED
+    assert reason.startswith("its process died in scrapyd: see http://…@127.0.0.1:")
+    assert reason.endswith(f"/under/logs/of ours/site/{first['jobid']}.log")
+
+
+def test_a_second_start_whose_answer_was_lost_is_not_repeated(harbour: Harbour):
+    harbour.office.create()
+    harbour.tick()
+    harbour.opened()
+    harbour.tick(3)
+    harbour.dies()
+    harbour.there.lost = "answer"
+    harbour.tick(MISSING + 3)
+    harbour.there.end_all()  # both are listed as finished
+    harbour.there.lost = None
+    harbour.tick(20)
+
+    assert len(harbour.there.scheduled) == 2
+    assert harbour.runs == [("ended", 2, False)]
+
+
+def test_a_second_start_that_did_not_arrive_is_repeated(harbour: Harbour):
+    harbour.office.create()
+    harbour.tick()
+    harbour.opened()
+    harbour.tick(3)
+    harbour.dies()
+    harbour.there.lost = "request"
+    harbour.tick(MISSING + 20)
+    harbour.there.lost = None
+    harbour.tick(20)
+
+    assert len(harbour.there.scheduled) == 2
+    assert harbour.runs == [("running", 2, False)]
+
+
+def test_a_crawl_that_opens_no_run_fails_with_the_place_of_its_log(harbour: Harbour):
+    job = harbour.office.create()
+    for _ in range(2):
+        harbour.tick(3)
+        harbour.there.end_all()
+        harbour.tick(MISSING + 3)
+
+    assert len(harbour.there.scheduled) == 2
+    assert "resume" not in harbour.there.scheduled[1]
+    after = harbour.office.store.get(job.id)
+    assert after.status is JobStatus.FAILED
+    assert "REGISTRY_URL or DATA_DIR of this server" in after.reasons[0]
+
+
+def test_a_run_whose_source_is_busy_is_skipped(harbour: Harbour):
+    job = harbour.office.create()
+    harbour.tick()
+    with harbour.leased():
+        harbour.there.end_all()
+        harbour.tick(MISSING + 3)
+
+    assert [row[0] for row in harbour.runs] == ["skipped"]
+    after = harbour.office.store.get(job.id)
+    assert (after.status, after.reasons) == (JobStatus.CREATED, ("its source is being crawled",))
+
+
+def test_a_crawl_goes_on_after_a_restart_of_scrapyd(harbour: Harbour):
+    harbour.office.create()
+    harbour.tick()
+    harbour.opened()
+    harbour.there.pending.clear()
+    harbour.tick(30)
+
+    assert harbour.runs == [("running", 1, False)]
+    assert len(harbour.there.scheduled) == 1
+
+
+def test_the_next_server_starts_nothing_that_scrapyd_has(harbour: Harbour):
+    harbour.office.create()
+    harbour.tick()
+    harbour.office.connection.execute("UPDATE job_run SET server = '1 dead elsewhere.example'")
+    harbour.now += 61
+    harbour.launcher = harbour.server()
+    harbour.tick(20)
+
+    assert len(harbour.there.scheduled) == 1
+    assert harbour.runs == [("waiting", 1, False)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ((401, b"no"), r"refuses the name or the password in SCRAPYD_URL \(401\)"),
+        ((500, b"{}"), "answers 500 without its JSON"),
+        ((200, b"<html>"), "answers 200 without its JSON"),
+        ((200, b"[" * 50_000), "answers 200 without its JSON"),
+        ((200, b'{"status": "ok"}'), "lists no jobs"),
+        ((200, b'{"status": "error", "message": "project not found"}'), "project not found"),
+        ((302, b""), "answers 302 without its JSON"),
+        ((200, b" " * 2_000), "answers 200 without its JSON"),
+    ],
+)
+def test_answers_of_another_program_are_explained(
+    answer: tuple[int, bytes], why: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(scrapyd_client, "_LARGEST", 60_000)
+    there = StandIn()
+    there.answer = answer
+    try:
+        with pytest.raises(ScrapydError, match=why) as raised:
+            ScrapydClient(there.url, "of ours").jobs()
+    finally:
+        there.close()
+    assert "b%2Fc" not in str(raised.value)
+
+
+@pytest.mark.parametrize("how", ["hangs", "drips"])
+def test_a_request_has_an_end(how: str, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(scrapyd_client, "_TO_LIST", 0.3)
+    there = StandIn()
+    there.lost = how
+    try:
+        with pytest.raises(ScrapydError, match="does not answer"):
+            ScrapydClient(there.url, "of ours").jobs()
+    finally:
+        there.close()
+
+
+def test_an_address_without_a_server_is_away():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # it does not listen
+        client = ScrapydClient(f"http://127.0.0.1:{free_port()}", "smartcrawl")
+        with pytest.raises(ScrapydError, match="Connection refused"):
+            client.jobs()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "localhost:6800",
+        "ftp://a:secret@localhost/",
+        "http://",
+        "http://a:sec/ret@localhost:6800",
+        "http://a:secret@localhost:x",
+        "http://a:secret@localhost:6800/?a=1",
+        "http://a:secret@localhost:6800/#a",
+        "http://a:secret@local host:6800/",
+        "http://a:secret@localhost:6800/\r\nX: y",
+        "http://a:sécret@localhost:6800/",
+    ],
+)
+def test_a_wrong_address_is_refused_without_its_password(url: str):
+    with pytest.raises(SettingError, match="SCRAPYD_URL is no address of a scrapyd") as raised:
+        checked(SCRAPYD_URL=url)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("project", ["", "a b", "../a", "a" * 101])
+def test_a_wrong_project_is_refused(project: str):
+    with pytest.raises(SettingError, match="SCRAPYD_PROJECT"):
+        checked(SCRAPYD_PROJECT=project)
+
+
+def checked(**changed: str) -> object:
+    return ServerOptions.of(dict(settings.defaults) | changed)
+
+
+def test_the_password_is_in_no_representation():
+    assert "secret" not in repr(server_options(scrapyd_url="http://a:secret@localhost:6800/"))

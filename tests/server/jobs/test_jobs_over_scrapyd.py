@@ -1,0 +1,150 @@
+"""Jobs that a real scrapyd crawls for a real server."""
+
+import os
+import shutil
+import signal
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+from smartcrawl.rules.jobs import JobStatus
+from tests.scrapyd_server import Scrapyd, checkout, scrapyd
+from tests.server.jobs.test_job_scheduler import OPEN, Desk, opened, slow_site
+from tests.server.test_serve import serving
+from tests.servers.processes import free_port
+from tests.site_server import Site, html
+
+PASSWORD = "pass/word"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A scrapyd that is started and ended, always at one address."""
+
+    folder: Path
+    port: int
+    environment: Mapping[str, str]
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {"SCRAPYD_URL": f"http://deployer:pass%2Fword@127.0.0.1:{self.port}/", **OPEN}
+
+    def started(self) -> AbstractContextManager[Scrapyd]:
+        return scrapyd(self.folder, self.environment, port=self.port, password=PASSWORD)
+
+
+@pytest.fixture(scope="module")
+def eggs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of eggs after a deployment."""
+    folder, copy = tmp_path_factory.mktemp("deployed"), tmp_path_factory.mktemp("checkout")
+    checkout(copy)
+    with scrapyd(folder, {"DATA_DIR": str(folder / "data")}) as server:
+        with (copy / "scrapy.cfg").open("a") as file:
+            file.write(f"\n[deploy:test]\nurl = {server.url}\n")
+        deployed = server.client("test", "--version", "1", cwd=copy)
+    assert deployed.returncode == 0, deployed.stderr
+    return folder / "eggs"
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    yield from opened(tmp_path / "data", tmp_path / "data/registry.db")
+
+
+@pytest.fixture
+def place(eggs: Path, tmp_path: Path) -> Place:
+    folder = tmp_path / "scrapyd"
+    shutil.copytree(eggs, folder / "eggs")
+    return Place(folder, free_port(), OPEN | {"DATA_DIR": str(tmp_path / "data")})
+
+
+def listed_jobs(server: Scrapyd) -> list[str]:
+    found = server.ask("listjobs.json", project="smartcrawl")
+    return [job["id"] for state in ("pending", "running", "finished") for job in found[state]]
+
+
+@pytest.mark.covers("R2-23", "R2-26")
+def test_a_job_waits_for_scrapyd_and_is_crawled_once(desk: Desk, place: Place, site: Site):
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A", text="alpha")
+    with serving(desk.folder, **place.settings) as server:
+        jobs = f"{server.url}/api/v1/jobs"
+        definition = {
+            "name": "docs",
+            "seed_urls": [site.url("/")],
+            "config": {
+                "crawl_delay_ms": 0,
+                "respect_robots_txt": False,
+                "user_agent": "of-the-job/1.0",
+            },
+        }
+        id_ = httpx.post(jobs, json=definition).json()["job_id"]
+        desk.until(lambda: len(desk.runs()) == 1)
+        ((run, stage, starts, _),) = desk.runs()
+        assert (stage, starts) == ("waiting", 0)  # scrapyd is not there
+        with place.started() as there:
+            desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 120)
+
+            assert listed_jobs(there) == [run]
+        job = httpx.get(f"{jobs}/{id_}").json()
+        status, logged = server.end()
+
+    assert (job["status"], job["complete"]) == ("completed", True)
+    assert job["progress"]["pages_crawled"] == 2
+    assert [(r.path, r.headers["user-agent"]) for r in site.log] == [
+        ("/", "of-the-job/1.0"),
+        ("/a", "of-the-job/1.0"),
+    ]
+    assert [row[1:3] for row in desk.runs()] == [("ended", 1)]
+    assert status == 0
+    assert logged.count("jobs wait for scrapyd") == 1
+    assert "scrapyd answers again" in logged
+    assert "word" not in logged.replace("password", "")
+    assert "Traceback" not in logged
+
+
+def test_what_scrapyd_lost_is_resumed_once_under_its_id(desk: Desk, place: Place, site: Site):
+    """Its end also ended the crawl, as systemd's does."""
+    slow_site(site)
+    with serving(desk.folder, **place.settings):
+        with place.started():
+            id_ = desk.create(site)
+            desk.until(lambda: len(site.log) > 3 and desk.status(id_) is JobStatus.RUNNING, 120)
+            ((run, _, _, no),) = desk.runs()
+            process = desk.crawler()
+            assert process is not None
+        os.kill(process.pid, signal.SIGKILL)
+        with place.started() as there:
+            desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 120)
+            lines = [line for line in there.said().splitlines() if "Process started" in line]
+
+    assert desk.store.get(id_).complete is True
+    assert desk.runs() == [(run, "ended", 2, no)]
+    assert len(lines) == 1
+    assert "resume=1" in lines[0]
+    assert {r.path for r in site.log} == {"/", *(f"/{n}" for n in range(12))}
+
+
+def test_a_crawl_outlives_scrapyd_and_its_server(desk: Desk, place: Place, site: Site):
+    slow_site(site)
+    with place.started():
+        with serving(desk.folder, **place.settings) as server:
+            id_ = desk.create(site)
+            desk.until(lambda: desk.status(id_) is JobStatus.RUNNING, 120)
+            server.process.kill()
+            server.process.communicate()
+        process = desk.crawler()
+        assert process is not None
+    with place.started() as there, serving(desk.folder, **place.settings):
+        assert process.is_alive()
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 120)
+        assert listed_jobs(there) == []
+
+    assert desk.store.get(id_).complete is True
+    assert [row[1:3] for row in desk.runs()] == [("ended", 1)]
+    assert set(Counter(r.path for r in site.log).values()) == {1}
