@@ -6,6 +6,7 @@ docs/api.md and a class of limits.
 
 import re
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple
 
 import pytest
@@ -89,7 +90,7 @@ def test_each_endpoint_is_that_of_the_inventory(described: Described):
 def test_each_route_is_described(tmp_path: Path, described: Described):
     """A route with include_in_schema=False would be tested by nothing that reads the OpenAPI."""
     stores = Stores(tmp_path / "registry.db")
-    context = Context(options(tmp_path), server_options(), stores, Metrics(), lambda: 0.0)
+    context = Context(options(tmp_path), server_options(), stores, Metrics(), lambda: 0.0, Event())
     routes = create_api(context, VERSIONS).routes
     served = [
         f"{method} {route.path}"

@@ -17,6 +17,7 @@ import pytest
 
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from tests.server.data.library import Library
+from tests.server.test_openapi import log_a_run
 from tests.server.test_serve import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
@@ -27,6 +28,11 @@ COMMAND = re.compile(r"^    (?!-|\s)(\S.*)$", re.MULTILINE)
 PAGES = ("https://example.com/article/123", "https://docs.example.com/guide")
 SOURCES = "[sources.one]\nseeds = ['https://docs.example.com/']\n"
 OF_FILE = {"name": "of-a-file", "seed_urls": ["https://docs.example.com/"]}
+
+
+ROBOTS = """
+INSERT INTO robots (origin, fetched_at, status, body) VALUES ('https://example.com', 1, 200, ?)
+"""
 
 
 class Reader:
@@ -95,6 +101,7 @@ def test_every_command_of_the_manual_works(tmp_path: Path):
         stack.callback(library.close)
         for page in PAGES:
             library.put(page)
+        library.execute(ROBOTS, (b"User-agent: *\nDisallow: /admin/",))
         for name in ("one", "documents", OF_FILE["name"]):  # nothing is crawled
             lease = library.database.take(str(name), "today")
             assert lease is not None
@@ -102,6 +109,8 @@ def test_every_command_of_the_manual_works(tmp_path: Path):
         server = stack.enter_context(serving(tmp_path, SOURCES_FILE=str(sources)))
         reader = Reader(tmp_path, server.url)
         for command in commands:
+            if "/log" in command:
+                log_a_run(tmp_path)
             reader.type(command)
 
     described = {

@@ -49,8 +49,7 @@ def given_action(body: Any) -> JobAction:
     if not isinstance(body, dict):
         raise JobError(INVALID_INPUT, reason="the body must be a JSON object")
     if body.keys() - {"action"}:
-        reason = "the body has an unknown key; known is action"
-        raise JobError(INVALID_INPUT, field="action", reason=reason)
+        raise JobError(INVALID_INPUT, reason="the body has an unknown key; known is action")
     if "action" not in body:
         raise JobError(INVALID_INPUT, field="action", reason="action is missing")
     action = body["action"]

@@ -25,6 +25,7 @@ from smartcrawl.server.jobs.logs import GoesOn, LogResponse, log_of, open_log
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient
 from smartcrawl.server.jobs.store import JobStore
 
+_EXAMPLE: Final = "2024-01-20 10:00:00,000 [smartcrawl] INFO: Run 1 of docs\n"
 MOST: Final = 64  #: logs that one server sends at once; each has an open file
 
 
@@ -105,7 +106,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         tags=["jobs"],
         summary="The log of a run, by its jb_ id; or, by a job's id, of its last run",
         response_class=PlainTextResponse,
-        responses={404: {}},
+        responses={200: {"content": {"text/plain": {"example": _EXAMPLE}}}, 404: {}},
         dependencies=[Depends(refuse_repeated)],
     )
     async def log(

@@ -1,5 +1,6 @@
 """Documents by their id, and lists of them, newest visit first (E-10, E-11)."""
 
+import calendar
 from pathlib import Path
 from urllib.parse import quote
 
@@ -73,6 +74,28 @@ def test_a_document_has_the_keys_of_the_specification(library: Library):
     same = library.read(f"/api/v1/documents/{key.upper()}")
     assert same["url_hash"] == key
     Document.model_validate(same)
+
+
+@pytest.mark.covers("E-10", "R2-37")
+@pytest.mark.parametrize(
+    "received",
+    [
+        *(f"Fri, 19 {month} 2024 15:00:00 GMT" for month in calendar.month_abbr[1:]),
+        "Fri, 39 Foo 2024 15:00:00 GMT",
+        "Friday, 19-Jan-24 15:00:00 GMT",
+        "Fri Jan 19 15:00:00 2024",
+        "Fri, 19 Jan 2024 15:00:00 +0100",
+        "yesterday",
+        "",
+    ],
+)
+def test_last_modified_is_that_of_the_views(library: Library, received: str):
+    key = library.put(f"{BASE}a", record={"last_modified": received})
+
+    viewed = library.execute("SELECT last_modified FROM crawled_documents")
+    found = library.read(f"/api/v1/documents/{key}")["headers"]["last-modified"]
+    assert viewed == [(found,)]
+    assert (found is None) is (received[:3] != "Fri" or "Foo" in received or "+" in received)
 
 
 @pytest.mark.covers("E-10", "R2-37")
