@@ -20,6 +20,7 @@ from smartcrawl.registry.commit.refused import (
     first_unwritable_visit,
     mark_visit_unprocessable,
 )
+from smartcrawl.registry.commit.run_counts import VisitedHosts
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.registry import Registry
@@ -69,8 +70,8 @@ class RegistryWriter:
         )
         self._indexing = registry.indexing
         self._number = run.number
-        self._hosts: set[int] = set()  #: hosts whose visits are committed (host.no)
-        self._fresh_hosts: set[int] = set()  #: hosts of the batch that is being written
+        self._hosts = VisitedHosts()
+        self._fresh_hosts = VisitedHosts()  #: those of the batch that is being written
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
     def submit(self, batch: Batch, now: int) -> Future[Written]:
@@ -208,7 +209,7 @@ class RegistryWriter:
         stale = self._indexing.perform(
             self._connection, work, now=now, number=number, refused=refused
         )
-        self._hosts |= self._fresh_hosts
+        self._hosts.update(self._fresh_hosts)
         return stale + dropped
 
     def close(self) -> None:

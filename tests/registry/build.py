@@ -68,6 +68,7 @@ def closing(**choices: object) -> RemovalChoices:
         "snapshot_retention": 2_592_000,
         "gone_ttl": 0,
         "pace": 0,
+        "max_redirects": 5,
     }
     return RemovalChoices(**(told | choices))
 

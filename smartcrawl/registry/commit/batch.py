@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from dataclasses import astuple, dataclass, field
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -15,7 +15,7 @@ from smartcrawl.registry.commit.clones import elect_original
 from smartcrawl.registry.commit.collapsed import note_former
 from smartcrawl.registry.commit.contents import prepare_content_rows
 from smartcrawl.registry.commit.renaming import renumber_batch_rows
-from smartcrawl.registry.commit.run_counts import BatchCounts
+from smartcrawl.registry.commit.run_counts import BatchCounts, VisitedHosts
 from smartcrawl.registry.commit.unreadable import store_unreadable_rows
 from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.connection import Connection, Many
@@ -166,8 +166,8 @@ class Sharing:
 class RegistryCommit:
     """Writes batches of one run over one connection; the caller opens the transaction.
 
-    Without ``sharing`` no other worker writes to the run. ``hosts``: hosts (host.no) whose visits
-    this process has committed.
+    Without ``sharing`` no other worker writes to the run. ``hosts``: hosts whose visits this
+    process has committed.
     """
 
     def __init__(
@@ -182,11 +182,11 @@ class RegistryCommit:
         forced: bool,
         judgement: Judgement,
         sharing: Sharing | None = None,
-        hosts: Set[int] = frozenset(),
+        hosts: VisitedHosts | None = None,
     ) -> None:
         self._connection = connection
         self._sharing = sharing
-        self.counts = BatchCounts(connection, run, hosts)
+        self.counts = BatchCounts(connection, run, hosts or VisitedHosts())
         self._begun: Batch | None = None
         self._claim = number if sharing is None else sharing.claim
         #: In a shared run, the first answer that a worker commits for an address is valid.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Set
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from smartcrawl.model.batches import Batch
@@ -54,6 +55,7 @@ SELECT CASE WHEN visited_run = :run THEN coalesce(outcome, 0) WHEN reached_run =
 """
 _QUEUED: Final = -1  #: in the two statements above
 _KNOWN_HOSTS: Final = "SELECT host FROM run_host WHERE run = ? AND host IN carray(?)"
+_HOST_NAMES: Final = "SELECT name FROM host WHERE no IN carray(?)"
 _ADD_HOST: Final = "INSERT INTO run_host (run, host) VALUES (?, ?)"
 _ADD_QUEUED: Final = "UPDATE run SET queued = queued + 1 WHERE no = ?"
 _WORDS_OF: Final = "SELECT words FROM run WHERE no = ?"
@@ -78,11 +80,24 @@ _SET_MARKS: Final = "UPDATE run SET marks = ? WHERE no = ?"
 Words = Counter[str]  #: visited pages by Word.word
 
 
+@dataclass(slots=True)
+class VisitedHosts:
+    """Hosts whose visits are committed and counted."""
+
+    numbers: set[int] = field(default_factory=set)  #: host.no
+    names: set[str] = field(default_factory=set)
+
+    def update(self, others: VisitedHosts) -> None:
+        """Add the hosts of a batch that is committed."""
+        self.numbers |= others.numbers
+        self.names |= others.names
+
+
 class BatchCounts:
     """The counts of one batch at a time, made and written within its transaction."""
 
-    def __init__(self, connection: Connection, run: int, known: Set[int]) -> None:
-        """``known``: hosts (host.no) that this process has committed to ``run_host``."""
+    def __init__(self, connection: Connection, run: int, known: VisitedHosts) -> None:
+        """``known``: the hosts that this process has counted; the caller adds ``hosts`` to them."""
         self._connection = connection
         self._run = run
         self._known = known
@@ -90,7 +105,8 @@ class BatchCounts:
         self._words: Words = Counter()
         self._marks: list[Mark] = []
         self._visiting: list[int] = []
-        self.hosts: set[int] = set()  #: hosts of the visits of this batch
+        self._names: Set[str] = frozenset()
+        self.hosts = VisitedHosts()  #: hosts that this batch was the first to visit
 
     def begin(self, counts: Counter[str]) -> None:
         """Add the counts that the batch brings, which locks the row of the run.
@@ -106,7 +122,7 @@ class BatchCounts:
                 " start the crawl again"
             )
         self._visits, self._size, words, marks = rows[0]
-        self._queued, self._visiting, self.hosts = 0, [], set()
+        self._queued, self._visiting, self.hosts = 0, [], VisitedHosts()
         self._words = Counter(json.loads(words))
         self._marks = stored_marks(marks)
 
@@ -120,16 +136,18 @@ class BatchCounts:
     def before_visits(self, batch: Batch) -> None:
         """Subtract the pages of the visits as they are before these are written."""
         pages = (visit.page.no for visit in batch.visits if not visit.again)
-        self._visiting = [*batch.touched, *pages]
+        self._visiting, self._names = [*batch.touched, *pages], batch.hosts.keys()
         if self._visiting:
             self._count(_STANDINGS, -1)
 
     def after_visits(self, now: int, stale: int) -> None:
         """Add the pages of the visits as they are now, and write the counts to the run."""
         fresh = 0
-        if self._visiting:
-            self.hosts = self._count(_STANDINGS_BY_HOST, 1)
-            fresh = self._add_hosts(sorted(self.hosts - self._known))
+        if self._visiting and self._names and self._names <= self._known.names:
+            self._count(_STANDINGS, 1)
+        elif self._visiting:
+            visited = self._count(_STANDINGS_BY_HOST, 1)
+            fresh = self._add_hosts(sorted(visited - self._known.numbers))
         mark = Mark(now, self._visits - stale, self._size)
         values = {
             "run": self._run,
@@ -160,6 +178,8 @@ class BatchCounts:
             return 0
         row = (self._run, Many(hosts))
         others = {no for (no,) in self._connection.execute(_KNOWN_HOSTS, row).fetchall()}
+        names = self._connection.execute(_HOST_NAMES, (Many(hosts),)).fetchall()
+        self.hosts = VisitedHosts(set(hosts), {name for (name,) in names})
         fresh = [(self._run, no) for no in hosts if no not in others]
         self._connection.executemany(_ADD_HOST, fresh)
         return len(fresh)
