@@ -14,7 +14,7 @@ SELECT outcome, count(*) FROM state WHERE visited_run = ? AND outcome IS NOT NUL
 """
 
 
-def columns(connection: Connection, run: int) -> tuple[int, int, dict[str, int]]:
+def stored_counts(connection: Connection, run: int) -> tuple[int, int, dict[str, int]]:
     """What the row of the run has: queued pages, hosts, words."""
     row: Any = connection.execute(_COLUMNS, (run,)).fetchall()[0]
     last = json.loads(row[5])[-1]
@@ -32,5 +32,5 @@ def scanned(connection: Connection, run: int) -> tuple[int, int, dict[str, int]]
 
 def counts_are_true(connection: Connection, run: int) -> bool:
     """Whether both are the same; raises when they are not."""
-    assert columns(connection, run) == scanned(connection, run), f"the counts of run {run}"
+    assert stored_counts(connection, run) == scanned(connection, run), f"the counts of run {run}"
     return True

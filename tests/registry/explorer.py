@@ -31,7 +31,7 @@ from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
 from smartcrawl.run.shortcomings import merged_shortcomings
 from tests.registry.build import NOW, Desk
-from tests.registry.counted import columns, scanned
+from tests.registry.counted import scanned, stored_counts
 from tests.registry.workers import (
     BrokenError,
     Gate,
@@ -241,7 +241,7 @@ class Try:
         if visits != visited:
             raise BrokenError(f"{visits} visits are counted, and {visited} pages were visited")
         run = self.scene.run.no
-        if columns(self.gate, run) != scanned(self.gate, run):
+        if stored_counts(self.gate, run) != scanned(self.gate, run):
             raise BrokenError(f"the counts of run {run} are wrong")
         addresses, distinct = self.gate.execute(_URLS).fetchone()
         if addresses != distinct:

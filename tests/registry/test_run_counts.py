@@ -13,7 +13,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import register_address_row
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, NOW, Desk, embedded_index
-from tests.registry.counted import columns, counts_are_true, scanned
+from tests.registry.counted import counts_are_true, scanned, stored_counts
 
 A, A2, B = "http://a.example/1", "http://a.example/2", "http://b.example/1"
 
@@ -51,7 +51,7 @@ def visit(desk: Desk, worker: VisitedHosts, *urls: str, lost: bool = False) -> N
 
 
 def hosts(desk: Desk) -> int:
-    counted = columns(desk.connection, desk._run.no)
+    counted = stored_counts(desk.connection, desk._run.no)
     assert counted == scanned(desk.connection, desk._run.no)
     return counted[1]
 
@@ -88,11 +88,11 @@ def test_a_resumed_run_counts_what_is_stored(desk: Desk):
     desk.add(A2)
     desk.connection.execute("DELETE FROM state WHERE no = ?", (desk.number(B),))
     desk.connection.execute("DELETE FROM state WHERE no = ?", (desk.number(A2),))
-    assert columns(desk.connection, 1) == (1, 2, {"new": 2})
+    assert stored_counts(desk.connection, 1) == (1, 2, {"new": 2})
 
     desk.open(resume=True, now=NOW + 100)
 
-    assert columns(desk.connection, 1) == (0, 1, {"new": 1})
+    assert stored_counts(desk.connection, 1) == (0, 1, {"new": 1})
     assert json.loads(str(desk.value("SELECT marks FROM run"))) == [[NOW + 100, 2, 0]]
     visit(desk, VisitedHosts(), A)
     assert hosts(desk) == 1
@@ -106,7 +106,7 @@ def test_a_run_that_is_not_resumed_leaves_no_hosts(desk: Desk):
     desk.open()
 
     assert desk.value("SELECT count(*) FROM run_host") == 0
-    assert columns(desk.connection, desk._run.no) == (0, 0, {})
+    assert stored_counts(desk.connection, desk._run.no) == (0, 0, {})
 
 
 @pytest.mark.covers("R2-26")
@@ -116,10 +116,10 @@ def test_an_address_that_is_registered_by_hand_is_queued(desk: Desk):
         for _ in range(2):
             register_address_row(desk.connection, "docs", B, desk.trackers, NOW)
 
-    assert columns(desk.connection, 1)[0] == 2
+    assert stored_counts(desk.connection, 1)[0] == 2
     assert counts_are_true(desk.connection, 1)
     visit(desk, VisitedHosts(), B)
-    assert columns(desk.connection, 1)[0] == 1
+    assert stored_counts(desk.connection, 1)[0] == 1
 
 
 @pytest.mark.covers("R2-26")
@@ -131,11 +131,11 @@ def test_a_page_that_a_run_reaches_again_is_queued_once(desk: Desk):
 
     for _ in range(2):
         desk.reach(A, A2)
-        assert columns(desk.connection, 2)[0] == 2
+        assert stored_counts(desk.connection, 2)[0] == 2
     desk.write(desk.visit(A, outcome=Outcome.NOT_FOUND, status=404))
     desk.reach(A)
 
-    assert columns(desk.connection, 2) == (1, 1, {"lost": 1})
+    assert stored_counts(desk.connection, 2) == (1, 1, {"lost": 1})
 
 
 @pytest.mark.covers("R2-26")
@@ -159,4 +159,4 @@ def test_the_runs_of_an_older_registry_are_counted_when_it_is_migrated(desk: Des
 
     assert counts_are_true(desk.connection, 1)
     assert counts_are_true(desk.connection, 2)
-    assert columns(desk.connection, 2) == (1, 1, {"lost": 1})
+    assert stored_counts(desk.connection, 2) == (1, 1, {"lost": 1})
