@@ -38,6 +38,9 @@ _DAY = 86_400  #: seconds
 #: The commands that crawl for jobs, as this one was called.
 _SMARTCRAWL = (sys.executable, "-m", "smartcrawl", "crawl")
 _SCRAPY = (sys.executable, "-m", "scrapy", "crawl", "site")
+#: The same for what is due of a source.
+_SMARTCRAWL_DUE = (sys.executable, "-m", "smartcrawl", "due")
+_SCRAPY_DUE = (sys.executable, "-m", "scrapy", "due")
 _COLUMNS = (
     tables.word_column("id"),
     tables.name_column("name"),
@@ -108,6 +111,7 @@ class Command(BaseCommand):
     def _serve(self, options: Options, database: Database, opts: Namespace) -> None:
         # Every start of scrapy imports this module; FastAPI takes longer than a search.
         from smartcrawl.server.app import create_app  # noqa: PLC0415
+        from smartcrawl.server.items.ticking import OrderWork  # noqa: PLC0415
         from smartcrawl.server.jobs.launcher import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
@@ -125,9 +129,11 @@ class Command(BaseCommand):
             sys.stdout.flush()  # the program that started this one may wait for the address
             words = _SCRAPY if self.under_scrapy else _SMARTCRAWL
             logs = options.data_dir / "logs"
-            program = CrawlProgram(words, _environment(self.settings, options), logs)
+            due = _SCRAPY_DUE if self.under_scrapy else _SMARTCRAWL_DUE
+            program = CrawlProgram(words, _environment(self.settings, options), logs, due)
             most = server.max_running_jobs
-            scheduler = SchedulerThread(database, program, most, time.time)
+            orders = OrderWork(database, program, most)
+            scheduler = SchedulerThread(database, program, most, time.time, [orders])
             serve(create_app(options, server), listening, server, scheduler)
 
 

@@ -19,6 +19,7 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.data import documents, frontier_stats, search, search_status
 from smartcrawl.server.errors import add_handlers
 from smartcrawl.server.guard import Guard, Identity
+from smartcrawl.server.items import routes as item_routes
 from smartcrawl.server.jobs import routes as job_routes
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits
@@ -32,7 +33,7 @@ from smartcrawl.server.versions import Deprecations, Version
 #: Every version with its modules of routes; a function there adds them.
 VERSIONS: Final[Sequence[Version]] = (
     Version("", (health.add_routes, metrics.add_routes)),
-    Version("/api", (search_status.add_routes, search.add_routes)),
+    Version("/api", (search_status.add_routes, search.add_routes, item_routes.add_routes)),
     Version("/api/v1", (job_routes.add_routes, documents.add_routes, frontier_stats.add_routes)),
 )
 

@@ -38,6 +38,14 @@ MOST: Final = 1_000  #: keys of one API key that are kept
 _HEX: Final = "[0-9a-fA-F]"
 #: Of a UUID of version 4.
 KEY_PATTERN: Final = f"^{_HEX}{{8}}-{_HEX}{{4}}-4{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}$"
+#: The header, as the OpenAPI describes it.
+KEY_PARAMETER: Final = {
+    "name": HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "pattern": KEY_PATTERN},
+    "description": "A UUID of version 4: the request is carried out once in 24 hours",
+}
 _UUID: Final = re.compile(KEY_PATTERN)
 _REDIS_SECONDS: Final = 0.5  #: for Redis to take a copy
 _FORGET: Final = "DELETE FROM reply WHERE created_at <= ?"

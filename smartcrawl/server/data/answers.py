@@ -157,3 +157,25 @@ class Hits(Answer):
         description="The query that was answered instead, if a word of it was misspelt"
     )
     pagination: Window
+
+
+class AddedItem(Answer):
+    """An address that was added."""
+
+    id: str = Field(examples=["url_k7gxn3"])
+    status: str = Field(description="Pending, unless it was known", examples=["Pending"])
+    reindexGeneration: int = Field(examples=[0])  # noqa: N815  # likewise
+
+
+class ReindexedItem(Answer):
+    """An item that will be indexed anew."""
+
+    id: str = Field(examples=["url_k7gxn3"])
+    reindexRequested: bool = Field(examples=[True])  # noqa: N815  # likewise
+    reindexGeneration: int = Field(examples=[1])  # noqa: N815  # likewise
+
+
+class QueuedItems(Answer):
+    """The items that will be visited again."""
+
+    queued: int = Field(examples=[2_044])

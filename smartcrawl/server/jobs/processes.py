@@ -19,8 +19,12 @@ from smartcrawl.server.jobs.job import RunStage
 
 _OPEN = "k.state IN ('waiting', 'running')"
 #: The first statement of a claim: two servers must not fill the last place.
-_CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
-_PLACES = f"SELECT count(*) FROM job_run k WHERE {_OPEN} AND server IS NOT NULL"
+CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
+#: Crawls that have begun, ordered runs included (items.due_runs).
+PLACES = f"""
+SELECT (SELECT count(*) FROM job_run k WHERE {_OPEN} AND server IS NOT NULL)
+     + (SELECT count(*) FROM due_run WHERE server IS NOT NULL)
+"""
 _MAY_RUN = "j.status IN ('created', 'scheduled', 'running') AND j.deleted_at IS NULL"
 _NEXT = f"""
 SELECT k.id FROM job_run k JOIN job j ON j.no = k.job
@@ -81,7 +85,7 @@ class JobProcesses:
     def may_claim(self, most: int) -> bool:
         """Whether a run waits and there is a place; ``claim`` decides, and locks."""
         with self._database.translated("read"):
-            free = int(self._connection.execute(_PLACES).get) < most
+            free = int(self._connection.execute(PLACES).get) < most
             return free and self._connection.execute(_NEXT).get is not None
 
     def claim(self, most: int, now: int) -> str | None:
@@ -91,8 +95,8 @@ class JobProcesses:
         """
 
         def work() -> str | None:
-            self._connection.execute(_CLAIMING)
-            if int(self._connection.execute(_PLACES).get) >= most:
+            self._connection.execute(CLAIMING)
+            if int(self._connection.execute(PLACES).get) >= most:
                 return None
             id_ = self._connection.execute(_NEXT).get
             if id_ is None or not self._claim(id_, None, now):

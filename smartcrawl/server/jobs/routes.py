@@ -14,11 +14,9 @@ from pydantic import Field
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import url_endpoint
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.reports.tables import run_table
-from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard, bare_host, literal_address
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.kept import KeptAnswers
@@ -30,7 +28,7 @@ from smartcrawl.server.data.queries import (
     refuse_repeated,
 )
 from smartcrawl.server.errors import invalid_input
-from smartcrawl.server.idempotency import HEADER, KEY_PATTERN, Once, Reply
+from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import (
     EXAMPLE_DEFINITION,
     EXAMPLE_JOB,
@@ -43,6 +41,7 @@ from smartcrawl.server.jobs.history import job_runs, run_of_id
 from smartcrawl.server.jobs.job import Job
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.server.private_addresses import is_private_address
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
@@ -51,13 +50,6 @@ _MOST: Final = 1_000  #: jobs of a page
 _PROGRESS_SECONDS: Final = 2  #: age up to which a progress counts; a count scans a table
 _VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
-_KEY: Final = {
-    "name": HEADER,
-    "in": "header",
-    "required": False,
-    "schema": {"type": "string", "pattern": KEY_PATTERN},
-    "description": "A UUID of version 4: the request is carried out once in 24 hours",
-}
 _IF_MATCH: Final = {
     "name": "If-Match",
     "in": "header",
@@ -160,13 +152,8 @@ def refuse_private_seeds(definition: JobDefinition, options: Options) -> None:
     Raises:
         JobError: with the place of the seed, which is not repeated.
     """
-    guard = ConnectionGuard(options.allow_networks, options.allow_ports)
     for place, url in enumerate(definition.seed_urls):
-        host, port = url_endpoint(url)
-        if literal_address(bare_host(host)) is None and bare_host(host) not in METADATA_NAMES:
-            continue
-        guard.permit_port(host, port)
-        if guard.refusal(bare_host(host), host=host, port=port):
+        if is_private_address(url, options):
             reason = f"seed_urls[{place}] is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="seed_urls", reason=reason)
 
@@ -241,7 +228,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         response_model=JobHead,
         responses={409: {}, 422: {}},
         dependencies=[Depends(refuse_query)],
-        openapi_extra={"parameters": [_KEY], "requestBody": _body("JobDefinition")},
+        openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _body("JobDefinition")},
     )
     async def create(request: Request) -> Response:
         return await changes.create(request)
@@ -254,7 +241,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         responses={404: {}, 409: {}, 422: {}},
         dependencies=[Depends(refuse_query)],
         openapi_extra={
-            "parameters": [_KEY, _IF_MATCH],
+            "parameters": [KEY_PARAMETER, _IF_MATCH],
             "requestBody": _body("JobReplacement", version=1),
         },
     )

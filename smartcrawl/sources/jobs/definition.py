@@ -88,8 +88,8 @@ def _followed(value: bool) -> bool:
     return value
 
 
-def _web_address(text: str) -> str:
-    """Return the request URL of a seed.
+def unsigned_web_address(text: str) -> str:
+    """Return the request URL of an address that came over the API.
 
     Raises:
         ValueError: it is no web address, or contains a secret; it is not repeated.
@@ -152,7 +152,7 @@ class JobDefinition(_Part):
     """One checked definition of a job."""
 
     name: Annotated[str, AfterValidator(_name)]
-    seed_urls: list[Annotated[str, AfterValidator(_web_address)]] = Field(
+    seed_urls: list[Annotated[str, AfterValidator(unsigned_web_address)]] = Field(
         min_length=1, max_length=MAX_SEEDS
     )
     config: JobConfig = JobConfig()
