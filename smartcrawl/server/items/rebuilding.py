@@ -25,7 +25,7 @@ ON CONFLICT (no) DO UPDATE
 """
 _PLACE: Final = "SELECT forced, place, last FROM rebuild"
 _NEXT: Final = """
-SELECT max(no) FROM (SELECT no FROM state WHERE no > ? AND no <= ? ORDER BY no LIMIT ?) AS some
+SELECT max(no) FROM (SELECT no FROM state WHERE no > ? AND no <= ? ORDER BY no LIMIT ?) AS page
 """
 _ADVANCE: Final = "UPDATE rebuild SET place = ? WHERE place = ? AND last = ?"
 _DONE: Final = "DELETE FROM rebuild WHERE place >= last"
