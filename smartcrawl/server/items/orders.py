@@ -27,6 +27,7 @@ from smartcrawl.registry.ordered import (
     order_address_row,
     sources_of_ordered_address,
 )
+from smartcrawl.registry.recomputing import order_recomputing_row
 from smartcrawl.reports.sources_today import address_holders
 from smartcrawl.rules.model import Status
 from smartcrawl.server.items.due_runs import order_due_run_row
@@ -114,10 +115,16 @@ class ItemOrders:
         }
 
     def rebuild(self, *, force: bool) -> dict[str, Any]:
-        """Have all pages of all sources visited again, with ``force`` indexed anew (E-14)."""
+        """Have all pages of all sources visited again, with ``force`` indexed anew (E-14).
+
+        Their next runs compute their ids anew, if the normalization has changed (G-34).
+        """
         queued = order_rebuild_row(self._connection, force=force)
         names = self._names()
-        self._follow(name for name in stored_source_names(self._connection) if name in names)
+        sources = [name for name in stored_source_names(self._connection) if name in names]
+        for source in sources:
+            order_recomputing_row(self._connection, source)
+        self._follow(sources)
         return {"queued": queued}
 
     def _names(self) -> Mapping[str, object]:

@@ -34,3 +34,8 @@ CREATE TABLE rebuild (
     place  INTEGER NOT NULL,                             -- record.no up to which it is done
     last   INTEGER NOT NULL                              -- record.no up to which it goes
 )
+--;
+-- Sources whose ids the next run computes anew, and merges what collides.
+CREATE TABLE recompute (
+    source TEXT PRIMARY KEY                              -- source.name
+)
