@@ -229,7 +229,7 @@ def test_an_order_during_a_run_of_its_source_waits_for_it(three: Site, crawl: Cr
                       " WHERE o.name = 'one'") == [(1,)]  # fmt: skip
 
 
-@pytest.mark.covers("E-13", "ATT-1")
+@pytest.mark.covers("E-13")
 def test_a_name_of_a_private_address_is_refused_when_it_resolves(three: Site, crawl: Crawl):
     url = three.url("/b").replace("127.0.0.1", "localhost")
     with serve(crawl, ALLOW_NETWORKS="") as api:
