@@ -9,8 +9,11 @@ from typing import Self
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
+from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Lease
+from smartcrawl.registry.ordered import register_ordered_addresses
 from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.recomputing import recompute_ordered_ids
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.evidence import count_run_rows
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
@@ -158,6 +161,16 @@ class Alone:
                 job_run=orders.job_run,
             )
             opened = registry.open_run(request, now)
+            recompute_ordered_ids(
+                registry.connection,
+                registry.indexing,
+                opened,
+                source=source.name,
+                trackers=options.trackers,
+                now=now,
+            )
+            control = DatabaseControl(registry.database, registry.connection)
+            register_ordered_addresses(control, opened, source.name, options.trackers, now)
         except BaseException:
             lease.release()
             raise

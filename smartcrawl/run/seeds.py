@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from smartcrawl.model.pages import Page
-from smartcrawl.model.urls import url_endpoint, url_has_port
+from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
@@ -58,7 +58,8 @@ class Seeds:
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""
-        return [url_endpoint(f"http://{host}/") for host in self.scope.hosts if url_has_port(host)]
+        hosts = self.scope.hosts.union(map(url_host_key, self.scope.addresses or ()))
+        return [url_endpoint(f"http://{host}/") for host in hosts if url_has_port(host)]
 
     # Redirects of seeds
 
