@@ -11,9 +11,9 @@ from smartcrawl.rules.run_orders import (
     beginning_after_order,
     state_after_order,
 )
+from tests.rules import manual
 
 PAUSE, CANCEL = RunOrder.PAUSE, RunOrder.CANCEL
-OPEN, VERIFYING = RunState.OPEN, RunState.VERIFYING
 INTERRUPTED, CANCELLED = RunState.INTERRUPTED, RunState.CANCELLED
 NEW, RESUME, OVER = Beginning.NEW, Beginning.RESUME, Beginning.OVER
 REFUSED, WAIT = Beginning.REFUSED, Beginning.WAIT
@@ -43,35 +43,26 @@ def test_the_reasons_are_those_that_reports_explain():
     assert CANCELLED not in RESUMABLE
 
 
-#: order, states, resume, same job, others at work -> what a process does; None: any
-BEGINNINGS = [
-    (PAUSE, (OPEN, VERIFYING, INTERRUPTED), True, None, False, RESUME),
-    (PAUSE, (OPEN, VERIFYING, INTERRUPTED), True, None, True, WAIT),
-    (PAUSE, (OPEN, VERIFYING, INTERRUPTED), False, True, None, OVER),
-    (PAUSE, (OPEN, VERIFYING, INTERRUPTED), False, False, None, REFUSED),
-    (CANCEL, (OPEN, VERIFYING, CANCELLED), None, True, None, OVER),
-    (CANCEL, (OPEN, VERIFYING, CANCELLED), None, False, True, WAIT),
-    (CANCEL, (OPEN, VERIFYING, CANCELLED), None, False, False, NEW),
-]  # fmt: skip
+MANUAL = manual.table("A run with an order")
+#: By the first words of the manual's last column.
+WORDS = {"goes": RESUME, "waits": WAIT, "ends,": OVER, "is": REFUSED, "opens": NEW}
 _BOTH = (False, True)
 
 
 def expected(
-    order: RunOrder | None, state: RunState, *, resume: bool, same_job: bool, at_work: bool
+    order: RunOrder, state: RunState, *, resume: bool, same_job: bool, at_work: bool
 ) -> Beginning | None:
-    given = (resume, same_job, at_work)
-    for known, states, *flags, found in BEGINNINGS:
-        if order is known and state in states:
-            if all(flag in (None, here) for flag, here in zip(flags, given, strict=True)):
-                return found
+    given = ["yes" if flag else "no" for flag in (at_work, same_job, resume)]
+    for known, states, *flags, found in MANUAL:
+        named = known == order and state.word in manual.names(states)
+        if named and all(cell in ("any", here) for cell, here in zip(flags, given, strict=True)):
+            return WORDS[found.split()[0]]
     return None
 
 
-@pytest.mark.parametrize("order", [None, PAUSE, CANCEL])
+@pytest.mark.parametrize("order", RunOrder)
 @pytest.mark.parametrize("state", RunState)
-def test_a_process_goes_on_with_a_paused_run_only_if_it_is_wanted(
-    order: RunOrder | None, state: RunState
-):
+def test_a_process_goes_on_with_a_paused_run_only_if_it_is_wanted(order: RunOrder, state: RunState):
     for resume, same_job, at_work in product(_BOTH, _BOTH, _BOTH):
         given = {"resume": resume, "same_job": same_job, "at_work": at_work}
         assert beginning_after_order(order, state, **given) == expected(order, state, **given)
@@ -81,3 +72,11 @@ def test_without_an_order_none_decides():
     for state, resume, same_job, at_work in product(RunState, _BOTH, _BOTH, _BOTH):
         given = {"resume": resume, "same_job": same_job, "at_work": at_work}
         assert beginning_after_order(None, state, **given) is None
+
+
+def test_each_row_of_the_manual_decides_something():
+    for known, states, *flags, found in MANUAL:
+        assert RunOrder(known)
+        assert {RunState[name.upper()] for name in manual.names(states)}
+        assert set(flags) <= {"any", "yes", "no"}
+        assert found.split()[0] in WORDS
