@@ -64,7 +64,7 @@ class OrderWatch:
             order = self.look()
         self._close()
         if order is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._tell, order)
+            self._loop.call_soon_threadsafe(self._report, order)
 
     def look(self) -> RunOrder | None:
         """Return the order; None: there is none, or the registry does not answer."""
@@ -87,7 +87,7 @@ class OrderWatch:
         if connection is not None:
             connection.close()
 
-    def _tell(self, order: RunOrder) -> None:
+    def _report(self, order: RunOrder) -> None:
         if not self.found.done():
             self.found.set_result(order)
 

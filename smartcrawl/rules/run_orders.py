@@ -14,7 +14,7 @@ INTERRUPTED: Final = "interrupted"
 
 
 class Beginning(StrEnum):
-    """What a process does when the last run of its source has an order."""
+    """Beginnings of a process that finds an order to the last run of its source."""
 
     NEW = auto()  #: it opens a new run
     RESUME = auto()  #: it withdraws the order, and goes on with the run
@@ -47,7 +47,7 @@ def state_after_order(
 def beginning_after_order(
     order: RunOrder | None, state: RunState, *, resume: bool, same_job: bool, at_work: bool
 ) -> Beginning | None:
-    """Return what a process does with the last run of its source; None: no order decides.
+    """Return the beginning that is left to a process; None: no order decides.
 
     ``resume``: whether the operator wants to go on with it. ``same_job``: whether the process was
     started for this run. ``at_work``: whether other workers have not left it yet.

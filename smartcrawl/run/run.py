@@ -311,8 +311,7 @@ class Run:
         return not self._ends and self.turns.pending
 
     @property
-    def _ends(self) -> bool:
-        """Whether no page is requested any more, because of a failure or an order."""
+    def _ends(self) -> bool:  # by a failure or an order: no page is requested any more
         return self.failure is not None or self.halt.order is not None
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
@@ -345,10 +344,7 @@ class Run:
             self.sitemaps.named(origin, urls)
 
     def incomplete(self, reason: str) -> None:
-        """Record why this run is incomplete, such as ``host_down: a.example``.
-
-        Ignored once the reasons are final.
-        """
+        """Note why this run is incomplete (``host_down: a.example``), unless that is decided."""
         if self.ending.reasons is None:
             self.shortcomings.add(reason)
 
@@ -358,8 +354,7 @@ class Run:
         """End the run, and return its record.
 
         A shutdown, a failure or an order ends it before its seal; any other end seals it. A shared
-        run may be left to its other workers. ``reason`` is Scrapy's: ``finished``, ``shutdown``,
-        or the reason that closed the spider.
+        run may be left to its other workers. ``reason``: why Scrapy closed the spider.
         """
         try:
             self._flush(now)

@@ -67,7 +67,7 @@ class LastRun:
         )
 
     def beginning(self, request: Request, *, at_work: bool) -> Beginning | None:
-        """Return what a process does with this run; None: no order decides.
+        """Return the beginning that this run leaves to a process; None: no order decides.
 
         ``at_work``: whether other workers have not left it yet.
 
