@@ -108,6 +108,7 @@ class Command(BaseCommand):
     def _serve(self, options: Options, database: Database, opts: Namespace) -> None:
         # Every start of scrapy imports this module; FastAPI takes longer than a search.
         from smartcrawl.server.app import create_app  # noqa: PLC0415
+        from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
         from smartcrawl.server.jobs.launcher import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
@@ -127,7 +128,8 @@ class Command(BaseCommand):
             logs = options.data_dir / "logs"
             program = CrawlProgram(words, _environment(self.settings, options), logs)
             most = server.max_running_jobs
-            scheduler = SchedulerThread(database, program, most, time.time)
+            declared = DeclaredNames(options.sources_file)
+            scheduler = SchedulerThread(database, program, most, time.time, declared)
             serve(create_app(options, server), listening, server, scheduler)
 
 

@@ -13,11 +13,16 @@ from smartcrawl.sources.declared import Source, load_declared_sources
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
     from smartcrawl.sources.jobs.definition import JobDefinition
 
-_LIVE = "SELECT name, definition FROM job WHERE deleted_at IS NULL ORDER BY no"
+_LIVE = """
+SELECT name, definition FROM job WHERE deleted_at IS NULL AND NOT declared ORDER BY no
+"""
 
 
 def live_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
-    """Return the definitions of the jobs that were not deleted, by name."""
+    """Return the definitions of the jobs that were not deleted, by name.
+
+    Those of declared sources are in sources.toml.
+    """
     rows: list[Any] = connection.execute(_LIVE).fetchall()
     if not rows:
         return {}

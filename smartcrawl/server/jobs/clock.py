@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final
@@ -26,14 +26,14 @@ from smartcrawl.rules.jobs import (
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.history import job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.definition import JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 from smartcrawl.sources.jobs.schedule import CronSchedule
 
 #: A paused job is not due; a running one is, and that time is skipped.
 _DUE_STATES = "status IN ('created', 'scheduled', 'running') AND deleted_at IS NULL"
 _DUE = f"""
-SELECT no, id, name, due_at, definition FROM job WHERE due_at <= ? AND {_DUE_STATES}
+SELECT no, id, name, due_at, definition, declared FROM job WHERE due_at <= ? AND {_DUE_STATES}
  ORDER BY due_at, no
 """
 #: It locks the job, at first with the same time. A second server waits, and finds another.
@@ -116,10 +116,17 @@ class _State:
 class JobClock:
     """Fires due jobs and records the beginnings and ends of their runs, for one thread."""
 
-    def __init__(self, database: Database, connection: Connection) -> None:
+    def __init__(
+        self,
+        database: Database,
+        connection: Connection,
+        declared: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """``declared``: returns the names of the declared sources; others of them never fire."""
         self._database = database
         self._connection = connection
         self._control = DatabaseControl(database, connection)
+        self._declared = declared
 
     def fire(self, now: int) -> list[JobRun]:
         """Create a run for each job that is due; return those that this call created.
@@ -130,7 +137,8 @@ class JobClock:
         """
         with self._database.translated("read"):
             due: list[Any] = self._connection.execute(_DUE, (now,)).fetchall()
-        fired = [self._fire(row, now) for row in due]
+        present = self._declared() if any(row[5] for row in due) else ()
+        fired = [self._fire(row[:5], now) for row in due if not row[5] or row[2] in present]
         return [run for run in fired if run is not None]
 
     def waiting(self) -> list[JobRun]:
@@ -262,7 +270,7 @@ class JobClock:
     def _fire(self, row: Sequence[Any], now: int) -> JobRun | None:
         """Create the run of a due job; None if another server has created it."""
         no, job, name, due_at, definition = row
-        cron = JobDefinition.model_validate(json.loads(definition) | {"name": name}).schedule.cron
+        cron = JobSchedule.model_validate(json.loads(definition)["schedule"]).cron
         then = None if cron is None else CronSchedule(cron).fire_after(due_at, now)
         crawled = self._database.is_held(name)
         if crawled and then is None:

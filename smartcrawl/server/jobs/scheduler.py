@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from threading import Event, Thread
 from typing import Final
@@ -43,12 +43,19 @@ class SchedulerThread:
     """The scheduler in a thread of its own, beside the event loop of the server."""
 
     def __init__(
-        self, database: Database, program: CrawlProgram, most: int, clock: Callable[[], float]
+        self,
+        database: Database,
+        program: CrawlProgram,
+        most: int,
+        clock: Callable[[], float],
+        declared: Callable[[], Collection[str]],
     ) -> None:
+        """``declared``: returns the names of the declared sources."""
         self._database = database
         self._program = program
         self._most = most
         self._clock = clock
+        self._declared = declared
         self._ending = Event()
         self._away = False
         self._children: dict[str, subprocess.Popen[bytes]] = {}
@@ -83,7 +90,7 @@ class SchedulerThread:
                 self._ending.wait(_AGAIN)
 
     def _tick_on(self, connection: Connection) -> None:
-        clock = JobClock(self._database, connection)
+        clock = JobClock(self._database, connection, self._declared)
         launcher = JobLauncher(
             self._database, connection, self._program, self._most, self._children
         )
