@@ -10,7 +10,7 @@ from typing import IO
 from rich.markup import escape
 
 from smartcrawl.model.program import OURS, pasted_command, program
-from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Word

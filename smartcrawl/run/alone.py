@@ -13,7 +13,8 @@ from smartcrawl.registry.database.databases import Lease
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.evidence import count_run_rows
-from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
+from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
+from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.depths import DepthUpdates
@@ -106,6 +107,8 @@ class OwnLastSteps:
 
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Close the run as interrupted; None if it ended by itself and has to be sealed."""
+        if self._opened.over:
+            return stored_run_result(self._registry.connection, self._opened.no)
         return None if why is None else self._registry.interrupt(self._opened, (why,), now)
 
     def ended(self) -> None:
@@ -142,6 +145,7 @@ class Alone:
 
         Raises:
             RunHeldError: another process crawls this source.
+            RunPausedError: its last run is paused, and is not to be resumed.
             RegistryError: the registry cannot be written.
         """
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
@@ -155,6 +159,7 @@ class Alone:
                 forced=orders.force,
                 declared=not source.ad_hoc,
                 due=options.due_only,
+                job=orders.job,
                 job_run=orders.job_run,
             )
             opened = registry.open_run(request, now)

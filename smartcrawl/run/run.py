@@ -11,9 +11,11 @@ from smartcrawl.model.pages import Page
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
-from smartcrawl.registry.runs.runs import Role, RunResult
+from smartcrawl.registry.runs.run_results import RunResult
+from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Mode
+from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches
@@ -23,6 +25,7 @@ from smartcrawl.run.due import DuePages
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
+from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
@@ -77,6 +80,7 @@ class Run:
         if opened.shared:
             self.shortcomings.news()  # the registry has these already
         self.failure: SmartcrawlError | None = None
+        self.halt = Halt()
         self.result: RunResult | None = None
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: receives progress events
         self.strays = Strays()
@@ -299,12 +303,17 @@ class Run:
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
-        return None if self.failure else self.turns.next_page(free)
+        return None if self._ends else self.turns.next_page(free)
 
     @property
     def pending(self) -> bool:
         """Whether this process may still get pages to request."""
-        return not self.failure and self.turns.pending
+        return not self._ends and self.turns.pending
+
+    @property
+    def _ends(self) -> bool:
+        """Whether no page is requested any more, because of a failure or an order."""
+        return self.failure is not None or self.halt.order is not None
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.links.pages(numbers)
@@ -348,13 +357,13 @@ class Run:
     def finish(self, reason: str, now: int) -> RunResult:
         """End the run, and return its record.
 
-        A shutdown or a failure leaves it interrupted; any other end seals it. A shared run may be
-        left to its other workers. ``reason`` is Scrapy's: ``finished``, ``shutdown``, or the reason
-        that closed the spider.
+        A shutdown, a failure or an order ends it before its seal; any other end seals it. A shared
+        run may be left to its other workers. ``reason`` is Scrapy's: ``finished``, ``shutdown``,
+        or the reason that closed the spider.
         """
         try:
             self._flush(now)
-            why = "interrupted" if reason == "shutdown" else None
+            why = INTERRUPTED if reason == "shutdown" or self.halt.order is not None else None
             if self.failure is not None:
                 why = str(self.failure)
             self.result = self.ending.finish(reason, why, now, self._removed)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, Word
