@@ -119,6 +119,7 @@ class Command(BaseCommand):
         # Every start of scrapy imports this module; FastAPI takes longer than a search.
         from smartcrawl.server.app import create_app  # noqa: PLC0415
         from smartcrawl.server.items.ticking import OrderWork  # noqa: PLC0415
+        from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
         from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
@@ -145,7 +146,8 @@ class Command(BaseCommand):
                 _crawls(server, database, program),
                 most,
                 time.time,
-                [OrderWork(database, program, most)],
+                declared=DeclaredNames(options.sources_file),
+                others=[OrderWork(database, program, most)],
             )
             app = create_app(options, server, ending=scheduler.ending)
             serve(app, listening, server, scheduler)

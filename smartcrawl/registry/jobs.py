@@ -20,14 +20,16 @@ if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
 
 logger = logging.getLogger(__name__)
 
-_LIVE = "SELECT name, definition FROM job WHERE deleted_at IS NULL ORDER BY no"
+_LIVE = """
+SELECT name, definition FROM job WHERE deleted_at IS NULL AND NOT declared ORDER BY no
+"""
 
 
 def live_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
     """Return the definitions of the jobs that were not deleted, by name.
 
-    One that another version stored, and that the rules of this one refuse, is left out: it must
-    not keep other sources from being crawled.
+    Those of declared sources are in sources.toml. One that another version stored, and that the
+    rules of this one refuse, is left out: it must not keep other sources from being crawled.
     """
     rows: list[Any] = connection.execute(_LIVE).fetchall()
     if not rows:

@@ -6,7 +6,7 @@ Any number of servers may have one for the same registry; a due time is fired on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import Event, Thread
 from typing import Final
@@ -50,13 +50,17 @@ class SchedulerThread:
         crawls: Crawls,
         most: int,
         clock: Callable[[], float],
+        *,
+        declared: Callable[[], Collection[str]],
         others: Sequence[OtherWork] = (),
     ) -> None:
+        """``declared``: returns the names of the declared sources."""
         self._database = database
         self._crawls = crawls
         self._most = most
         self._clock = clock
         self._others = others
+        self._declared = declared
         self._ending = Event()
         self._away = False
 
@@ -95,7 +99,7 @@ class SchedulerThread:
                 self._ending.wait(_AGAIN)
 
     def _tick_on(self, connection: Connection) -> None:
-        clock = JobClock(self._database, connection)
+        clock = JobClock(self._database, connection, self._declared)
         launcher = JobLauncher(self._database, connection, self._crawls, self._most)
         scheduler = JobScheduler(clock, launcher)
         others = [work(connection) for work in self._others]
