@@ -143,6 +143,7 @@ TWISTED_DNS_RESOLVER = "smartcrawl.engine.download.network.GuardedResolver"  # s
 DOWNLOAD_VERIFY_CERTIFICATES = True  # of a handler of your own; ours reads VERIFY_CERTIFICATES
 DOWNLOAD_WARNSIZE = 0  # a body over the limit is an outcome of its own
 RETRY_TIMES = _env("RETRY_TIMES", 2)  # more tries after a passing failure
+REDIRECT_MAX_TIMES = _env("REDIRECT_MAX_TIMES", 5)  # redirects in a row; 0: follow none
 RETRY_AFTER_MAX_WAIT = _env("RETRY_AFTER_MAX_WAIT", 60)  # longest Retry-After to obey, in seconds
 HOST_FAILURES_TO_PARK = _env("HOST_FAILURES_TO_PARK", 20)  # visits in a row without an answer
 HOST_FAILURE_SECONDS = _env(

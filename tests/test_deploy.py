@@ -4,8 +4,11 @@ No engine runs them here: YAML is parsed, and what they name has to exist.
 """
 
 import ast
+import json
 import re
 import runpy
+import shutil
+import subprocess
 import sys
 from configparser import ConfigParser
 from importlib import metadata
@@ -15,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from smartcrawl import __version__
+from smartcrawl import __version__, settings
 
 ROOT = Path(__file__).resolve().parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -24,8 +27,8 @@ URLS = {"REGISTRY_URL", "REDIS_URL", "ELASTICSEARCH_URL"}
 #: What the servers' own images read.
 THEIRS = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD", "PGDATA", "REDISCLI_AUTH"}
 THEIRS |= {"ELASTIC_PASSWORD", "ES_JAVA_OPTS", "REDIS_PASSWORD"}
-#: Those of Python and of scrapyd, and what is put into the arguments of a worker.
-OTHERS = {"PYTHONUNBUFFERED", "SCRAPYD_USERNAME", "SCRAPYD_PASSWORD", "JOB"}
+#: Those of Python, its libraries and scrapyd, and what is put into the arguments of a worker.
+OTHERS = {"PYTHONUNBUFFERED", "TMPDIR", "SCRAPYD_USERNAME", "SCRAPYD_PASSWORD", "JOB"}
 #: Settings of the servers that many workers share.
 SHARED = URLS | {"ELASTICSEARCH_USERNAME", "ELASTICSEARCH_PASSWORD"}
 
@@ -109,7 +112,7 @@ def test_the_urls_name_services_with_their_ports():
     services = {
         o["metadata"]["name"]: o["spec"]["ports"][0]["port"]
         for o in objects()
-        if o["kind"] == "Service"
+        if o["kind"] == "Service" and o["metadata"]["name"] != "smartcrawl-api"
     }
     worker = compose()["worker"]
 
@@ -119,7 +122,7 @@ def test_the_urls_name_services_with_their_ports():
     for name in URLS:
         plain = re.sub(r"\$\{\w+\}", "change-me", worker["environment"][name])
         assert plain == secret[name]
-    assert set(worker["depends_on"]) == set(services) == set(compose()) - {"worker"}
+    assert set(worker["depends_on"]) == set(services) == set(compose()) - {"worker", "api"}
     assert all(service["healthcheck"] for name, service in compose().items() if name != "worker")
 
 
@@ -265,7 +268,9 @@ def test_the_image_installs_all_that_the_product_imports(imports: set[str]):
 def test_a_unit_runs_what_the_documentation_installs(unit: Path):
     lines = unit.read_text()
     program = re.search(
-        r"^ExecStart=.*?/opt/smartcrawl/\.venv/bin/(\w+)( due| crawl site)?", lines, re.MULTILINE
+        r"^ExecStart=.*?/opt/smartcrawl/\.venv/bin/(\w+)( due| crawl site| serve)?",
+        lines,
+        re.MULTILINE,
     )
 
     if unit.suffix == ".timer":
@@ -274,11 +279,89 @@ def test_a_unit_runs_what_the_documentation_installs(unit: Path):
     elif unit.name == "scrapyd.service":
         assert program[1] == "scrapyd"
         assert "\nEnvironmentFile=/etc/scrapyd/password\n" in lines
+    elif unit.name == "smartcrawl-serve.service":
+        assert program.groups() == ("scrapy", " serve")
+        assert "\nKillMode=process\n" in lines
     else:
         shares = unit.name == "smartcrawl-worker@.service"
         assert program.groups() == ("scrapy", " crawl site" if shares else " due")
         assert "SuccessExitStatus=4\n" in lines
     assert f"deploy/systemd/{unit.name}" in text("docs/operations.md")
+
+
+def test_units_are_hardened_alike():
+    """The server alone has no private /tmp: it would be removed from under its crawls."""
+    services = [unit for unit in UNITS if unit.suffix == ".service"]
+    lines = {
+        unit.name: set(unit.read_text().partition("\nNoNew")[2].partition("\n\n")[0].splitlines())
+        for unit in services
+    }
+    serve = lines.pop("smartcrawl-serve.service")
+
+    assert {frozenset(part) for part in lines.values()} == {frozenset(serve | {"PrivateTmp=yes"})}
+    assert "ProtectSystem=strict" in serve
+    unit = (ROOT / "deploy/systemd/smartcrawl-serve.service").read_text()
+    assert "\nEnvironment=TMPDIR=/var/cache/smartcrawl\nEnvironmentFile" in re.sub(
+        r"\n#.*", "", unit
+    )
+    assert "\nCacheDirectory=smartcrawl\n" in unit
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_systemd_knows_every_line_of_the_units(tmp_path: Path):
+    for unit in UNITS:
+        lines = re.sub(r"/opt/smartcrawl/\.venv/bin/\w+", "/bin/true", unit.read_text())
+        (tmp_path / unit.name).write_text(lines)
+    checked = subprocess.run(
+        ["systemd-analyze", "verify", *(tmp_path / unit.name for unit in UNITS)],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert "Unknown" not in checked.stderr, checked.stderr
+
+
+# The HTTP API
+
+
+def test_every_server_of_the_api_needs_keys_and_has_probes():
+    """At 0.0.0.0 it refuses to start without one, and all of its replicas have one registry."""
+    (deployment,) = (o for o in objects() if o["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]
+    (api,) = pod["spec"]["containers"]
+    (worker,) = (one for one in pods() if one["containers"][0]["name"] == "worker")
+    service = named("Service", "smartcrawl-api")["spec"]
+    of_compose = compose()["api"]
+
+    assert api["args"] == of_compose["command"] == ["serve", "--host", "0.0.0.0"]
+    assert deployment["spec"]["replicas"] > 1
+    assert api["livenessProbe"]["httpGet"]["path"] == "/health"  # asks no database
+    assert api["readinessProbe"]["httpGet"]["path"] == "/ready"
+    assert deployment["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert service["selector"] == pod["metadata"]["labels"]
+    assert service["ports"][0]["targetPort"] == api["ports"][0]["name"]
+    assert api["ports"][0]["containerPort"] == settings.API_PORT
+    for part in ("securityContext", "envFrom", "volumeMounts"):
+        assert api[part] == worker["containers"][0][part]
+    for part in ("securityContext", "terminationGracePeriodSeconds", "enableServiceLinks"):
+        assert pod["spec"][part] == worker[part]
+    assert of_compose["environment"] == compose()["worker"]["environment"]
+    assert of_compose["ports"] == [f"127.0.0.1:{settings.API_PORT}:{settings.API_PORT}"]
+    assert "/ready" in of_compose["healthcheck"]["test"][-1]
+
+
+def test_the_first_key_is_made_before_the_servers_start():
+    page = text("docs/operations.md")
+    (overrides,) = re.findall(r"--overrides='(.*?)'", page, re.DOTALL)
+    (container,) = json.loads(overrides)["spec"]["containers"]
+
+    assert container["args"][:2] == ["serve", "--create-key"]
+    assert container["image"] == f"smartcrawl:{__version__}"
+    assert container["envFrom"] == [{"secretRef": {"name": "smartcrawl"}}]
+    line = "docker compose run --rm api serve --create-key first --scope operate"
+    assert line in page
+    assert line in text("compose.yaml")
+
+
+# scrapyd
 
 
 def test_scrapyd_listens_on_loopback_only_and_has_no_password_in_a_file():

@@ -367,7 +367,6 @@ UNITS = {"s": 1, "KiB": 1024, "MiB": 1024**2, "KiB/s": 1024}
 FIXED = {
     "headers of an answer": headers.MAX_HEADERS,
     "ETag, Last-Modified that is kept": http.MAX_VALIDATOR,
-    "redirects in a row that lead to a page": http.MAX_REDIRECTS,
     "address": urls.MAX_URL_LENGTH,
     "links of a page": links.MAX_LINKS,
     "sitemap or feed, unpacked": sitemaps.MAX_SITEMAP,

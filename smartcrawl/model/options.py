@@ -31,6 +31,7 @@ from smartcrawl.model.setting_values import (
 from smartcrawl.model.urls import Trackers
 from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.rules.schedule import Schedule
 
 #: Scrapy's own numbers that are checked here, with their lowest value.
@@ -84,6 +85,7 @@ class Options:
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     depth_limit: int
+    max_redirects: int  #: in a row; 0: redirects are not followed
     due_only: bool  #: request only pages that are due
     content_hash_basis: str
     extract_processes: int
@@ -130,8 +132,7 @@ class Options:
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
-        _check_others(settings)
-        data_dir = _folder(settings)
+        data_dir = _folder(_checked(settings))
         return cls(
             data_dir=data_dir,
             registry=_registry(settings, data_dir),
@@ -145,6 +146,7 @@ class Options:
             sink_wait=whole_number_setting(settings, "SINK_WAIT_SECONDS"),
             partition=choice_setting(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             depth_limit=whole_number_setting(settings, "DEPTH_LIMIT"),
+            max_redirects=whole_number_setting(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
             due_only=choice_setting(settings, "RECRAWL_POLICY", "always", "due") == "due",
             extract_processes=whole_number_setting(settings, "EXTRACT_PROCESSES", least=1),
             extract_memory=whole_number_setting(settings, "EXTRACT_MEMORY_MB", least=256),
@@ -194,8 +196,8 @@ def _hash_basis(settings: Mapping[str, Any]) -> str:
     return choice_setting(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
 
 
-def _check_others(settings: Mapping[str, Any]) -> None:
-    """Check the settings that are no options: those of Scrapy, the log and the progress."""
+def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the settings; check those that are no options: of Scrapy, the log and the progress."""
     for name, least in SCRAPY_LIMITS.items():
         number_setting(settings, name, least=least)
     for name in SCRAPY_WHOLE:
@@ -213,6 +215,7 @@ def _check_others(settings: Mapping[str, Any]) -> None:
     redacted_log_format(settings)
     choice_setting(settings, "PROGRESS_FORMAT", "line", "json", "none")
     robots_parser_option(settings)
+    return settings
 
 
 def _project() -> Path | None:

@@ -33,15 +33,18 @@ def number_setting(
     return number
 
 
-def whole_number_setting(settings: Mapping[str, Any], name: str, *, least: int = 0) -> int:
-    """Return a whole number of at least ``least``."""
+def whole_number_setting(
+    settings: Mapping[str, Any], name: str, *, least: int = 0, most: int | None = None
+) -> int:
+    """Return a whole number from ``least`` to ``most``; without ``most`` it has no upper bound."""
     value = settings[name]
     try:
         number = int(value) if isinstance(value, str | int) else least - 1
     except ValueError:
         number = least - 1
-    if number < least:
-        raise SettingError(f"{name} is {value!r}: it takes a whole number of at least {least}")
+    if number < least or (most is not None and number > most):
+        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        raise SettingError(f"{name} is {value!r}: it takes a whole number {bounds}")
     return number
 
 

@@ -23,6 +23,7 @@ from smartcrawl.model.urls import (
     url_host_key,
     url_item_id,
 )
+from smartcrawl.registry.commit.run_counts import count_queued_address
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
@@ -200,6 +201,7 @@ def register_address_row(
         connection.execute(_PENDING, (numbers_for_sql([no]),))
         connection.execute(_NOW, {"numbers": numbers_for_sql([no]), "now": now})
     else:
+        count_queued_address(connection, run)  # first, as batches lock the row of the run first
         no = draw_sequence_numbers(connection, "address")
         host = url_host_key(url)
         shown = display_url(f"http://{host}").removeprefix("http://")

@@ -20,6 +20,7 @@ from smartcrawl.registry.commit.refused import (
     first_unwritable_visit,
     mark_visit_unprocessable,
 )
+from smartcrawl.registry.commit.run_counts import VisitedHosts
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.registry import Registry
@@ -69,6 +70,8 @@ class RegistryWriter:
         )
         self._indexing = registry.indexing
         self._number = run.number
+        self._hosts = VisitedHosts()
+        self._fresh_hosts = VisitedHosts()  #: those of the batch that is being written
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
 
     def submit(self, batch: Batch, now: int) -> Future[Written]:
@@ -172,11 +175,13 @@ class RegistryWriter:
         """Return a function that writes a batch within a transaction and counts stale visits."""
 
         def work(sink: Sink, number: int) -> int:
-            commit = self._new_commit(sink, number=number)
+            commit = self._new_commit(sink, number=number, hosts=self._hosts)
             commit.begin(batch)
             if self._snapshots is not None:
                 self._snapshots.note(self._connection, batch, new, now)
-            return commit.write(batch, now)
+            stale = commit.write(batch, now)
+            self._fresh_hosts = commit.counts.hosts
+            return stale
 
         return work
 
@@ -204,6 +209,7 @@ class RegistryWriter:
         stale = self._indexing.perform(
             self._connection, work, now=now, number=number, refused=refused
         )
+        self._hosts.update(self._fresh_hosts)
         return stale + dropped
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ REMEDIES = {
     "sitemap_nesting": "sitemaps below the third level were not read",
     **{trap.value: trap.words for trap in Trap},
     "max_pages": "raise or leave out max_pages to see everything",
+    "redirects_left": "raise REDIRECT_MAX_TIMES, or forget the pages behind the redirects",
     "pending": "the next run finds them again",
     NOT_DUE: "no run had an answer of these pages since the last complete one began; nothing is"
     " missing, but pages without a link to them do not age by this run",

@@ -176,7 +176,12 @@ class WalkReport:
             for e in map(self.entries.__getitem__, self.asked)
             if e.word == Word.REDIRECTED and e.redirect_target and e.http_status in REDIRECTS
         ]
-        judged = fates_of_moves(moves, self._indexed(), walls=self.options.sweep_max_ratio < 1)
+        judged = fates_of_moves(
+            moves,
+            self._indexed(),
+            walls=self.options.sweep_max_ratio < 1,
+            most=self.options.max_redirects,
+        )
         return frozenset(number for number, (fate, _) in judged.items() if fate is Fate.MOVED)
 
     def _aside(self) -> frozenset[int]:

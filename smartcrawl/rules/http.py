@@ -11,7 +11,8 @@ from smartcrawl.rules.absence import PASSING, PERMANENT, TEMPORARY
 from smartcrawl.rules.model import Outcome
 
 REDIRECTS = PERMANENT | TEMPORARY
-MAX_REDIRECTS = 5  #: hops (R2-21)
+MAX_REDIRECTS = 5  #: hops, unless the operator permits more or fewer (R2-21)
+MOST_REDIRECTS = 20  #: the largest limit of an operator
 MAX_VALIDATOR = 8 * 1024  #: characters
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
@@ -156,6 +157,21 @@ def is_same_by_head(
         return False
     stored, answered = etags if None not in etags else dates
     return stored is not None and stored == answered
+
+
+def redirects_followed(most: int) -> int:
+    """Return how many redirects in a row are followed from page to page.
+
+    ``most``: the operator's limit. From MAX_REDIRECTS on, a longer chain is an error of the server.
+    Twice as many are followed to recognize it, because other pages may link directly to the later
+    addresses of a chain. A smaller limit is a wish of the operator, and followed to the letter.
+
+    >>> [redirects_followed(most) for most in (0, 4, 5, 20)]
+    [0, 4, 10, 40]
+
+    Source: R2-21; docs/adr/0050.
+    """
+    return 2 * most if most >= MAX_REDIRECTS else most
 
 
 def outcome_of_response(status: int, *, conditional: bool) -> Outcome:

@@ -25,7 +25,7 @@ class Fate(StrEnum):
     LOST = auto()  #: temporary, to an unindexed page or a login wall: the page ages as lost
     AWAY = auto()  #: permanent, and the end has left the source: the page ages like a 404
     LOOP = auto()  #: the chain ends in a circle: an error of the server's headers
-    TOO_LONG = auto()  #: more than MAX_REDIRECTS hops: an error of the server's headers
+    TOO_LONG = auto()  #: more hops than MAX_REDIRECTS or the operator's limit: likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ def fates_of_moves(
     *,
     ended: Container[int] = frozenset(),
     walls: bool = True,
+    most: int = MAX_REDIRECTS,
+    unfollowed: Container[int] = frozenset(),
 ) -> dict[int, tuple[Fate, list[int]]]:
     """Return the fate of each redirect of a run, and the pages of its chain.
 
@@ -83,6 +85,9 @@ def fates_of_moves(
     ``aside`` maps aliases, which are not indexed, to their canonical pages. ``ended``: pages that
     robots.txt excludes, or that answered 404 or 410 in this run. ``walls``: whether to treat a
     target that several pages share as a login page; False if the operator turned the guard off.
+    ``most``: the operator's limit of redirects in a row; a smaller one than MAX_REDIRECTS makes no
+    chain too long. ``unfollowed``: redirects whose targets were not asked because of that limit.
+    Nothing is known of such a target, so that the page waits.
 
     Source: U-06, M-21; design.md 8 (redirects).
     """
@@ -96,10 +101,12 @@ def fates_of_moves(
         way = (no, *passed)
         if circle:
             fate = Fate.LOOP
-        elif len(passed) > MAX_REDIRECTS:
+        elif len(passed) > max(most, MAX_REDIRECTS):
             fate = Fate.TOO_LONG
         elif passed and passed[-1] in indexed and walled.isdisjoint(way):
             fate = Fate.MOVED
+        elif next(hop for hop in reversed(way) if hop in by_no) in unfollowed:
+            fate = Fate.WAITS
         elif no in temporary:
             fate = Fate.LOST
         elif not _has_left(way, by_no, ended):

@@ -17,8 +17,10 @@ from smartcrawl.registry.runs.evidence import (
     count_silent_records,
     failed_seed_rows,
     failed_sitemap_rows,
+    kept_back_rows,
 )
 from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.seal import Evidence, reasons_against_seal
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
@@ -180,11 +182,12 @@ class RunEnding:
             self._shortcomings.add("max_pages")
         since = self._opened.last_complete
         not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
-        seeds = (*self._outside(), *failed_seed_rows(connection, run))
-        sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given)
+        most = self._options.max_redirects
+        seeds = (*self._outside(), *failed_seed_rows(connection, run, most))
+        sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given, most)
         return Evidence(
             seeds_failed=tuple(map(redacted, seeds)),
-            cut_by=self._last.cut_by(self._shortcomings),
+            cut_by=(*self._last.cut_by(self._shortcomings), *self._kept_back()),
             sitemaps_failed=tuple(map(redacted, sitemaps)),
             visits=visits,
             unreachable=unreachable,
@@ -193,6 +196,16 @@ class RunEnding:
             not_due=not_due,
             silent=count_silent_records(connection, run, since) if skipped else 0,
         )
+
+    def _kept_back(self) -> tuple[str, ...]:
+        """Return the reason that stored pages are behind redirects that the limit excludes."""
+        if self._options.max_redirects >= MAX_REDIRECTS:
+            return ()
+        urls = kept_back_rows(self._registry.connection, self._opened.no)
+        if not urls:
+            return ()
+        more = f" and {len(urls) - 1:,} more" if len(urls) > 1 else ""
+        return (f"redirects_left: {redacted(urls[0])}{more}",)
 
     def _outside(self) -> tuple[str, ...]:
         """Return the seeds that the source's own scope leaves out."""

@@ -15,7 +15,7 @@ from smartcrawl.registry.pack import (
     unpack_stored_links,
 )
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.rules.http import MAX_REDIRECTS, redirects_followed
 from smartcrawl.rules.model import Standing
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
@@ -27,7 +27,6 @@ from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, renumber_sitemap_offers
 from smartcrawl.sources.declared import Source
 
-MAX_HOPS: Final = 2 * MAX_REDIRECTS  #: redirects in a row that are followed
 SITEMAP: Final = "sitemap"  #: type of a link from a sitemap to another sitemap
 REDIRECT: Final = "redirect"  #: type of the single link that stores a redirect
 CUT: Final = "cut"  #: type of the mark that some links were not stored: a link to the page itself
@@ -52,11 +51,13 @@ class Links:
         signed: SignedUrls,
         batches: Batches,
         shortcomings: Shortcomings,
+        max_redirects: int = MAX_REDIRECTS,
         hops_of: Callable[[int], int] = lambda number: 0,
     ) -> None:
         """Take the parts of the run.
 
         ``max_depth``: 0 for no limit. ``last_complete``: number of the last complete run.
+        ``max_redirects``: in a row; 0: redirects are not followed.
         ``hops_of`` returns the number of redirects through which other workers found an address.
         """
         self._source = source
@@ -73,6 +74,7 @@ class Links:
         self._shortcomings = shortcomings
         self._hops: dict[int, int] = {}  #: number of redirects that led to a page
         self._hops_of = hops_of
+        self._max_redirects = max_redirects
 
     # Beginning
 
@@ -197,15 +199,17 @@ class Links:
     def follow_redirect(self, visit: Visit, target: str) -> bool:
         """Record the target of a redirect and offer it at the same depth (M-21).
 
-        Returns False, without following it, after MAX_HOPS redirects in a row. A target after more
-        than five redirects replaces no page (rules.moves.fates_of_moves). Up to MAX_HOPS are
-        followed, because other pages may link directly to the later addresses of a chain.
+        Returns False, without following it, if the chain of redirects is an error of the server
+        (rules.http.redirects_followed). Where the operator permits fewer redirects, the target is
+        recorded and not offered.
         """
         number = visit.page.no
         visit.answer.location = target = self._signed.bare(target)
-        hops = max(self._hops.get(number, 0), self._hops_of(number)) + 1
-        if hops > MAX_HOPS:
-            return False
+        if not self.may_follow(number):
+            if self._is_limited:
+                self._record_redirect(visit, target)
+            return self._is_limited
+        hops = self._hops_to(number) + 1
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
         targets = unpack_numbers(visit.parsed.targets)
@@ -213,6 +217,40 @@ class Links:
             self._hops.update(dict.fromkeys(targets, hops))
         self._seeds.redirected(number, targets)
         return True
+
+    def may_follow(self, number: int) -> bool:
+        """Whether a redirect of this page is followed, after those that led to the page."""
+        return self._hops_to(number) < redirects_followed(self._max_redirects)
+
+    def _hops_to(self, number: int) -> int:
+        return max(self._hops.get(number, 0), self._hops_of(number))
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the operator permits fewer redirects than make a chain too long."""
+        return self._max_redirects < MAX_REDIRECTS
+
+    def _is_kept_back(self, page: Page) -> bool:
+        """Whether the stored link of a page is a redirect that may not be followed."""
+        moved = page.record.moved and page.state.standing is Standing.BARE
+        return self._is_limited and moved and not self.may_follow(page.no)
+
+    def _record_redirect(self, visit: Visit, target: str) -> None:
+        """Store the target of a redirect as a link, without offering or registering it."""
+        known = self._book.numbers(
+            [target],
+            self._seeds.scope,
+            lambda found: None,
+            lambda url, host: True,
+            cached=False,
+        )
+        parsed = visit.parsed
+        parsed.links, parsed.links_count = (
+            pack_stored_links([Link(target, "", REDIRECT, False)]),
+            1,
+        )
+        parsed.targets = pack_numbers([no for no in known if no != visit.page.no])
+        parsed.scope = _UNFILTERED  # a run that may follow it filters the link again
 
     def numbers_of(self, urls: Mapping[str, int]) -> dict[int, int]:
         """Return ``urls`` with each URL replaced by its number; the URLs were just followed."""
@@ -229,8 +267,11 @@ class Links:
         record, state = page.record, page.state
         same_depth = page.kind or (record.moved and state.standing is Standing.BARE)
         depth = self._frontier.depth(page.no) + (not same_depth)
-        if record.targets is None or self.is_too_deep(depth):
+        if record.targets is None or self.is_too_deep(depth) or self._is_kept_back(page):
             return
+        if self._is_limited and record.moved and state.standing is Standing.BARE:
+            followed = dict.fromkeys(unpack_numbers(record.targets), self._hops_to(page.no) + 1)
+            self._hops = followed | self._hops  # a shorter way to a page counts
         scope_no = self._seeds.scope_no
         if record.scope == scope_no:
             self._offers.offer(unpack_numbers(record.targets), depth)
@@ -248,6 +289,8 @@ class Links:
 
     def lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
         """Offer the stored links of a page at ``depth``; filter them again if the scope changed."""
+        if self._is_limited and any(map(self._is_kept_back, self._book.pages([number], 0))):
+            return
         if scope == self._seeds.scope_no:
             self._offers.offer(unpack_numbers(targets), depth)
             return
@@ -269,6 +312,8 @@ class Links:
             if link.type == CUT:
                 whole = False
                 self._shortcomings.count("too_many_urls" if kind else "too_many_links", page.url)
+            elif link.type == REDIRECT and self._is_limited and not self.may_follow(page.no):
+                whole = False
             elif link.type == SITEMAP:
                 sitemaps.append(link.url)
             elif kind and link.type == REDIRECT:

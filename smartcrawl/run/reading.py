@@ -22,12 +22,12 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import NAMES_SIGNED, Visit
 from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.rules.http import redirects_followed
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_of_visit
-from smartcrawl.run.links import MAX_HOPS
 from smartcrawl.run.run import Run
 from smartcrawl.run.sitemaps import take_sitemap_visit
 
@@ -154,13 +154,14 @@ class Reading:
         await self._read(visit, answer.body)
 
     def _redirect(self, visit: Visit, target: str) -> None:
-        run = self._run
-        if run.seeds.move(visit.page.no, target):
+        run, number = self._run, visit.page.no
+        if run.links.may_follow(number) and run.seeds.move(number, target):
             hosts = ", ".join(sorted(run.scope.hosts))
             logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
             self._scope_moved()
         if not run.links.follow_redirect(visit, target):
-            visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {MAX_HOPS} redirects in a row")
+            most = redirects_followed(run.options.max_redirects)
+            visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {most} redirects in a row")
 
     async def _read(self, visit: Visit, body: bytes) -> None:
         """Read a body as a sitemap or a document, unless it equals the stored body."""

@@ -92,6 +92,7 @@ class Run:
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = self._new_trust(now)
         self.seeds = Seeds(source=source, registry=registry, opened=opened, readers=self._readers)
+        self.seeds.redirects = options.max_redirects
         self._offers = self._new_offers()
         self._signed = SignedUrls(options.trackers)
         self.sitemaps = self._new_sitemaps()
@@ -165,6 +166,7 @@ class Run:
             signed=self._signed,
             batches=self.batches,
             shortcomings=self.shortcomings,
+            max_redirects=self.options.max_redirects,
             hops_of=self.workers.hops,
         )
 

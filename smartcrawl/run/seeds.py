@@ -29,6 +29,7 @@ class Seeds:
         self._registry = registry
         self._opened = opened
         self._readers = readers
+        self.redirects = MAX_REDIRECTS  #: redirects in a row that are followed; 0: none
         self._moved: Callable[[], None] = lambda: None
 
     def when_moved(self, moved: Callable[[], None]) -> None:
@@ -94,7 +95,7 @@ class Seeds:
         """
         for numbers in (self.seeds, self.given):
             asked = list(numbers)
-            for _ in range(MAX_REDIRECTS):
+            for _ in range(self.redirects):
                 targets = self._readers.progress.redirects(asked, self._opened.no)
                 for number, (target, _) in targets.items():
                     self.move(number, target)
@@ -103,7 +104,7 @@ class Seeds:
 
     def follow_stored(self, page: Page) -> None:
         """Follow the last stored redirect of a page, if it is a seed that is not due."""
-        for numbers in (self.seeds, self.given):
+        for numbers in (self.seeds, self.given) if self.redirects else ():
             if page.no in numbers:
                 target, number = self._readers.pages.redirect(page.no)
                 if target is not None and numbers is self.seeds:

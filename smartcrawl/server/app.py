@@ -74,6 +74,7 @@ def create_app(
     app = Deprecations(app, versions)
     app = Limits(app, server, clock, options.redis)  # around all that answers errors
     app = Identity(app, KeyCache(stores, clock))
+    app = Faults(app)  # those of the limits and of the keys
     app = Measured(app, context.metrics)
     return RequestIds(app)
 

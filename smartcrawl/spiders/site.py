@@ -131,7 +131,11 @@ class SiteSpider(VisitSpider):
         if normalize_url(target, trackers) != normalize_url(response.url, trackers):
             visit.answer.location = target
             return None
-        if target in attempt.trail or len(attempt.trail) > MAX_REDIRECTS:
+        most = self.run.options.max_redirects
+        if len(attempt.trail) > most < MAX_REDIRECTS:  # as the operator wants it
+            visit.answer.location = target
+            return None
+        if target in attempt.trail or len(attempt.trail) > most:
             visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
             return None
         assert response.request is not None

@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -25,6 +25,7 @@ from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.postgres import safe_database_url
 from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls import indexes
+from tests.registry.counted import counts_are_true
 
 ROOT = Path(__file__).resolve().parents[2]
 _SECONDS = 300  # a command that takes longer hangs, however busy the machine is
@@ -363,7 +364,19 @@ class Crawl:
     def counts_add_up(self) -> bool:
         """Whether the newest run's words, summed up, are the records of its source."""
         run = self.runs()[0]
+        assert self.counted(run["run"])
         return sum(run[word] for word in WORDS) == len(self.records(source=run["source"]))
+
+    def counted(self, run: int) -> bool:
+        """Whether the counts in the row of a run are those of a scan, as of one moment."""
+        place = self.registry.url if isinstance(self.registry, Remote) else self.registry
+        with closing(database_of(place).connect()) as connection:
+            level = " ISOLATION LEVEL REPEATABLE READ" if isinstance(place, str) else ""
+            connection.execute(f"BEGIN{level}")
+            try:
+                return counts_are_true(connection, run)
+            finally:
+                connection.execute("ROLLBACK")
 
 
 class Remote:

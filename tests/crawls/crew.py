@@ -195,6 +195,8 @@ def facts(crawl: Crawl) -> dict[str, Any]:
 
 def adds_up(crawl: Crawl) -> bool:
     """Whether the visits of the last run are one for each address that it visited."""
+    [(run,)] = crawl.rows("SELECT max(no) FROM run")
+    assert crawl.counted(run)
     [(counted, visited)] = crawl.rows(_VISITS)
     return bool(counted == visited > 0)
 

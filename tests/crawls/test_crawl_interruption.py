@@ -45,6 +45,8 @@ def test_a_killed_run_is_told_by_the_next_start_and_goes_on_with_resume(site: Si
     crawl.bury()
     before = visited(crawl)
     assert 10 < len(before) < 2 * PAGES
+    assert crawl.counted(1)
+    assert crawl.rows("SELECT hosts, queued > 0 FROM run") == [(1, 1)]
     [run] = crawl.runs()
     assert (run["state"], run["complete"]) == ("open", False)
     sums = sum(run[word] for word in ("new", "failed"))
@@ -62,6 +64,8 @@ def test_a_killed_run_is_told_by_the_next_start_and_goes_on_with_resume(site: Si
     [run] = crawl.runs()
     assert (run["run"], run["state"], run["complete"]) == (1, "swept", True)
     assert run["new"] == len(site.pages)
+    assert crawl.counted(1)
+    assert crawl.rows("SELECT hosts, queued FROM run") == [(1, 0)]
     assert {page["visitedRun"] for page in crawl.records()} == {1}
     assert set(crawl.outcomes().values()) == {"new"}
     assert crawl.hits("page59") == ["/59"]

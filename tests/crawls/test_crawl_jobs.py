@@ -15,15 +15,15 @@ pytestmark = [pytest.mark.sqlite]
 _LOOPBACK = {"ALLOW_NETWORKS": "127.0.0.0/8"}
 
 
-def create(crawl: Crawl, site: Site, **config: object) -> str:
-    """Store a job for three pages; return its id."""
+def create(crawl: Crawl, site: Site, *, host: str = "127.0.0.1", **config: object) -> str:
+    """Store a job for three pages; return its id. `host`: of the seed, as it is spelled there."""
     site.pages["/"] = html("Home", "/a", "/b")
     site.pages["/a"] = html("A", text="alpha")
     site.pages["/b"] = html("B", text="beta")
     now = int(time.time())
     body = {
         "name": "docs",
-        "seed_urls": [site.url("/")],
+        "seed_urls": [site.url("/").replace("127.0.0.1", host)],
         "config": {"crawl_delay_ms": 0, "user_agent": "Jobber/7", **config},
     }
     database = database_of(crawl.registry)

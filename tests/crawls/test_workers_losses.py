@@ -160,8 +160,14 @@ def test_worker_stage_is_what_these_tests_need(stage: Stage):
 
 
 def test_workers_find_what_one_worker_finds(stage: Stage, crew: Crew):
-    crew.end(*under_way(stage, crew))
+    workers = under_way(stage, crew)
+    seen = 0
+    while not all(worker.ended for worker in workers):  # they add up while they are at work, too
+        assert crew.crawl.counted(1)
+        seen += crew.crawl.rows("SELECT queued > 0 AND visits > 0 FROM run") == [(True,)]
+    crew.end(*workers)
 
+    assert seen
     assert same(crew, stage.first)
     asked = [request.path for request in stage.site.log if request.path != "/robots.txt"]
     assert len(asked) == len(set(asked)), "nothing was asked twice"

@@ -41,6 +41,7 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
+from tests.registry.counted import counts_are_true
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
 LATER = NOW + 3_600
@@ -67,6 +68,7 @@ def closing(**choices: object) -> RemovalChoices:
         "snapshot_retention": 2_592_000,
         "gone_ttl": 0,
         "pace": 0,
+        "max_redirects": 5,
     }
     return RemovalChoices(**(told | choices))
 
@@ -166,7 +168,9 @@ class Desk:
         if look and not reasons:
             self.verify(now=now)
         runs.seal_run_row(self.connection, run.no, reasons, now)
+        assert counts_are_true(self.connection, run.no)
         self.end(self.ending(now))
+        assert counts_are_true(self.connection, run.no)
         return runs.stored_run_result(self.connection, run.no)
 
     def end(self, ending: EndingRunRow) -> None:
@@ -294,7 +298,9 @@ class Desk:
             batch.counts["visits"] += 1
             batch.counts["requests"] += visit.traffic.requests
         with transaction(self.connection):
-            return self.commit(number=number).write(batch, now)
+            stale = self.commit(number=number).write(batch, now)
+        assert counts_are_true(self.connection, self._run.no)
+        return stale
 
     def index(self, url: str, text: str = "", **told: object) -> int:
         """Register, visit and write one page with this text; return its number."""

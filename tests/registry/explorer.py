@@ -31,6 +31,7 @@ from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
 from smartcrawl.run.shortcomings import merged_shortcomings
 from tests.registry.build import NOW, Desk
+from tests.registry.counted import scanned, stored_counts
 from tests.registry.workers import (
     BrokenError,
     Gate,
@@ -239,6 +240,9 @@ class Try:
             visited += is_visited
         if visits != visited:
             raise BrokenError(f"{visits} visits are counted, and {visited} pages were visited")
+        run = self.scene.run.no
+        if stored_counts(self.gate, run) != scanned(self.gate, run):
+            raise BrokenError(f"the counts of run {run} are wrong")
         addresses, distinct = self.gate.execute(_URLS).fetchone()
         if addresses != distinct:
             raise BrokenError("an address has two records")

@@ -53,6 +53,7 @@ from smartcrawl.sources.declared import Source
 from tests.choices import options
 from tests.index.asking import search
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound
+from tests.registry.counted import counts_are_true
 from tests.registry.world import (
     HELD,
     HOST,
@@ -99,7 +100,7 @@ class Connection(SqliteConnection):
 
 _TABLES = (
     "candidate", "chunk", "content", "event", "evidence", "fingerprint", "host", "links", "pin",
-    "record", "robots", "run", "seed", "source", "state",
+    "record", "robots", "run", "run_host", "seed", "source", "state",
 )  # fmt: skip
 _SPARE: list[Connection] = []
 
@@ -236,6 +237,7 @@ class Crawler:
         self.now = NOW
         self.state = None
         self.evidence_seen = 0
+        self.undone = 0  #: the last run when an earlier one was undone, which is not counted again
         self.rose: dict[str, tuple[int, int]] = {}
         self.shut: frozenset[int] = frozenset()
         if watched:
@@ -396,7 +398,7 @@ class Crawler:
         last = self.last_run()
         if last is None or last[1] != RunState.SWEPT:
             return
-        run = max(1, last[0] - process.undo)
+        run, self.undone = max(1, last[0] - process.undo), last[0]
         connection = self.connection
         before = {row[0]: row for row in self.records()}
         committed, connection.committed = connection.committed, None
@@ -491,6 +493,8 @@ class Crawler:
         assert stored == contents | kept, "content without a record or evidence"
         if self.state == RunState.SWEPT:
             assert index_is_sound(self.connection)
+        if run is not None and run[0] != self.undone:
+            assert counts_are_true(self.connection, run[0])
 
     def follow_commit(self) -> None:
         """Tell the model what is in the registry by now."""

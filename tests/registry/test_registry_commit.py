@@ -471,7 +471,7 @@ def test_pages_of_each_depth_are_one_update(desk: Desk):
     desk.connection.exec_trace = trace
     desk.write(reached=reached)
 
-    assert sum("reached_run = :run" in statement for statement in seen) == 2
+    assert sum("SET depth" in statement for statement in seen) == 2
 
 
 # Content

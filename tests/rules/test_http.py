@@ -10,12 +10,14 @@ from smartcrawl.rules.absence import PASSING
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     MAX_VALIDATOR,
+    MOST_REDIRECTS,
     REDIRECTS,
     http_conditional_headers,
     is_other_version,
     is_same_by_head,
     kept_validators,
     outcome_of_response,
+    redirects_followed,
 )
 from smartcrawl.rules.model import Outcome
 from tests.rules.manual import header, numbers, section, table
@@ -212,3 +214,10 @@ def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other)
 )
 def test_a_head_says_the_same_by_validator_and_length(etags, dates, lengths, same):
     assert is_same_by_head(etags, dates, lengths) is same
+
+
+@pytest.mark.covers("R2-21")
+def test_a_limit_below_five_is_followed_to_the_letter():
+    followed = [redirects_followed(most) for most in range(MOST_REDIRECTS + 1)]
+
+    assert followed == [0, 1, 2, 3, 4, *range(10, 41, 2)]

@@ -24,6 +24,7 @@ from tests.rules.manual import header, numbers, section, table
 
 PAGE, OUT, END = 1, None, 99  #: numbers; END is indexed
 GONE, ASIDE = 98, 97  #: GONE answers 404 or is excluded; ASIDE names it as its canonical page
+LEFT_OUT = 96  #: was not asked, because the operator permits fewer redirects
 PERMANENT = numbers(header("Moved pages")[1])
 HOPS = st.dictionaries(st.integers(0, 9), st.none() | st.integers(0, 12), max_size=10)
 
@@ -51,6 +52,9 @@ WAYS = {
     "an indexed page": lambda status: way(status, END),
     "an indexed page after 5 hops": lambda status: way(status, *over(5)),
     "an indexed page after 6 hops": lambda status: way(status, *over(6)),
+    "a page that a limit of less than 5 redirects left out": lambda status: way(
+        status, 2, LEFT_OUT
+    ),
     "a page that is not indexed": lambda status: way(status, 2),
     "out of scope": lambda status: [
         *way(status, 2),
@@ -84,7 +88,11 @@ WAYS = {
     ],
 )
 def test_the_fate_of_a_redirect_is_the_manuals(status, leads_to, fate):
-    found = fates_of_moves(WAYS[leads_to](status), {END}, {ASIDE: GONE}, ended={GONE})
+    moves = WAYS[leads_to](status)
+    unfollowed = {move.no for move in moves if move.target_no == LEFT_OUT}
+    found = fates_of_moves(
+        moves, {END}, {ASIDE: GONE}, ended={GONE, LEFT_OUT}, unfollowed=unfollowed
+    )
 
     assert found[PAGE][0] == Fate(fate)
 
@@ -97,6 +105,29 @@ def test_a_target_that_cannot_be_followed_is_not_out_of_scope(status):
 
     assert fates_of_moves([refused], ())[PAGE] == (Fate.WAITS, [])
     assert fates_of_moves([leaves], ())[PAGE] == (Fate.AWAY, [])
+
+
+@pytest.mark.covers("R2-21")
+@pytest.mark.parametrize("status", sorted(REDIRECTS))
+def test_a_redirect_that_was_not_followed_says_nothing_of_the_others(status):
+    """What was asked, on whichever way, counts."""
+    moves = [*way(status, END), Move(2, status, "http://a.example/96", LEFT_OUT)]
+    moves += [Move(3, status, "http://a.example/x", None), Move(4, status, "http://a.example/4", 4)]
+    found = {no: fate for no, (fate, _) in fates_of_moves(moves, {END}, unfollowed={1, 2}).items()}
+
+    assert (found[PAGE], found[2]) == (Fate.MOVED, Fate.WAITS)
+    assert found[3] is (Fate.LOST if status in TEMPORARY else Fate.WAITS)
+    assert found[4] is Fate.LOOP
+
+
+@pytest.mark.covers("R2-21")
+@pytest.mark.parametrize(
+    ("most", "hops", "fate"),
+    [(0, 5, Fate.MOVED), (4, 6, Fate.TOO_LONG), (5, 6, Fate.TOO_LONG), (6, 6, Fate.MOVED),
+     (6, 7, Fate.TOO_LONG), (20, 20, Fate.MOVED), (20, 21, Fate.TOO_LONG)],
+)  # fmt: skip
+def test_a_larger_limit_permits_longer_chains(most, hops, fate):
+    assert fates_of_moves(way(301, *over(hops)), {END}, most=most)[PAGE][0] is fate
 
 
 def test_an_end_that_answered_nothing_is_waited_for():

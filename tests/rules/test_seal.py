@@ -38,6 +38,7 @@ GAPS = {
 #: What others notice while a run goes on.
 CUTS = [
     "max_pages",
+    "redirects_left: URL",
     "interrupted",
     "robots_unknown: HOST",
     "host_down: HOST",

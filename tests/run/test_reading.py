@@ -58,6 +58,9 @@ class Parts:
             raise self.error
         return True
 
+    def may_follow(self, number: int) -> bool:
+        return True
+
     def follow_redirect(self, visit: Visit, target: str) -> bool:
         self.calls.append("follow_redirect")
         return True

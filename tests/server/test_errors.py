@@ -11,6 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import CODES, ApiError
+from smartcrawl.server.keys import KeyCache
+from smartcrawl.server.limits import Limits
 from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, ask_all, error_of
 
@@ -203,3 +205,20 @@ def test_a_store_that_is_away_is_503_with_retry_after(
     assert int(answer.headers["Retry-After"]) > 0
     assert "cannot" not in answer.text
     assert str(ERRORS[name]) in caplog.text
+
+
+@pytest.mark.covers("R2-13")
+@pytest.mark.parametrize("layer", [(KeyCache, "cached"), (Limits, "__call__")])
+def test_an_unexpected_error_of_a_layer_is_500_in_the_envelope_too(
+    app, layer: tuple[type, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def broken(*_: object) -> None:
+        raise KeyError("secret")
+
+    monkeypatch.setattr(*layer, broken)
+    answer = ask(app, "GET", "/health", headers={"X-API-Key": "sc_key"})
+
+    assert answer.status_code == 500
+    assert error_of(answer)["code"] == "INTERNAL_ERROR"
+    assert "secret" not in answer.text
+    assert "KeyError: 'secret'" in caplog.text

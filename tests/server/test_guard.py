@@ -38,8 +38,9 @@ def app(tmp_path: Path):
         {"Host": "10.0.0.1"},
         {"Origin": "https://a.example"},
         {"Origin": "null"},
-        {"Origin": "http://localhost:9999"},
         {"Origin": "http://["},
+        {"Origin": ""},
+        {"Origin": "http://localhost:9999"},
         {"Sec-Fetch-Site": "cross-site"},
         {"Sec-Fetch-Site": "same-site"},
     ],
@@ -67,6 +68,13 @@ def test_a_web_page_of_elsewhere_is_refused(app, method: str, headers: dict[str,
 )
 def test_programs_and_pages_of_this_machine_are_served(app, headers: dict[str, str]):
     assert ask(app, "POST", "/orders", headers=headers).status_code == 200
+
+
+@pytest.mark.parametrize("hosts", [("localhost", "rebound.example"), ("localhost", "localhost")])
+def test_a_second_host_is_refused(app, hosts: tuple[str, str]):
+    answer = ask(app, "GET", "/orders", headers=[("Host", host) for host in hosts])
+
+    assert answer.status_code == 403
 
 
 def test_no_answer_permits_other_sites(app):

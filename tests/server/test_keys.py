@@ -110,6 +110,17 @@ def test_a_revoked_key_counts_for_five_seconds_at_most(tmp_path: Path, made: Cal
     stores.close()
 
 
+def test_a_key_does_not_outlive_its_expiry_in_the_memory(tmp_path: Path, made: Callable[..., str]):
+    text, now = made(expires=NOW + 2), float(NOW)
+    stores = Stores(tmp_path / "registry.db")
+    cache = KeyCache(stores, lambda: now)
+    assert cache.look_up(text) == cache.cached(text) is not None
+    now += 2
+    assert cache.cached(text) is None
+    assert cache.look_up(text) is None
+    stores.close()
+
+
 @pytest.mark.parametrize("header", ["Authorization", "X-API-Key"])
 def test_a_key_is_sent_in_either_header_and_never_in_the_query(
     tmp_path: Path, made: Callable[..., str], header: str

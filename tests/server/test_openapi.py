@@ -1,5 +1,6 @@
 """The description of the API is that of its routes, of its manual, and of its answers."""
 
+import asyncio
 import re
 import shlex
 from contextlib import closing
@@ -151,3 +152,22 @@ def test_log_lines_have_the_id_of_their_request(tmp_path: Path):
     lines = [line for line in logged.splitlines() if answer.headers["X-Request-Id"] in line]
     assert len(lines) == 1
     assert f'"request_id": "{answer.headers["X-Request-Id"]}"' in lines[0]
+
+
+def test_a_request_that_its_client_leaves_is_not_counted_as_answered(tmp_path: Path):
+    app = application(tmp_path)
+    head = [(b"host", b"localhost"), (b"content-length", b"9")]
+    scope = {
+        "type": "http", "method": "GET", "path": "/health", "query_string": b"", "headers": head,
+        "client": ("127.0.0.1", 50_000),
+    }  # fmt: skip
+
+    async def gone() -> dict[str, str]:
+        return {"type": "http.disconnect"}
+
+    async def never(_: object) -> None:
+        raise AssertionError("an answer was sent")
+
+    asyncio.run(app(scope, gone, never))
+
+    assert "smartcrawl_api_requests_total{" not in ask(app, "GET", "/metrics").text

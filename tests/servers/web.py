@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -66,6 +66,7 @@ http {{
         location = {probe} {{ return 204; }}
         {extra}
     }}
+    {beside}
 }}
 """
 
@@ -123,11 +124,16 @@ class Nginx:
 
 @contextmanager
 def nginx(
-    root: Path, *, port: int | None = None, access_log: bool = True, extra: str = ""
+    root: Path,
+    *,
+    port: int | None = None,
+    access_log: bool = True,
+    extra: str = "",
+    beside: str = "",
 ) -> Iterator[Nginx]:
     """Serve `root` on loopback with nginx's own behaviour: one worker, ETag, directory redirects.
 
-    `extra` is put into the server block. Without `port`, a free one is taken.
+    `extra` is put into the server block, `beside` after it. Without `port`, a free one is taken.
     """
     try:
         binary, libraries = _nginx_binary()
@@ -137,7 +143,8 @@ def nginx(
         prefix = Path(name)
         # Every path in the configuration is relative to the prefix: none needs quoting.
         (prefix / "html").symlink_to(root.resolve(strict=True), target_is_directory=True)
-        server = _start(binary, libraries, prefix, port, access_log, extra)
+        blocks = {"extra": extra, "beside": beside}
+        server = _start((binary, libraries), prefix, port, access_log, blocks)
         try:
             yield server
         finally:
@@ -148,8 +155,13 @@ def nginx(
 
 
 def _start(
-    binary: Path, libraries: str, prefix: Path, port: int | None, access_log: bool, extra: str
+    program: tuple[Path, str],
+    prefix: Path,
+    port: int | None,
+    access_log: bool,
+    blocks: Mapping[str, str],
 ) -> Nginx:
+    binary, libraries = program
     environment = dict(os.environ)
     if libraries:
         environment["LD_LIBRARY_PATH"] = libraries
@@ -162,7 +174,7 @@ def _start(
                 log="access.log facts" if access_log else "off",
                 port=chosen,
                 probe=probe,
-                extra=extra,
+                **blocks,
             )
         )
         with (prefix / "output").open("wb") as output:

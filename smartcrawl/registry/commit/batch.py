@@ -10,12 +10,12 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.model.urls import display_url
 from smartcrawl.registry.commit.clones import elect_original
 from smartcrawl.registry.commit.collapsed import note_former
 from smartcrawl.registry.commit.contents import prepare_content_rows
 from smartcrawl.registry.commit.renaming import renumber_batch_rows
+from smartcrawl.registry.commit.run_counts import BatchCounts, VisitedHosts
 from smartcrawl.registry.commit.unreadable import store_unreadable_rows
 from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.connection import Connection, Many
@@ -119,34 +119,12 @@ UPDATE record SET kind = ? WHERE no = ? AND (kind > 0 OR (content IS NULL AND bo
 """
 _CUT = "UPDATE run SET cut = ? WHERE no = ?"
 _CUT_SO_FAR = "SELECT cut FROM run WHERE no = ?"
-_NOT_VISITED = "UPDATE run SET visits = visits - ? WHERE no = ?"
 _KNOWN = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
 _TRUST_SO_FAR = """
 SELECT t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
        t.contradictory, t.run, t.matched, t.matched_before
   FROM trust t JOIN host h ON h.no = t.host WHERE h.name = ?
 """
-_COUNTS = """
-UPDATE run
-   SET visits = visits + :visits, unreachable = unreachable + :unreachable,
-       requests = requests + :requests,
-       conditional_requests = conditional_requests + :conditional_requests,
-       not_modified = not_modified + :not_modified,
-       bytes_downloaded = bytes_downloaded + :bytes_downloaded,
-       bytes_saved = bytes_saved + :bytes_saved,
-       reextracted = reextracted + :reextracted
- WHERE no = :run AND state < 2
-"""
-_COUNTED = (
-    "visits",
-    "unreachable",
-    "requests",
-    "conditional_requests",
-    "not_modified",
-    "bytes_downloaded",
-    "bytes_saved",
-    "reextracted",
-)
 
 
 def _interval(schedule: Schedule) -> str:
@@ -188,7 +166,8 @@ class Sharing:
 class RegistryCommit:
     """Writes batches of one run over one connection; the caller opens the transaction.
 
-    Without ``sharing`` no other worker writes to the run.
+    Without ``sharing`` no other worker writes to the run. ``hosts``: hosts whose visits this
+    process has committed.
     """
 
     def __init__(
@@ -203,9 +182,11 @@ class RegistryCommit:
         forced: bool,
         judgement: Judgement,
         sharing: Sharing | None = None,
+        hosts: VisitedHosts | None = None,
     ) -> None:
         self._connection = connection
         self._sharing = sharing
+        self.counts = BatchCounts(connection, run, hosts or VisitedHosts())
         self._begun: Batch | None = None
         self._claim = number if sharing is None else sharing.claim
         #: In a shared run, the first answer that a worker commits for an address is valid.
@@ -243,13 +224,7 @@ class RegistryCommit:
         records.prepared = prepare_content_rows(
             self._connection, self._sink, self._source, batch.visits
         )
-        counts = {name: batch.counts[name] for name in _COUNTED}
-        self._connection.execute(_COUNTS, {**counts, "run": self._run})
-        if not self._connection.changes():
-            raise RunOverError(
-                f"run {self._run} was closed by another process while this one worked on it;"
-                " start the crawl again"
-            )
+        self.counts.begin(batch.counts)
         if self._sharing is not None:
             self._agree(batch, self._sharing)
 
@@ -265,7 +240,9 @@ class RegistryCommit:
         if batch.cut is not None:
             self._write_cut(batch.cut)
         self._write_hosts(batch, now)
+        self.counts.reach(batch)
         self._write_addresses(batch, now)
+        self.counts.before_visits(batch)
         if batch.skipped:
             skipped = {"run": self._run, "numbers": numbers_for_sql(batch.skipped)}
             self._connection.execute(_SKIPPED, skipped)
@@ -292,8 +269,7 @@ class RegistryCommit:
             elect_original(self._connection, self._run, sorted(changed), midway=True)
             self._sink.moved(changed)
         self._sink.flush()
-        if stale and self._sharing is not None:
-            self._connection.execute(_NOT_VISITED, (stale, self._run))
+        self.counts.after_visits(now, 0 if self._sharing is None else stale)
         return stale
 
     def _agree(self, batch: Batch, sharing: Sharing) -> None:

@@ -148,6 +148,7 @@ class RemovalChoices:
     snapshot_retention: int  #: seconds that released bodies are kept
     gone_ttl: int  #: seconds that tombstones are kept; 0: without limit
     pace: int  #: least seconds between increments in due crawls; 0: once a run
+    max_redirects: int  #: redirects in a row that the run followed
 
     def withholds(self, content: Loss, records: Loss) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""

@@ -27,7 +27,7 @@ from smartcrawl.registry.removal.sweep import (
     Undone,
 )
 from smartcrawl.rules.absence import Loss, Policy
-from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.rules.model import RemovalRule, Status
 
 _PINNABLE = (
@@ -194,7 +194,7 @@ def _is_replaced(
         return row is not None and bool(row[1])
     if rule is not RemovalRule.REDIRECT:
         return True
-    for _ in range(MAX_REDIRECTS + 1):
+    for _ in range(MOST_REDIRECTS + 1):
         row = connection.execute(_HOP, (number,)).fetchone()
         if row[0] is None:
             return bool(row[1])

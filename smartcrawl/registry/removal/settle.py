@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from smartcrawl.registry.commit.clones import settle_clone_rows
@@ -25,6 +25,7 @@ from smartcrawl.registry.removal.candidates import (
     withhold_candidates,
 )
 from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
+from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
 
@@ -50,6 +51,7 @@ SELECT s.no, s.http_status, r.redirect_target, r.redirect_no, s.standing = 2, s.
   FROM state s JOIN record r USING (no)
  WHERE s.visited_run = :run AND s.outcome = 5 AND r.redirect_target IS NOT NULL
 """
+_VISITED = "SELECT no FROM state WHERE no IN carray(:numbers) AND visited_run = :run"
 #: A page that a due crawl reached before its next visit was due: its last answer counts.
 _NOT_DUE = """
 s.reached_run = :run AND s.visited_run < :run AND (SELECT due FROM run WHERE no = :run)
@@ -169,8 +171,15 @@ def _moves(
     targets = {no for no in (*(move.target_no for move in moves), *aside.values()) if no}
     indexed = _those(connection, _INDEXED, ending.run, targets)
     ended = _those(connection, _ENDED, ending.run, targets)
-    walls = ending.closing.max_ratio < 1
-    judged = fates_of_moves([*before, *moves], indexed, aside, ended=ended, walls=walls)
+    judged = fates_of_moves(
+        [*before, *moves],
+        indexed,
+        aside,
+        ended=ended,
+        walls=ending.closing.max_ratio < 1,
+        most=ending.closing.max_redirects,
+        unfollowed=_unfollowed(connection, ending, [*before, *moves]),
+    )
     ends = {move.no: move.target for move in moves}
     temporary = {m.no: m.http_status for m in (*before, *moves) if m.http_status in TEMPORARY}
     proposed: list[Proposal] = []
@@ -195,6 +204,17 @@ def _moves(
         notes.append(f"redirect_loops: {loops}")
     followed = (move for move in moves if judged[move.no][0] is Fate.MOVED)
     return proposed, {move.no: move.target_no for move in followed}
+
+
+def _unfollowed(
+    connection: Connection, ending: EndingRunRow, moves: Sequence[Move]
+) -> frozenset[int]:
+    """Return the redirects that a limit below MAX_REDIRECTS may have kept from being followed."""
+    if ending.closing.max_redirects >= MAX_REDIRECTS:
+        return frozenset()
+    targets = {move.target_no for move in moves if move.target_no is not None}
+    visited = _those(connection, _VISITED, ending.run, targets)
+    return frozenset(m.no for m in moves if not m.leaves and m.target_no not in visited)
 
 
 class _Old(NamedTuple):

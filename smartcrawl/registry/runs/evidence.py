@@ -34,6 +34,14 @@ _ANSWER = """
 SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
   FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
+_TARGETS = """
+SELECT r.redirect_no FROM state s JOIN record r USING (no)
+ WHERE s.reached_run = :run AND s.outcome = 5
+"""
+_MISSED = """
+SELECT r.url, s.standing > 0, r.redirect_no FROM state s JOIN record r USING (no)
+ WHERE no IN carray(:numbers) AND s.reached_run < :run
+"""
 _PENDING_COUNT = "SELECT count(*) FROM state WHERE reached_run = :run AND visited_run < :run"
 #: See rules.seal.counts_as_unanswered.
 _SILENT = f"""
@@ -47,22 +55,32 @@ SELECT count(*) FROM state
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 
 
-def failed_seed_rows(connection: Connection, run: int) -> tuple[str, ...]:
+def failed_seed_rows(
+    connection: Connection, run: int, max_redirects: int = MAX_REDIRECTS
+) -> tuple[str, ...]:
     """Return the failed seeds, each with the reason.
 
     A seed must end in 200 or 304 in scope, after redirects. For a pinned address any answer of
     its host is enough.
     """
+    hops = max(max_redirects, MAX_REDIRECTS)
     seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
     return tuple(
         f"{url} ({error})" if error else str(url)
         for no, url, error, role in seeds
-        if not (_host_answered if role == Role.PIN else _answered)(connection, run, no)
+        if not (
+            _host_answered(connection, run, no)
+            if role == Role.PIN
+            else _answered(connection, run, no, hops)
+        )
     )
 
 
 def failed_sitemap_rows(
-    connection: Connection, run: OpenRun, given: Collection[int]
+    connection: Connection,
+    run: OpenRun,
+    given: Collection[int],
+    max_redirects: int = MAX_REDIRECTS,
 ) -> tuple[str, ...]:
     """Return the failed sitemaps, each with the reason.
 
@@ -82,18 +100,21 @@ def failed_sitemap_rows(
         no, url, status, error, moved, redirect_no = row
         held = False
         if moved:
-            held, status = _sitemap_end(connection, run.no, redirect_no)
+            hops = max(max_redirects, MAX_REDIRECTS)
+            held, status = _sitemap_end(connection, run.no, redirect_no, hops)
         if not held and (no in given or _says_nothing(status)):
             failed.append(f"{url} ({error or 'it is a page'})")
     return tuple(failed)
 
 
-def _sitemap_end(connection: Connection, run: int, no: int | None) -> tuple[bool, int | None]:
+def _sitemap_end(
+    connection: Connection, run: int, no: int | None, hops: int
+) -> tuple[bool, int | None]:
     """Return whether the target of a redirected sitemap is stored, and the target's status.
 
     A redirect out of scope, in a circle or over too many hops counts as a redirect loop.
     """
-    for _ in range(MAX_REDIRECTS + 1):
+    for _ in range(hops + 1):
         if no is None:
             break
         held, visited, status, moved, no = connection.execute(_SITEMAP_END, (no,)).fetchone()
@@ -117,8 +138,8 @@ def _host_answered(connection: Connection, run: int, no: int) -> bool:
     return bool(asked and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
 
 
-def _answered(connection: Connection, run: int, no: int | None) -> bool:
-    for _ in range(MAX_REDIRECTS + 1):
+def _answered(connection: Connection, run: int, no: int | None, hops: int) -> bool:
+    for _ in range(hops + 1):
         if no is None:
             return False
         row: Any = connection.execute(_ANSWER, (no,)).fetchone()
@@ -129,6 +150,23 @@ def _answered(connection: Connection, run: int, no: int | None) -> bool:
             return True
         no = redirect_no
     return False
+
+
+def kept_back_rows(connection: Connection, run: int) -> list[str]:
+    """Return the stored pages that a run missed because it followed no redirect to them.
+
+    They are the targets of redirects, also by way of further stored redirects.
+    """
+    rows: Any = connection.execute(_TARGETS, {"run": run}).fetchall()
+    found: list[str] = []
+    seen: set[int] = set()
+    while numbers := {no for (no,) in rows if no is not None} - seen:
+        seen |= numbers
+        values = {"run": run, "numbers": numbers_for_sql(numbers)}
+        behind: list[Any] = connection.execute(_MISSED, values).fetchall()
+        found += [url for url, is_stored, _ in behind if is_stored]
+        rows = [(target,) for _, is_stored, target in behind if not is_stored]
+    return sorted(found)
 
 
 def count_run_rows(connection: Connection, run: int) -> tuple[int, int, int]:

@@ -11,6 +11,13 @@ from typing import Any
 
 from smartcrawl.registry.commit import unreadable
 from smartcrawl.registry.commit.collapsed import delete_source_collapses
+from smartcrawl.registry.commit.run_counts import (
+    WordChanges,
+    begin_run_counts,
+    count_run_again,
+    count_words_again,
+    forget_run_hosts,
+)
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import transaction
@@ -224,6 +231,7 @@ def open_run_row_within(
         again = bool(last[2]) or forced
         connection.execute(_REOPEN, (number, again, last[0]))
         connection.execute(_LOOK_AGAIN, (last[0],))
+        count_run_again(connection, last[0], now)
         complete = last_complete_row(connection, source)
         return OpenRun(last[0], source, number, last[3], again, True, None, complete, *last[4:])
     interrupted = None
@@ -231,11 +239,14 @@ def open_run_row_within(
         interrupted = int(last[0])
         if last[1] != RunState.INTERRUPTED:
             interrupt_run_row(connection, interrupted, now, ["interrupted"])
+    if last is not None:
+        forget_run_hosts(connection, last[0])  # only the last run can be resumed
     delete_source_collapses(connection, source)
     number = draw_sequence_numbers(connection, "number")
     complete = last_complete_row(connection, source)
     row = (source, number, forced, now, request.due, request.job)
     no = int(connection.execute(_OPEN, row).get)
+    begin_run_counts(connection, no, now)
     return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=request.due)
 
 
@@ -282,6 +293,7 @@ def seal_run_row(connection: Connection, run: int, reasons: tuple[str, ...], now
         connection.execute(_SEAL, values)
         sealed = connection.changes() > 0
         connection.execute(_NO_HOSTS_NOW, (run,))
+        forget_run_hosts(connection, run)
         return sealed
 
 
@@ -300,6 +312,7 @@ def settle_sealed_row(connection: Connection, ending: EndingRunRow, indexing: In
         if connection.changes():
             complete = bool(connection.execute(_IS_COMPLETE, (ending.run,)).get)
             settle_records(connection, ending, sink, complete=complete)
+            count_words_again(connection, ending.run)
 
     indexing.perform(connection, work, now=ending.now)
 
@@ -331,7 +344,9 @@ def sweep(
             Candidate(row[0], RemovalRule(row[1]), verified_candidate_evidence(*row[2:]))
             for row in rows
         ]
+        words = WordChanges(connection, run, (row[0] for row in rows))
         gone = remover.remove(candidates, now)
+        words.write()
         connection.execute(_REMOVED, (len(gone), run))
         return gone, len(rows) == BATCH
 

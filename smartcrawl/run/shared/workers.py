@@ -22,6 +22,7 @@ from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.registry.writer import Written
+from smartcrawl.rules.http import MOST_REDIRECTS, redirects_followed
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.frontier.redis.connection import connect_redis, redis_place
@@ -29,7 +30,6 @@ from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.links import MAX_HOPS
 from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.run import Run
 from smartcrawl.run.seeds import Seeds
@@ -178,7 +178,7 @@ class SharedWorkers:
 
     def hops(self, number: int) -> int:
         """Return the length of the redirect chain in which other workers found an address."""
-        return self._reader.hops(number, MAX_HOPS)
+        return self._reader.hops(number, redirects_followed(MOST_REDIRECTS))
 
     def begin(self, readers: RegistryReaders) -> None:
         """Join the run's part of Redis, or fill it from the registry.

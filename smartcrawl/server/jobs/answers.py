@@ -55,12 +55,12 @@ class Timing(Answer):
     started_at: str | None = Field(examples=["2024-01-20T00:00:00Z"])
     elapsed_seconds: int = Field(examples=[3_600])
     estimated_completion: str | None = Field(
-        description="Null unless it runs", examples=["2024-01-20T02:30:00Z"]
+        description="Null unless it runs and visits pages", examples=["2024-01-20T02:30:00Z"]
     )
 
 
 class Rate(Answer):
-    """Means since the last run began."""
+    """Means of the last minute; of a younger run, since it began."""
 
     pages_per_second: float = Field(examples=[12.5])
     bytes_per_second: float = Field(examples=[1_250_000])

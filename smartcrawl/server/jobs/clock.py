@@ -318,7 +318,7 @@ class JobClock:
         return _State(
             job=row[0],
             status=JobStatus(row[1]),
-            recurring=json.loads(row[2])["schedule"]["type"] == "recurring",
+            recurring=JobSchedule.stored(row[2]).recurring,
             stage=RunStage(row[3]),
             requested=row[4],
             run=row[5],

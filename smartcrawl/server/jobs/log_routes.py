@@ -57,7 +57,7 @@ class _Logs:
         if log is None:
             raise self._not_here(run)
         self._sent += 1
-        goes_on = self._watch(run.id) if follow and run.is_open else None
+        goes_on = self._watch(run.id) if follow else None
         return LogResponse(log, goes_on, self._was_sent)
 
     def _finder(self, id_: str) -> Callable[[Connection], LoggedRun]:

@@ -1,26 +1,24 @@
-"""The progress of a job's last run (R2-26)."""
+"""The progress of a job's last run (R2-26): one row, which the run's batches count in."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
+from smartcrawl.registry.commit.run_counts import stored_marks
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.rules.model import Word
+from smartcrawl.rules.rate import Mark, completion, rate_of
 from smartcrawl.server.jobs.job import Job
 
 _LAST: Final = """
-SELECT r.no, r.visits, r.bytes_downloaded FROM run r
+SELECT r.visits, r.queued, r.words, r.bytes_downloaded, r.hosts, r.marks FROM run r
  WHERE r.no = (SELECT max(k.run) FROM job_run k WHERE k.job = ?)
 """
-_COUNTS: Final = """
-SELECT count(*) FILTER (WHERE reached_run = :run AND visited_run < :run),
-       count(*) FILTER (WHERE visited_run = :run AND outcome IN (:failed, :lost)),
-       count(DISTINCT host) FILTER (WHERE visited_run = :run)
-  FROM state WHERE reached_run = :run OR visited_run = :run
-"""
+_FAILED: Final = (Word.FAILED, Word.LOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +30,7 @@ class JobProgress:
     failed: int = 0
     downloaded: int = 0  #: bytes
     domains: int = 0
+    marks: tuple[Mark, ...] = ()  #: of the last minute
 
     @classmethod
     def of(cls, connection: Connection, job: int) -> JobProgress:
@@ -39,18 +38,15 @@ class JobProgress:
         run: Any = connection.execute(_LAST, (job,)).fetchone()
         if run is None:
             return cls()
-        names = {"run": run[0], "failed": Word.FAILED, "lost": Word.LOST}
-        queued, failed, domains = connection.execute(_COUNTS, names).get
-        return cls(run[1], queued, failed, run[2], domains)
+        crawled, queued, stored, downloaded, hosts, marks = run
+        words = json.loads(stored)
+        failed = sum(words.get(word.word, 0) for word in _FAILED)
+        return cls(crawled, queued, failed, downloaded, hosts, tuple(stored_marks(marks)))
 
     def data(self, job: Job, now: int) -> dict[str, Any]:
-        """Return progress, timing and rate; the rate is the mean since the run began."""
-        seconds = _elapsed(job, now)
-        pages, size = (
-            (round(count / seconds, 2) if seconds else 0.0)
-            for count in (self.crawled, self.downloaded)
-        )
-        remains = self.queued / pages if job.status is JobStatus.RUNNING and pages else None
+        """Return progress, timing and rate; the rate is that of the last minute."""
+        rate = rate_of(self.marks, now)
+        running = job.status is JobStatus.RUNNING
         return {
             "progress": {
                 "pages_crawled": self.crawled,
@@ -61,10 +57,15 @@ class JobProgress:
             },
             "timing": {
                 "started_at": iso_time(job.started_at),
-                "elapsed_seconds": seconds,
-                "estimated_completion": None if remains is None else iso_time(now + int(remains)),
+                "elapsed_seconds": _elapsed(job, now),
+                "estimated_completion": iso_time(
+                    completion(self.queued, rate, now) if running else None
+                ),
             },
-            "rate": {"pages_per_second": pages, "bytes_per_second": size},
+            "rate": {
+                "pages_per_second": round(rate.visits, 2),
+                "bytes_per_second": round(rate.size, 2),
+            },
         }
 
 

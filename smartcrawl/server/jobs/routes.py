@@ -20,7 +20,6 @@ from smartcrawl.reports.tables import run_table
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.kept import KeptAnswers
 from smartcrawl.server.data.queries import (
     Query,
     WholeNumber,
@@ -49,7 +48,6 @@ from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
 
 _MOST: Final = 1_000  #: jobs of a page
-_PROGRESS_SECONDS: Final = 2  #: age up to which a progress counts; a count scans a table
 _VERSION: Final = re.compile(r'(?:W/)?"?(\d{1,18})"?', re.ASCII)
 _ID = Annotated[str, Path(examples=[EXAMPLE_JOB])]
 _IF_MATCH: Final = {
@@ -90,8 +88,9 @@ def job_head(job: Job) -> dict[str, Any]:
     }
 
 
-def job_detail(connection: Connection, job: Job, progress: JobProgress, now: int) -> dict[str, Any]:
+def job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]:
     """Return a job with the progress of its last run (R2-26)."""
+    progress = JobProgress.of(connection, job.no)
     runs = [
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
         for run in job_runs(connection, job.no)
@@ -270,7 +269,6 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
 
 def _add_reads(context: Context, router: APIRouter) -> None:
     stores = context.stores
-    counted: KeptAnswers[JobProgress] = KeptAnswers(_PROGRESS_SECONDS, _MOST, context.clock)
 
     @router.get(
         "/jobs",
@@ -301,14 +299,8 @@ def _add_reads(context: Context, router: APIRouter) -> None:
             read = await to_thread.run_sync(stores.read, lambda seen: run_detail(seen, job_id))
             return json_response(read)
         now = int(context.clock())
-        found = await to_thread.run_sync(
-            stores.read, lambda seen: JobStore(stores.database, seen).get(job_id)
-        )
-        progress = await counted.get(
-            found.no, lambda: stores.read(lambda seen: JobProgress.of(seen, found.no))
-        )
-        return json_response(
-            await to_thread.run_sync(
-                stores.read, lambda seen: job_detail(seen, found, progress, now)
-            )
-        )
+
+        def work(seen: Connection) -> dict[str, Any]:
+            return job_detail(seen, JobStore(stores.database, seen).get(job_id), now)
+
+        return json_response(await to_thread.run_sync(stores.read, work))

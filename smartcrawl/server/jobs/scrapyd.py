@@ -62,7 +62,7 @@ class ScrapydCrawls:
         """
         self._missing.pop(begun.id, None)
         self._unsure.add(begun.id)
-        self._listed = None
+        self._listed = None  # a request that seemed lost may have arrived meanwhile
         listed = self._list(self._now)
         self._listed = None  # it will be older than the request
         if listed is None or _has(listed, begun):

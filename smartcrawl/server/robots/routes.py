@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated, Any, Final
 
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Response
 
-from smartcrawl.extract.robots_groups import robots_txt_groups
+from smartcrawl.extract.robots_groups import AgentRules, robots_txt_groups
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
@@ -54,9 +53,17 @@ def robots_data(host: str, kept: KeptRobots, ttl: int) -> dict[str, Any]:
         "fetched_at": iso_time(kept.at),
         "expires_at": iso_time(kept.at + ttl) if ttl else None,
         "rules": {
-            "user_agents": {agent: asdict(rules) for agent, rules in groups.items()},
+            "user_agents": {agent: _agent_data(rules) for agent, rules in groups.items()},
             "sitemaps": robots_txt_sitemaps(answer.body, answer.origin),
         },
+    }
+
+
+def _agent_data(rules: AgentRules) -> dict[str, Any]:
+    return {
+        "allow": rules.allow,
+        "disallow": rules.disallow,
+        "crawl_delay": rules.crawl_delay,
     }
 
 

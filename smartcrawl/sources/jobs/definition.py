@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
-from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.rules.http import MAX_REDIRECTS, MOST_REDIRECTS
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.fields import MAX_PATTERNS, NAME, NAME_RULE, Patterns
 from smartcrawl.sources.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
@@ -78,17 +78,6 @@ def _user_agent(text: str) -> str:
     return text
 
 
-def _followed(value: bool) -> bool:
-    """Return whether to follow redirects.
-
-    Raises:
-        ValueError: not to follow them, which a run cannot be ordered to do.
-    """
-    if not value:
-        raise ValueError("must be true: every run follows redirects within its source")
-    return value
-
-
 def plain_web_address(text: str) -> str:
     """Return the request URL of an address that came over the API.
 
@@ -123,10 +112,8 @@ class JobConfig(_Part):
     max_pages: int = Field(default=100_000, ge=1, le=1_000_000_000)
     crawl_delay_ms: int = Field(default=1_000, ge=0, le=3_600_000)
     respect_robots_txt: bool = True
-    follow_redirects: Annotated[bool, AfterValidator(_followed)] = Field(
-        default=True, json_schema_extra={"enum": [True]}
-    )
-    max_redirects: int = Field(default=MAX_REDIRECTS, ge=MAX_REDIRECTS, le=MAX_REDIRECTS)
+    follow_redirects: bool = True
+    max_redirects: int = Field(default=MAX_REDIRECTS, ge=0, le=MOST_REDIRECTS)
     timeout_seconds: int = Field(default=30, ge=1, le=3_600)
     user_agent: Annotated[str, AfterValidator(_user_agent)] = Field(
         default="SearchBot/1.0",
@@ -270,6 +257,7 @@ class JobDefinition(_Part):
         return {
             "DOWNLOAD_DELAY": self.config.crawl_delay_ms / 1_000,
             "DOWNLOAD_TIMEOUT": self.config.timeout_seconds,
+            "REDIRECT_MAX_TIMES": self.config.max_redirects if self.config.follow_redirects else 0,
             "ROBOTSTXT_OBEY": self.config.respect_robots_txt,
             "USER_AGENT": self.config.user_agent,
         }
@@ -311,7 +299,7 @@ def _demand(found: ErrorDetails) -> str:
         return "is missing"
     if kind in ("greater_than_equal", "less_than_equal"):
         least, most = _bounds(str(found["loc"][-1]))
-        return f"must be {least}" if least == most else f"must be between {least} and {most}"
+        return f"must be between {least} and {most}"
     if kind == "too_short":
         return "must have at least one entry"
     if kind == "too_long":

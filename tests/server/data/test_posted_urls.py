@@ -1,6 +1,7 @@
 """Addresses that are posted over HTTP: checked, counted, and kept for the next run (E-08)."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +281,9 @@ def test_ten_thousand_addresses_are_one_request_and_one_more_is_too_many(library
     assert error_of(refused)["details"]["reason"] == "urls must have at most 10,000 entries"
     assert pending(library) == []
 
+    began = time.process_time()
     assert counts(library, *urls[:10_000]) == (10_000, 0, 0)
+    assert time.process_time() - began < 2, "seconds of CPU"
     assert counts(library, *urls[1:]) == (1, 9_999, 0)
 
 
@@ -363,3 +366,10 @@ def test_posted_addresses_follow_their_job_to_another_name_and_go_with_it(librar
 
     store.delete(job.id, NOW)
     assert pending(library) == [("docs", "https://docs.example.com/a", 5)]
+
+
+@pytest.mark.covers("R2-34")
+def test_without_any_source_every_address_is_blocked(library: Library, tmp_path: Path):
+    (tmp_path / "sources.toml").unlink()
+
+    assert counts(library, one(), one(), "https://other.example/") == (0, 0, 3)

@@ -10,6 +10,7 @@ from smartcrawl.model.processes import Process
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs, RunDetail
 from smartcrawl.server.jobs.processes import JobProcesses
+from smartcrawl.server.jobs.progress import JobProgress
 from tests.server.api_client import Call, application, ask, ask_all, error_of
 from tests.server.jobs.conftest import JOBS as PATH
 from tests.server.jobs.conftest import Api, body
@@ -169,8 +170,8 @@ def test_a_job_has_the_keys_of_the_specification(api: Api):
     assert before["progress"]["pages_crawled"] == 0
 
     run, no = run_of(api, "docs")
-    look = "UPDATE run SET visits = 300, bytes_downloaded = 5000 WHERE no = ?"
-    api.connection.execute(look, (no,))
+    look = "UPDATE run SET visits = 300, bytes_downloaded = 5000, marks = ? WHERE no = ?"
+    api.connection.execute(look, (json.dumps([[NOW, 0, 0], [NOW + 19, 300, 5000]]), no))
     api.now += 20
     after = api.ask("GET", f"/{id_}").json()
     JobDetail.model_validate(after)
@@ -197,14 +198,12 @@ def test_a_job_has_the_keys_of_the_specification(api: Api):
 def test_progress_counts_the_pages_of_the_last_run(api: Api):
     id_ = api.create()["job_id"]
     _, no = run_of(api, "docs")
-    columns = "(no, reached_run, visited_run, outcome, host, depth)"
-    states = [(no, no, 1, 3), (no, no, 7, 3), (no, no, 8, 4), (no, 0, None, 4), (no, 0, None, 5)]
-    for place, (reached, visited, outcome, host) in enumerate(states):
-        api.connection.execute(
-            f"INSERT INTO state {columns} VALUES (?, ?, ?, ?, ?, 1)",
-            (place + 1, reached, visited, outcome, host),
-        )
-    api.connection.execute("UPDATE run SET visits = 3 WHERE no = ?", (no,))
+    words = json.dumps({"failed": 1, "lost": 1, "new": 1})
+    marks = json.dumps([[NOW, 0, 0], [NOW + 8, 3, 0]])
+    api.connection.execute(
+        "UPDATE run SET visits = 3, queued = 2, hosts = 2, words = ?, marks = ? WHERE no = ?",
+        (words, marks, no),
+    )
     api.now += 10
     found = api.ask("GET", f"/{id_}").json()
 
@@ -215,7 +214,38 @@ def test_progress_counts_the_pages_of_the_last_run(api: Api):
         "bytes_downloaded": 0,
         "domains_visited": 2,
     }
-    assert found["timing"]["estimated_completion"] == "2024-01-20T10:00:16Z"
+    assert found["timing"]["estimated_completion"] == "2024-01-20T10:00:17Z"
+
+    api.now += 58  # a minute after its last batch
+    idle = api.ask("GET", f"/{id_}").json()
+    assert idle["rate"] == {"pages_per_second": 0.0, "bytes_per_second": 0.0}
+    assert idle["timing"]["estimated_completion"] is None
+
+    api.now -= 58
+    api.connection.execute("UPDATE job SET status = 'paused'")
+    paused = api.ask("GET", f"/{id_}").json()
+    assert paused["rate"]["pages_per_second"] == 0.3
+    assert paused["timing"]["estimated_completion"] is None
+
+
+@pytest.mark.covers("R2-26")
+def test_the_progress_of_a_job_is_read_by_keys(api: Api):
+    """It is polled, and a scan of a million pages takes 0.3 s."""
+    api.create()
+    run_of(api, "docs")
+    seen: list[str] = []
+
+    class Traced:
+        def execute(self, statement: str, values: object = ()):
+            seen.append(statement)
+            return api.connection.execute(statement, values)
+
+    JobProgress.of(Traced(), 1)
+    (statement,) = seen
+    if api.connection.dialect == "sqlite":
+        plan = api.connection.execute(f"EXPLAIN QUERY PLAN {statement}", (1,)).fetchall()
+        assert all("SCAN" not in str(row) for row in plan), plan
+    assert " state" not in statement
 
 
 @pytest.mark.covers("E-03", "M-39")

@@ -16,11 +16,13 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.processes import Process
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs import scrapyd_client
 from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydCrawls
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError
 from tests.server.api_client import server_options
@@ -40,6 +42,9 @@ class StandIn(ThreadingHTTPServer):
         self.credentials: set[str | None] = set()
         self.answer: tuple[int, bytes] | None = None  #: instead of the true one
         self.lost: str | None = None  #: "answer", or the whole "request"
+        self.late: list[str] = []  #: arrive with the list of a number
+        self.late_at = 0
+        self.lists = 0
         self.released = threading.Event()
         super().__init__(("127.0.0.1", port), _Handler)
         threading.Thread(target=self.serve_forever, daemon=True).start()
@@ -64,6 +69,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         there = self.server
         there.credentials.add(self.headers["Authorization"])
+        there.lists += 1
+        if there.lists == there.late_at:
+            there.pending += there.late
         if there.lost == "hangs":
             there.released.wait(30)
         if there.lost == "drips":
@@ -79,7 +87,9 @@ class _Handler(BaseHTTPRequestHandler):
         there = self.server
         assert self.path == "/under/schedule.json"
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        if there.lost != "request" and there.answer is None:
+        if there.lost == "late":
+            there.late.append(dict(parse_qsl(body))["jobid"])
+        elif there.lost != "request" and there.answer is None:
             there.scheduled.append(dict(parse_qsl(body)))
             there.pending.append(there.scheduled[-1]["jobid"])
         if there.lost is None:
@@ -187,6 +197,16 @@ def test_a_run_ends_as_the_registry_says(
     assert len(harbour.there.scheduled) == 1
 
 
+def test_scrapyd_is_asked_only_for_runs(harbour: Harbour):
+    harbour.tick(5)
+    assert harbour.there.credentials == set()
+    harbour.office.create()
+    harbour.tick()
+    assert harbour.there.lists == 2  # before it claims, and just before it asks
+    harbour.tick(5)
+    assert harbour.there.lists == 5  # every other second
+
+
 def test_a_run_that_ended_needs_no_scrapyd(harbour: Harbour):
     job = harbour.office.create()
     harbour.tick()
@@ -239,6 +259,35 @@ def test_a_start_that_did_not_arrive_is_repeated(
     assert len(harbour.there.scheduled) == 1
     assert harbour.runs == [("waiting", 1, False)]
     assert "scrapyd answers again" in caplog.text
+
+
+def test_a_start_that_arrives_late_is_not_repeated(harbour: Harbour):
+    """It is listed just after the run was withdrawn, when the next request is about to leave."""
+    harbour.office.create()
+    harbour.there.lost, harbour.there.late_at = "late", 6
+    harbour.tick(AWAY + MISSING)
+    harbour.there.lost = None
+    assert harbour.there.lists < 6
+    assert len(harbour.there.late) == 1
+    harbour.tick(10)
+
+    assert harbour.there.scheduled == []
+    assert harbour.there.pending == harbour.there.late
+    assert harbour.runs == [("waiting", 1, False)]
+
+
+def test_a_withdrawn_run_is_free_for_every_server_unless_it_has_begun(harbour: Harbour):
+    office = harbour.office
+    for name in ("a", "b"):
+        office.create(name)
+    office.clock.fire(NOW)
+    processes = JobProcesses(office.database, office.connection, Process.this())
+    ids = [processes.claim(2, NOW) for _ in range(2)]
+    office.connection.execute("UPDATE job_run SET state = 'running' WHERE id = ?", (ids[1],))
+    for id_ in ids:
+        processes.withdraw(id_)
+
+    assert harbour.runs == [("waiting", 0, True), ("running", 0, False)]
 
 
 def test_no_run_is_claimed_while_scrapyd_is_away(
@@ -334,6 +383,24 @@ def test_a_run_whose_source_is_busy_is_skipped(harbour: Harbour):
     assert [row[0] for row in harbour.runs] == ["skipped"]
     after = harbour.office.store.get(job.id)
     assert (after.status, after.reasons) == (JobStatus.CREATED, ("its source is being crawled",))
+
+
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_crawl_is_lost_when_it_is_missing_for_some_seconds(harbour: Harbour, returns: bool):
+    """It leaves scrapyd's queue a moment before its process runs."""
+    harbour.office.create()
+    harbour.tick()
+    pending = list(harbour.there.pending)
+    harbour.there.pending.clear()
+    harbour.tick(MISSING - 1)
+    assert harbour.there.lists > 2
+    if returns:
+        harbour.there.pending += pending
+    harbour.tick(MISSING + 3)
+
+    starts = 1 if returns else 2
+    assert harbour.runs == [("waiting", starts, False)]
+    assert len(harbour.there.scheduled) == starts
 
 
 def test_a_crawl_goes_on_after_a_restart_of_scrapyd(harbour: Harbour):

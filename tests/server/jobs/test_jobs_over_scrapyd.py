@@ -6,7 +6,7 @@ import signal
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import httpx
@@ -88,7 +88,7 @@ def test_a_job_waits_for_scrapyd_and_is_crawled_once(desk: Desk, place: Place, s
         ((run, stage, starts, _),) = desk.runs()
         assert (stage, starts) == ("waiting", 0)  # scrapyd is not there
         with place.started() as there:
-            desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 120)
+            desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 240)
 
             assert listed_jobs(there) == [run]
         job = httpx.get(f"{jobs}/{id_}").json()
@@ -114,13 +114,13 @@ def test_what_scrapyd_lost_is_resumed_once_under_its_id(desk: Desk, place: Place
     with serving(desk.folder, **place.settings):
         with place.started():
             id_ = desk.create(site)
-            desk.until(lambda: len(site.log) > 3 and desk.status(id_) is JobStatus.RUNNING, 120)
+            desk.until(lambda: len(site.log) > 3 and desk.status(id_) is JobStatus.RUNNING, 240)
             ((run, _, _, no),) = desk.runs()
             process = desk.crawler()
             assert process is not None
         os.kill(process.pid, signal.SIGKILL)
         with place.started() as there:
-            desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 120)
+            desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 240)
             lines = [line for line in there.said().splitlines() if "Process started" in line]
 
     assert desk.store.get(id_).complete is True
@@ -135,16 +135,58 @@ def test_a_crawl_outlives_scrapyd_and_its_server(desk: Desk, place: Place, site:
     with place.started():
         with serving(desk.folder, **place.settings) as server:
             id_ = desk.create(site)
-            desk.until(lambda: desk.status(id_) is JobStatus.RUNNING, 120)
+            desk.until(lambda: desk.status(id_) is JobStatus.RUNNING, 240)
             server.process.kill()
             server.process.communicate()
         process = desk.crawler()
         assert process is not None
     with place.started() as there, serving(desk.folder, **place.settings):
         assert process.is_alive()
-        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 120)
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 240)
         assert listed_jobs(there) == []
 
     assert desk.store.get(id_).complete is True
     assert [row[1:3] for row in desk.runs()] == [("ended", 1)]
     assert set(Counter(r.path for r in site.log).values()) == {1}
+
+
+@pytest.mark.slow
+def test_a_scrapyd_of_another_registry_is_named_as_the_reason(
+    desk: Desk, place: Place, site: Site, tmp_path: Path
+):
+    site.pages["/"] = html("Home")
+    other = replace(place, environment={**place.environment, "DATA_DIR": str(tmp_path / "other")})
+    with other.started() as there, serving(desk.folder, **place.settings):
+        id_ = desk.create(site)
+        desk.until(lambda: desk.status(id_) is JobStatus.FAILED, 240)
+        ((run, _, starts, _),) = desk.runs()
+        log = (there.folder / "logs/smartcrawl/site" / f"{run}.log").read_text()
+
+    (reason,) = desk.store.get(id_).reasons
+    assert "scrapyd needs the REGISTRY_URL or DATA_DIR of this server" in reason
+    assert f"/logs/smartcrawl/site/{run}.log" in reason
+    assert "there is no source 'docs'" in log
+    assert starts == 2
+    assert site.log == []
+
+
+@pytest.mark.slow
+def test_two_servers_over_postgresql_have_one_scrapyd(
+    place: Place, site: Site, tmp_path: Path, postgres_url: str
+):
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A", text="alpha")
+    registry = {"REGISTRY_URL": postgres_url}
+    there = replace(place, environment={**place.environment, **registry})
+    settings = {**place.settings, **registry}
+    for desk in opened(tmp_path / "data", postgres_url):
+        with (
+            there.started() as server,
+            serving(desk.folder, **settings),
+            serving(desk.folder, **settings),
+        ):
+            id_ = desk.create(site)
+            desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 240)  # noqa: B023
+            assert listed_jobs(server) == [desk.runs()[0][0]]
+
+        assert set(Counter(r.path for r in site.log).values()) == {1}

@@ -55,6 +55,9 @@ def test_a_job_that_is_refused_today_keeps_no_other_one_from_its_time(office: Of
     fired = office.clock.fire(NOW + DAY)
 
     assert [run.name for run in fired] == ["old", "new"]
+    for run in fired:
+        office.clock.ended(run.id, 1, NOW + DAY + 9, ["its process failed"])
+    assert office.rows("SELECT DISTINCT state FROM job_run") == [("ended",)]
 
 
 @pytest.mark.covers("R2-23")
