@@ -91,6 +91,8 @@ def body_of(size: int) -> bytes:
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_a_body_has_at_most_one_mebibyte(app, chunked: bool):
+    """ATT-49."""
+
     async def parts(body: bytes):
         for start in range(0, len(body), 65_536):
             yield body[start : start + 65_536]

@@ -65,6 +65,7 @@ def test_a_key_is_found_by_its_whole_text_only(connection: Connection):
 
 
 def test_the_registry_has_no_secret(connection: Connection):
+    """ATT-48."""
     text, key = make_key(connection, "Grafana", Scope.READ, NOW)
 
     row = connection.execute("SELECT * FROM api_key").fetchone()
@@ -91,6 +92,7 @@ def test_a_key_expires_and_is_revoked(connection: Connection):
 
 
 def test_a_revoked_key_counts_for_five_seconds_at_most(tmp_path: Path, made: Callable[..., str]):
+    """ATT-48."""
     text, now = made(), float(NOW)
     database = database_of(tmp_path / "registry.db")
     stores = Stores(tmp_path / "registry.db")
@@ -123,6 +125,7 @@ def test_a_key_does_not_outlive_its_expiry_in_the_memory(tmp_path: Path, made: C
 def test_a_key_is_sent_in_either_header_and_never_in_the_query(
     tmp_path: Path, made: Callable[..., str], header: str
 ):
+    """ATT-48: a query is part of logs and histories."""
     text = made()
     value = f"Bearer {text}" if header == "Authorization" else text
     app = application(tmp_path, host="0.0.0.0")
@@ -142,6 +145,7 @@ def test_a_key_is_sent_in_either_header_and_never_in_the_query(
     ],
 )
 def test_beyond_loopback_a_key_is_needed(tmp_path: Path, headers: dict[str, str]):
+    """ATT-48: missing, malformed, unknown and wrong ones get the same status."""
     app = application(tmp_path, host="0.0.0.0")
 
     answer = ask(app, "GET", "/metrics", headers=headers)
@@ -183,6 +187,7 @@ def test_behind_a_trusted_proxy_a_key_is_needed_on_loopback_too(tmp_path: Path):
 def test_a_scope_includes_the_lower_ones(
     tmp_path: Path, made: Callable[..., str], scope: Scope, statuses: list[int]
 ):
+    """ATT-48."""
     given = {"headers": {"X-API-Key": made(scope)}}
     app = application(tmp_path, versions=WITH_CHANGES)
     calls = [
@@ -199,6 +204,7 @@ def test_a_scope_includes_the_lower_ones(
 
 
 def test_a_key_has_a_limit_of_its_own_at_any_address(tmp_path: Path, made: Callable[..., str]):
+    """ATT-49."""
     one, other = ({"X-API-Key": made()} for _ in range(2))
     app = application(tmp_path, monitoring_limit=1)
 

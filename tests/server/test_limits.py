@@ -131,6 +131,7 @@ def test_the_endpoints_of_the_inventory_are_in_their_classes(kind, calls):
 
 @pytest.mark.covers("R2-08")
 def test_above_the_limit_comes_429_until_the_minute_ends(tmp_path: Path):
+    """ATT-49."""
     now = NOW
     app = application(tmp_path, clock=lambda: now, monitoring_limit=3)
 
@@ -148,6 +149,7 @@ def test_above_the_limit_comes_429_until_the_minute_ends(tmp_path: Path):
 
 
 def test_each_address_counts_for_itself_and_a_network_of_ipv6_as_one(tmp_path: Path):
+    """ATT-49."""
     app = application(tmp_path, monitoring_limit=1, clock=lambda: NOW)
 
     def status(client: str) -> int:

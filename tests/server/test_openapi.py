@@ -133,6 +133,7 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
 
 
 def test_metrics_count_routes_and_never_what_was_asked(tmp_path: Path):
+    """ATT-58."""
     app = application(tmp_path)
     ask(app, "GET", "/health")
     ask(app, "GET", "/secret-path?token=sc_secret")

@@ -100,7 +100,7 @@ def test_an_answer_on_an_open_connection_does_not_wait_for_an_acknowledgement():
 
 
 def test_no_client_forges_its_address_without_a_trusted_proxy(tmp_path: Path):
-    """Uvicorn would believe any process of this machine; each request would have a new limit."""
+    """ATT-49: uvicorn would believe any process here; each request would have a new limit."""
     with serving(tmp_path, API_MONITORING_PER_MINUTE="1000000") as server:
         left = [
             int(

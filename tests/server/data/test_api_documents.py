@@ -277,6 +277,7 @@ def test_paging_during_visits_repeats_and_skips_only_what_was_visited(library: L
 
 @pytest.mark.covers("R2-39")
 def test_a_cursor_belongs_to_its_filters(library: Library):
+    """ATT-25."""
     library.put_all([(f"{BASE}{number}", NOW) for number in range(4)])
     asked = "domain=example.com&from=2025-01-01&limit=1"
     cursor = library.read(f"/api/v1/documents?{asked}")["pagination"]["next_cursor"]

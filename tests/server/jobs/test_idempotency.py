@@ -63,6 +63,7 @@ def test_a_replacement_with_a_key_is_carried_out_once(api: Api):
 
 @pytest.mark.parametrize("what", ["body", "if-match"])
 def test_a_key_of_another_request_is_refused(api: Api, what: str):
+    """ATT-50."""
     id_ = api.create()["job_id"]
     headers = keyed()
     assert api.ask("PUT", f"/{id_}", json=body(), headers=headers).status_code == 200
@@ -76,6 +77,7 @@ def test_a_key_of_another_request_is_refused(api: Api, what: str):
 
 
 def test_a_key_belongs_to_its_client_method_and_path(api: Api):
+    """ATT-50."""
     given = {}
     for name in ("a", "b"):
         text, _ = make_key(api.connection, name, Scope.OPERATE, NOW)
@@ -136,6 +138,7 @@ def test_a_failure_of_the_server_keeps_nothing(api: Api, monkeypatch: pytest.Mon
 
 
 def test_a_client_has_a_thousand_keys(api: Api, monkeypatch: pytest.MonkeyPatch):
+    """ATT-50."""
     monkeypatch.setattr(idempotency, "MOST", 3)
     made = [api.ask("POST", json=body(f"j{n}"), headers=keyed()) for n in range(4)]
 
@@ -149,6 +152,7 @@ def test_a_client_has_a_thousand_keys(api: Api, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.covers("R2-16", "M-40")
 def test_of_many_equal_requests_to_two_servers_one_creates_a_job(office: Office, tmp_path: Path):
+    """ATT-50."""
     headers = keyed()
     in_file = isinstance(office.place, Path)
     there = {"REGISTRY_URL": f"sqlite:///{office.place}" if in_file else str(office.place)}

@@ -80,6 +80,7 @@ def test_the_last_run_that_was_not_skipped_has_the_log_of_a_job(api: Api):
     ],
 )
 def test_no_file_is_read_but_the_log_of_a_run(api: Api, id_: str):
+    """ATT-59."""
     log_in(api.folder, "jb_secret", b"secret")
     (api.folder / "secret.log").write_bytes(b"secret")
 
