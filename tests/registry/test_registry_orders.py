@@ -101,9 +101,7 @@ def test_only_a_resume_goes_on_with_a_paused_run(desk: Desk, dead: bool):
         interrupt(desk)
     before = state(desk)
 
-    with pytest.raises(
-        RunPausedError, match=r"run 1 of .* is paused since .*: -a resume=1"
-    ):
+    with pytest.raises(RunPausedError, match=r"run 1 of .* is paused since .*: -a resume=1"):
         begin(desk)
     assert state(desk) == before
     assert desk.rows("SELECT count(*) FROM run") == [(1,)]
