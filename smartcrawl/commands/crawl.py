@@ -65,7 +65,8 @@ class Command(ScrapyCrawl):
             " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
             " -a lost_threshold=N removes what N runs in a row found gone,"
             " -a job=NAME joins the run of all workers with that name."
-            " Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not carried out."
+            " Exit status: 0 complete, 3 incomplete, 4 another run is open or the last one is"
+            " paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:

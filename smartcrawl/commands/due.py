@@ -46,7 +46,8 @@ class Command(CrawlCommand):
             "Crawl every source, or --source S, but ask only the pages that are due; of the others"
             " the stored links are followed, so that they count as reached. With --notice nothing"
             " is crawled: the visits of these addresses are brought forward to now."
-            " Exit status: 0 done, 3 a run was cut, 4 another run is open, 1 not carried out."
+            " Exit status: 0 done, 3 a run was cut, 4 another run is open or the last one is"
+            " paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:

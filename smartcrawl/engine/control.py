@@ -98,6 +98,8 @@ class RunControl:
     At once nothing more is sent. What is in flight may end, and is committed. After DROP_AFTER
     seconds the rest is given up, and its pages stay pending. ``engine.pause`` would not do: the
     lane goes on beside the engine.
+
+    Source: RD-21; docs/adr/0056.
     """
 
     def __init__(self, crawler: Crawler, run: Run) -> None:

@@ -90,6 +90,7 @@ def check_resumed(crawl: Crawl, site: RawSite, run: int) -> None:
     assert crawl.counts_add_up()
 
 
+@pytest.mark.covers("RD-21")
 def test_a_run_is_paused_while_the_server_hangs_and_resumed_where_it_was(
     crawl: Crawl, raw: RawSite
 ):
@@ -180,6 +181,7 @@ def wait_for_reader(pid: int) -> int:
     return readers()[0]
 
 
+@pytest.mark.covers("RD-21", "RD-07")
 def test_a_cancelled_run_is_not_resumed_and_nothing_is_removed_or_lost(crawl: Crawl, raw: RawSite):
     crawl.environment |= {"LOST_THRESHOLD": "1", "ORPHAN_THRESHOLD": "1"}
     crawl(raw.url())

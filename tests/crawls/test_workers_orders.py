@@ -66,6 +66,7 @@ def resume(crew: Crew, site: RawSite) -> None:
     assert crew.crawl.rows("SELECT count(*), sum(removed) FROM run") == [(1, 0)]
 
 
+@pytest.mark.covers("RD-21")
 def test_workers_are_paused_and_resumed_where_they_were(crew: Crew, raw: RawSite):
     workers = waiting(crew, raw)
     since = time.monotonic()
@@ -85,6 +86,7 @@ def test_workers_are_paused_and_resumed_where_they_were(crew: Crew, raw: RawSite
     resume(crew, raw)
 
 
+@pytest.mark.covers("RD-21")
 def test_workers_are_cancelled_for_good_and_others_begin_a_new_run(crew: Crew, raw: RawSite):
     workers = waiting(crew, raw)
     since = time.monotonic()
