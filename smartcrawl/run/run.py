@@ -14,7 +14,6 @@ from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.writer import RegistryWriter, Written
-from smartcrawl.rules.model import Mode
 from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
@@ -42,7 +41,7 @@ from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.run.strays import Strays
 from smartcrawl.run.workers import OpenWorkers, Workers
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
+from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
 
 
@@ -72,10 +71,6 @@ class Run:
         self.opened = opened = workers.opened
         self.forced = opened.forced
         self.configuration = SourceExtractionConfig.of(source, options)
-        self._fingerprints = {
-            mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
-            for mode in Mode
-        }
         #: reasons why the run will be incomplete
         self.shortcomings = Shortcomings.loads(opened.cut)
         if opened.shared:
@@ -95,8 +90,13 @@ class Run:
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = self._new_trust(now)
-        self.seeds = Seeds(source=source, registry=registry, opened=opened, readers=self._readers)
-        self.seeds.redirects = options.max_redirects
+        self.seeds = Seeds(
+            source=source,
+            registry=registry,
+            opened=opened,
+            readers=self._readers,
+            redirects=options.max_redirects,
+        )
         self._offers = self._new_offers()
         self._signed = SignedUrls(options.trackers)
         self.sitemaps = self._new_sitemaps()
@@ -177,7 +177,6 @@ class Run:
     def _new_extractions(self) -> ExtractionPlan:
         return ExtractionPlan(
             configuration=self.configuration,
-            fingerprints=self._fingerprints,
             options=self.options,
             registry=self.registry,
             links=self.links,

@@ -9,7 +9,6 @@ from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.scope import Scope
 
@@ -18,8 +17,15 @@ class Seeds:
     """The numbers of the seeds and of the sitemaps given with the source, and its scope today."""
 
     def __init__(
-        self, *, source: Source, registry: Registry, opened: OpenRun, readers: RegistryReaders
+        self,
+        *,
+        source: Source,
+        registry: Registry,
+        opened: OpenRun,
+        readers: RegistryReaders,
+        redirects: int,
     ) -> None:
+        """``redirects``: those in a row that are followed; 0: none."""
         self.seeds: set[int] = set()
         self.given: set[int] = set()  #: sitemaps that were given: like seeds, they have to answer
         self.scope: Scope = source.scope
@@ -29,7 +35,7 @@ class Seeds:
         self._registry = registry
         self._opened = opened
         self._readers = readers
-        self.redirects = MAX_REDIRECTS  #: redirects in a row that are followed; 0: none
+        self._redirects = redirects
         self._moved: Callable[[], None] = lambda: None
 
     def when_moved(self, moved: Callable[[], None]) -> None:
@@ -96,7 +102,7 @@ class Seeds:
         """
         for numbers in (self.seeds, self.given):
             asked = list(numbers)
-            for _ in range(self.redirects):
+            for _ in range(self._redirects):
                 targets = self._readers.progress.redirects(asked, self._opened.no)
                 for number, (target, _) in targets.items():
                     self.move(number, target)
@@ -105,7 +111,7 @@ class Seeds:
 
     def follow_stored(self, page: Page) -> None:
         """Follow the last stored redirect of a page, if it is a seed that is not due."""
-        for numbers in (self.seeds, self.given) if self.redirects else ():
+        for numbers in (self.seeds, self.given) if self._redirects else ():
             if page.no in numbers:
                 target, number = self._readers.pages.redirect(page.no)
                 if target is not None and numbers is self.seeds:
