@@ -71,8 +71,7 @@ class Run:
         self.opened = opened = workers.opened
         self.forced = opened.forced
         self.configuration = SourceExtractionConfig.of(source, options)
-        #: reasons why the run will be incomplete
-        self.shortcomings = Shortcomings.loads(opened.cut)
+        self.shortcomings = Shortcomings.loads(opened.cut)  #: why the run will be incomplete
         if opened.shared:
             self.shortcomings.news()  # the registry has these already
         self.failure: SmartcrawlError | None = None
@@ -376,10 +375,7 @@ class Run:
                 self.watcher(page.as_event())
 
     def _flush(self, now: int) -> None:
-        """Write the open batch; an error becomes the failure of the run.
-
-        It is no failure if another worker has sealed the run.
-        """
+        """Write the open batch; an error fails the run, unless another worker has sealed it."""
         if self.failure is None:
             try:
                 self.batches.submit(now)
