@@ -206,6 +206,7 @@ def test_a_running_job_is_paused_and_goes_on_under_its_id(office: Office, of_run
     assert processes(office).begun()[0].starts == 1
     assert not processes(office).begun()[0].has_opened
     assert opened(office, id_, NOW + 60, resume=True) == run
+    assert standing(office.connection, asked).requested is None
     assert order(office, asked, PAUSE) == (state.RUNNING, PAUSE)
     began = office.store.get(job)
     assert (began.started_at, began.status) == (after.started_at, JobStatus.RUNNING)
@@ -266,6 +267,7 @@ def test_an_order_during_settle_and_sweep_lets_the_run_end(
     if cron is not None:
         word = {PAUSE: JobStatus.PAUSED, CANCEL: JobStatus.CANCELLED}[action]
     assert after.status is word
+    assert (after.due_at is None) is (word is not JobStatus.PAUSED)
     assert office.clock.fire(NOW + 99 * HOUR) == []
     if after.status is JobStatus.PAUSED:
         assert order(office, job, RESUME) == (JobStatus.SCHEDULED, None)
@@ -352,6 +354,8 @@ def test_an_order_while_the_resumed_process_starts_reaches_its_run(
     assert order(office, job, action) == (JobStatus.PAUSED, action)
     assert run_of(office, run) == (RunState.INTERRUPTED, "pause")
     assert not JobOrders(office.database, office.connection).is_obeyed(job)  # it starts
+    office.clock.obeyed(id_, NOW)
+    assert stage(office, id_) is RunStage.WAITING
     assert opened(office, id_, resume=True) == run
     assert run_of(office, run) == (RunState.OPEN, str(action))
     assert standing(office.connection, job).status is JobStatus.RUNNING
