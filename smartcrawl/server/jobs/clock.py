@@ -72,12 +72,6 @@ _ENDED = """
 UPDATE job_run SET state = ?, exit_status = ?, reasons = ?, ended_at = ?, requested = NULL
  WHERE id = ?
 """
-#: No server watches a paused run, so that any of them may start it again.
-_ORDERED = """
-UPDATE job_run SET state = ?, exit_status = ?, reasons = ?, ended_at = ?, requested = NULL,
-       server = NULL
- WHERE id = ?
-"""
 _JOB_PAUSED = """
 UPDATE job SET status = 'paused', started_at = coalesce(?, started_at), complete = NULL, reasons = ?
  WHERE no = ?
@@ -265,7 +259,7 @@ class JobClock:
                 order_run_row(self._connection, found.run, order, now)
         stage = RunStage.PAUSED if paused else RunStage.CANCELLED
         reasons = json.dumps([stage.value])
-        self._connection.execute(_ORDERED, (stage, exit_status, reasons, now, id_))
+        self._connection.execute(_ENDED, (stage, exit_status, reasons, now, id_))
         opened = found.run is not None
         first = opened and found.stage is RunStage.WAITING and found.status is not JobStatus.PAUSED
         began = now if first else None
