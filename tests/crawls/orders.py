@@ -9,7 +9,7 @@ from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.rules.model import RunOrder
-from tests.crawls.commands import Crawl, Remote, wait_until
+from tests.crawls.commands import Crawl, Remote, Running, wait_until
 from tests.raw_site import RawSite, Steps
 
 PAUSE, CANCEL = RunOrder.PAUSE, RunOrder.CANCEL
@@ -30,8 +30,15 @@ def hang(site: RawSite, *paths: str) -> None:
         site.scripts[path] = half
 
 
-def wait_until_it_hangs(site: RawSite) -> None:
-    wait_until(lambda: all(map(site.count, HANGING)), "the pages that hang are asked")
+def wait_until_it_hangs(site: RawSite, running: Running | None = None) -> None:
+    """Wait until the pages that hang are asked; an error has what ``running`` said until then."""
+    try:
+        wait_until(lambda: all(map(site.count, HANGING)), "the pages that hang are asked")
+    except AssertionError as error:
+        if running is None:
+            raise
+        running.process.kill()
+        raise AssertionError(f"{error}\n{list(asked(site))}\n{running.end()}") from None
 
 
 def order(crawl: Crawl, what: RunOrder, run: int = 1) -> bool:

@@ -51,7 +51,7 @@ def paused(crawl: Crawl, site: RawSite, **settings: object) -> Result:
     """Start a crawl, and pause it while it waits for the pages that hang."""
     hang(site)
     with crawl.start(site.url(), settings={**SLOW, **settings}) as running:
-        wait_until_it_hangs(site)
+        wait_until_it_hangs(site, running)
         before = len(site.log)
         run = max(no for (no,) in crawl.rows("SELECT no FROM run"))
         since = time.monotonic()
@@ -189,7 +189,7 @@ def test_a_cancelled_run_is_not_resumed_and_nothing_is_removed_or_lost(crawl: Cr
     raw.restore()
     hang(raw)
     with crawl.start(raw.url(), settings={**SLOW, "REVALIDATION_LANE": "auto"}) as running:
-        wait_until_it_hangs(raw)
+        wait_until_it_hangs(raw, running)
         since = time.monotonic()
         assert order(crawl, CANCEL, 2)
         result = ended(running, since)
@@ -227,7 +227,7 @@ def test_a_paused_source_is_refused_without_resume_and_the_others_go_on(crawl: C
         )
         hang(raw)
         with crawl.start(source="one", settings=SLOW) as running:
-            wait_until_it_hangs(raw)
+            wait_until_it_hangs(raw, running)
             assert order(crawl, PAUSE)
             running.end()
         raw.restore()
@@ -247,7 +247,7 @@ def test_a_paused_source_is_refused_without_resume_and_the_others_go_on(crawl: C
 def test_a_process_killed_after_the_order_leaves_a_paused_run(crawl: Crawl, raw: RawSite):
     hang(raw)
     with crawl.start(raw.url(), settings=SLOW) as running:
-        wait_until_it_hangs(raw)
+        wait_until_it_hangs(raw, running)
         assert order(crawl, PAUSE)
         os.kill(running.pid, signal.SIGKILL)
         running.end()
@@ -271,7 +271,7 @@ def test_a_process_killed_after_the_order_leaves_a_paused_run(crawl: Crawl, raw:
 def test_a_restarted_process_of_the_same_job_does_nothing(crawl: Crawl, raw: RawSite, what: object):
     hang(raw)
     with crawl.start(raw.url(), settings=SLOW, job="nightly") as running:
-        wait_until_it_hangs(raw)
+        wait_until_it_hangs(raw, running)
         assert order(crawl, PAUSE if what is PAUSE else CANCEL)
         running.end()
     raw.restore()
