@@ -51,6 +51,9 @@ class Run:
     ``workers`` hides whether this process crawls alone or shares the run with other workers.
     """
 
+    result: RunResult | None = None  #: its record, once it ended
+    _closed = False
+
     def __init__(
         self,
         *,
@@ -76,10 +79,8 @@ class Run:
             self.shortcomings.news()  # the registry has these already
         self.failure: SmartcrawlError | None = None
         self.halt = Halt()
-        self.result: RunResult | None = None
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: receives progress events
         self.strays = Strays()
-        self._closed = False
         self._readers = registry.readers(opened.source)
         self.blocked_hosts = self._readers.hosts.blocked_hosts()
         self.stored_pages = StoredPages(self._readers, registry)

@@ -34,7 +34,7 @@ class Row(NamedTuple):
     errors: str = ""
 
 
-#: The inventory of the specification (E-01 to E-17); a row counts once its route is there.
+#: The inventory of the specification (E-01 to E-17).
 INVENTORY = {
     "POST /api/v1/jobs": Row("E-01", "jobs", "201", "409 422"),
     "GET /api/v1/jobs": Row("E-02", "monitoring", "200"),
@@ -70,11 +70,30 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Described:
     return Described(application(tmp_path_factory.mktemp("described")))
 
 
-@pytest.mark.covers(*(f"E-{number:02}" for number in (1, 2, 3, 4, 5, 9, 10, 11, 17)), "R2-02")
+@pytest.mark.covers(
+    "E-01",
+    "E-02",
+    "E-03",
+    "E-04",
+    "E-05",
+    "E-06",
+    "E-07",
+    "E-08",
+    "E-09",
+    "E-10",
+    "E-11",
+    "E-12",
+    "E-13",
+    "E-14",
+    "E-15",
+    "E-16",
+    "E-17",
+    "R2-02",
+)
 def test_each_endpoint_is_that_of_the_inventory(described: Described):
     found = {operation.name: operation for operation in described.operations()}
 
-    assert set(found) - set(ROWS) == set(), "give each new endpoint a row of its own"
+    assert set(found) == set(ROWS), "give each new endpoint a row of its own"
     for name, operation in found.items():
         row = ROWS[name]
         assert operation.data["x-rate-limit-class"] == row.limit, name
