@@ -9,6 +9,7 @@ HALTS_AT    likewise, SIGSTOP
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -60,7 +61,7 @@ def halted(work: Callable[..., Any], file: str, how: signal.Signals) -> Callable
     @wraps(work)
     def halts(*args: Any, **options: Any) -> Any:
         if first(file):
-            os.kill(os.getpid(), how)
+            signal.pthread_kill(threading.get_ident(), how)  # this thread goes no step further
         return work(*args, **options)
 
     return halts
