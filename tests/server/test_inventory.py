@@ -70,7 +70,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Described:
     return Described(application(tmp_path_factory.mktemp("described")))
 
 
-@pytest.mark.covers(*(f"E-{number:02}" for number in (1, 2, 3, 4, 5, 9, 10, 11, 17)), "R2-02")
+@pytest.mark.covers("R2-02", "E-01", "E-02", "E-03", "E-04", "E-05", "E-09", "E-10", "E-11", "E-17")
 def test_each_endpoint_is_that_of_the_inventory(described: Described):
     found = {operation.name: operation for operation in described.operations()}
 
