@@ -37,6 +37,7 @@ from smartcrawl.model.exceptions import (
     HostDownError,
     RobotsDisallowedError,
     RobotsUnknownError,
+    RunHaltedError,
     TurnSpentError,
 )
 from smartcrawl.model.pages import Page, VisitAttempt
@@ -236,8 +237,12 @@ class HostMiddleware:
             )
         if gate.throttled and request.callback is NO_CALLBACK:  # it does not pass the scheduler
             host = host_of_request(request)
-            while (wait := gate.wait(host, time.monotonic())) and self._crawler.engine.running:
+            while (wait := gate.wait(host, time.monotonic())) and self._waits():
                 await asyncio.sleep(min(wait, 1))
+
+    def _waits(self) -> bool:
+        """Whether a request may wait for its host: the crawl goes on."""
+        return bool(self._crawler.engine.running) and self._run.halt.order is None
 
     def answered(self, response: Response, request: Request) -> None:
         """Record an answer, and the pause that it may ask for."""
@@ -293,6 +298,8 @@ class PassingRetryMiddleware(RetryMiddleware):
         """Return the retry, or None when the visit ends."""
         if self._most is None:
             return super().process_exception(request, exception)
+        if isinstance(exception, RunHaltedError):
+            return None
         if download_fault(exception, request.url)[0] not in PASSING_FAULTS:
             return None
         again = super().process_exception(request, exception)

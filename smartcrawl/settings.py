@@ -223,6 +223,7 @@ ITEM_PIPELINES = {
     "smartcrawl.pipelines.CommitPipeline": 900,  # last: it must never claim undone work
 }
 EXTENSIONS = {
+    "smartcrawl.engine.control.RunControl": 0,  # before the run ends: it stops looking for orders
     "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the run ends
     "smartcrawl.engine.lifecycle.RunLifecycle": 1,
     "smartcrawl.engine.lane.lane.RevalidationLane": 2,

@@ -58,7 +58,6 @@ def test_what_waits_and_has_no_test_is_listed_with_what_it_waits_for():
     rows = dict(re.findall(r"^\| (\S+) \| (.+) \|$", script.page(), re.MULTILINE))
 
     assert rows["R1-49"] == "waits for files and repositories"
-    assert rows["RD-21"] == "waits for pause, resume and cancel"
     covered = script.covered()
     for number, issue in script.WAITING.items():
         assert (rows[number] == f"waits for {issue}") is (number not in covered)

@@ -61,10 +61,6 @@ EXCEPTIONS: Final = {
     ),
     "smartcrawl.model.urls:url_partition_key": "files have one as well, which are to come (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",
-    "smartcrawl.sources.jobs.definition:JobConfig.follow_redirects": (
-        "its check refuses any value but that of every run (docs/adr/0050)"
-    ),
-    "smartcrawl.sources.jobs.definition:JobConfig.max_redirects": "likewise",
     "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (
         "it is checked, and not kept (docs/adr/0060)"
     ),

@@ -22,7 +22,12 @@ from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_freed_memory
 from smartcrawl.engine.project_settings import complete
-from smartcrawl.model.exceptions import RunHeldError, SettingError, SmartcrawlError
+from smartcrawl.model.exceptions import (
+    RunHeldError,
+    RunPausedError,
+    SettingError,
+    SmartcrawlError,
+)
 from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import crawl_line, program
@@ -60,7 +65,8 @@ class Command(ScrapyCrawl):
             " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
             " -a lost_threshold=N removes what N runs in a row found gone,"
             " -a job=NAME joins the run of all workers with that name."
-            " Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not carried out."
+            " Exit status: 0 complete, 3 incomplete, 4 another run is open or the last one is"
+            " paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -195,7 +201,7 @@ class Command(ScrapyCrawl):
                     choose_run_source(options, arguments), options, self.settings
                 )
             await process.crawl(crawler, **arguments)
-        except RunHeldError as error:
+        except (RunHeldError, RunPausedError) as error:
             print_crawl_error(error, self.settings)
             return HELD, False
         except SmartcrawlError as error:
@@ -223,6 +229,8 @@ class Command(ScrapyCrawl):
         if run.failure is not None:
             print_crawl_error(run.failure)  # the log has it already
             return FAILED, stopped
+        if run.opened.over and run.opened.order is not None:
+            return DONE, stopped  # its job has an end: whatever started it need not try again
         return self.status_of(run), stopped
 
     def _set_of_job(self, crawler: Crawler, arguments: dict[str, str]) -> None:

@@ -36,8 +36,8 @@ class CrawlWords:
         return (
             "Crawl one address, one source of sources.toml, or all of them (neither). The first"
             " crawl of a site reads every page; each later one refreshes it, and downloads only"
-            " what changed. Exit status: 0 complete, 3 incomplete, 4 another run is open, 1 not"
-            " carried out."
+            " what changed. Exit status: 0 complete, 3 incomplete, 4 another run is open or the"
+            " last one is paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -18,10 +18,11 @@ from smartcrawl.model.urls import normalize_url, request_url, url_digest
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_records_due, refreshable_source_rows
+from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.opening import choose_run_source
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.declared import DOCUMENTS, Source, load_declared_sources
 from smartcrawl.terminal.command import missing_registry_error
 from smartcrawl.terminal.output import print_complaint
 
@@ -45,7 +46,8 @@ class Command(CrawlCommand):
             "Crawl every source, or --source S, but ask only the pages that are due; of the others"
             " the stored links are followed, so that they count as reached. With --notice nothing"
             " is crawled: the visits of these addresses are brought forward to now."
-            " Exit status: 0 done, 3 a run was cut, 4 another run is open, 1 not carried out."
+            " Exit status: 0 done, 3 a run was cut, 4 another run is open or the last one is"
+            " paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -99,11 +101,13 @@ class Command(CrawlCommand):
         declared = load_declared_sources(options.sources_file)
         named = given.get("source")
         known: dict[str, dict[str, str]] = {}
+        documents: Source | None = None
         database = database_of(options.registry)
         if database.exists():
             with database.translated("read"):
                 connection = database.open()
                 known = refreshable_source_rows(connection)
+                documents = stored_documents_source(connection)
                 connection.close()
         if named is not None and named not in declared and named in known:
             rest = {name: value for name, value in given.items() if name != "source"}
@@ -114,6 +118,8 @@ class Command(CrawlCommand):
             return [given]
         runs = [{**given, "source": name} for name in declared]
         runs += [{**given, **start} for name, start in known.items() if name not in declared]
+        if documents is not None and DOCUMENTS not in declared:
+            runs.append({**given, "source": DOCUMENTS})
         if not runs:
             raise RegistryError(
                 f"nothing was crawled yet: begin with {crawl_line('https://…')}, or declare"

@@ -19,10 +19,9 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.registry.jobs import load_known_sources
-from smartcrawl.reports.sources_today import sources_today
+from smartcrawl.reports.sources_today import address_holders
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.patterns import compile_scope_pattern
-from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import print_note
 
@@ -176,15 +175,15 @@ class Command(ChangingCommand):
         declared = load_known_sources(self.options, connection)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
-        today = sources_today(connection, declared, names)
-        holders = [source.name for source in today if belongs_to_source(source, url)]
+        found = address_holders(connection, declared, names, url)
+        holders = found.holders
         if len(holders) == 1:
             return holders[0]
         if holders:
             raise RegistryError(
                 f"{url} is in the scope of {', '.join(holders)}: name one with --source"
             )
-        refused = "; ".join(f"{name}: {why}" for name, why in source_refusals(today, url).items())
+        refused = "; ".join(f"{name}: {why}" for name, why in found.refusals.items())
         if refused:
             raise RegistryError(
                 f"{url} is not known, and left out by its sources: {refused}; what they leave out"

@@ -8,6 +8,7 @@ from typing import Any
 from smartcrawl.model.program import crawl_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import run_table
+from smartcrawl.reports.text import run_state_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import printed_time
@@ -64,8 +65,8 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
     result = "complete" if row["complete"] else "incomplete"
     if row["finishedAt"] is None:
         result = RunState.OPEN.word
-    elif row["state"] == RunState.INTERRUPTED.word:
-        result = row["state"]
+    elif row["state"] in (RunState.INTERRUPTED.word, RunState.CANCELLED.word):
+        result = run_state_text(RunState[row["state"].upper()], row["reasons"])
     return row | {
         "run": str(row["run"]),
         "result": result,

@@ -36,12 +36,16 @@ from smartcrawl.terminal.standard_output import printed
 
 if TYPE_CHECKING:
     from smartcrawl.server.jobs.crawls import Crawls
+    from smartcrawl.server.jobs.local import CrawlProgram
 
 _DAY = 86_400  #: seconds
 _MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
 #: The commands that crawl for jobs, as this one was called.
 _SMARTCRAWL = (sys.executable, "-m", "smartcrawl", "crawl")
 _SCRAPY = (sys.executable, "-m", "scrapy", "crawl", "site")
+#: The same for what is due of a source.
+_SMARTCRAWL_DUE = (sys.executable, "-m", "smartcrawl", "due")
+_SCRAPY_DUE = (sys.executable, "-m", "scrapy", "due")
 _COLUMNS = (
     tables.word_column("id"),
     tables.name_column("name"),
@@ -114,6 +118,9 @@ class Command(BaseCommand):
     def _serve(self, options: Options, database: Database, opts: Namespace) -> None:
         # Every start of scrapy imports this module; FastAPI takes longer than a search.
         from smartcrawl.server.app import create_app  # noqa: PLC0415
+        from smartcrawl.server.items.ticking import OrderWork  # noqa: PLC0415
+        from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
+        from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
 
@@ -128,28 +135,33 @@ class Command(BaseCommand):
             else:
                 print_note(f"serving at {url}; Ctrl-C ends it")
             sys.stdout.flush()  # the program that started this one may wait for the address
+            scrapy = self.under_scrapy
+            words = _SCRAPY if scrapy else _SMARTCRAWL
+            due = _SCRAPY_DUE if scrapy else _SMARTCRAWL_DUE
+            environment = _environment(self.settings, options)
+            program = CrawlProgram(words, environment, options.data_dir / "logs", due)
+            most = server.max_running_jobs
             scheduler = SchedulerThread(
                 database,
-                self._crawls(options, server, database),
-                server.max_running_jobs,
+                _crawls(server, database, program),
+                most,
                 time.time,
+                declared=DeclaredNames(options.sources_file),
+                others=[OrderWork(database, program, most)],
             )
             app = create_app(options, server, ending=scheduler.ending)
             serve(app, listening, server, scheduler)
 
-    def _crawls(self, options: Options, server: ServerOptions, database: Database) -> Crawls:
-        """Return the place where jobs are crawled."""
-        from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls  # noqa: PLC0415
-        from smartcrawl.server.jobs.scrapyd import ScrapydCrawls  # noqa: PLC0415
-        from smartcrawl.server.jobs.scrapyd_client import ScrapydClient  # noqa: PLC0415
 
-        if server.scrapyd_url:
-            client = ScrapydClient(server.scrapyd_url, server.scrapyd_project)
-            return ScrapydCrawls(database, client)
-        words = _SCRAPY if self.under_scrapy else _SMARTCRAWL
-        environment = _environment(self.settings, options)
-        program = CrawlProgram(words, environment, options.data_dir / "logs")
-        return LocalCrawls(database, program, {})
+def _crawls(server: ServerOptions, database: Database, program: CrawlProgram) -> Crawls:
+    """Return the place where jobs are crawled."""
+    from smartcrawl.server.jobs.local import LocalCrawls  # noqa: PLC0415
+    from smartcrawl.server.jobs.scrapyd import ScrapydCrawls  # noqa: PLC0415
+    from smartcrawl.server.jobs.scrapyd_client import ScrapydClient  # noqa: PLC0415
+
+    if server.scrapyd_url:
+        return ScrapydCrawls(database, ScrapydClient(server.scrapyd_url, server.scrapyd_project))
+    return LocalCrawls(database, program, {})
 
 
 def _environment(settings: Any, options: Options) -> dict[str, str]:

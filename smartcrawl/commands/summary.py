@@ -10,10 +10,11 @@ from typing import IO
 from rich.markup import escape
 
 from smartcrawl.model.program import OURS, pasted_command, program
-from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Word
+from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
@@ -22,6 +23,10 @@ from smartcrawl.terminal.state_folder import LOCAL, data_dir_option
 from smartcrawl.terminal.tables import number_column, print_table, word_column
 
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
+#: Of a shared run that this worker left by order, and others have not left yet.
+_LEFT = {
+    order: f"is {word} when its other workers have left it" for order, word in ORDER_REASONS.items()
+}
 
 
 def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
@@ -47,10 +52,15 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
     name = f"Run {result.no} of [bold]{escape(run.source.name)}[/]"
     output.say()
     if result.finished_at is None:
-        output.say(f"{name} goes on without this worker; so far:")
-    else:
-        state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
-        output.say(f"{name}: {state}, {result.finished_at - result.started_at} s")
+        order = run.halt.order
+        left = "goes on without this worker" if order is None else _LEFT[order]
+        output.say(f"{name} {left}; so far:")
+        return
+    state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
+    for word in ORDER_REASONS.values():
+        if word in result.reasons:
+            state = f"[yellow]{word}[/]"
+    output.say(f"{name}: {state}, {result.finished_at - result.started_at} s")
 
 
 def _print_counts(output: Output, result: RunResult) -> None:

@@ -47,13 +47,13 @@ def note_request_failure(
 ) -> None:
     """Notify the gate of a page request without a whole answer, and log the consequence.
 
-    ``ends``: whether the visit ends with it. Requests that were not sent, and those of no page,
-    do not count.
+    ``ends``: whether the visit ends with it. Requests that were not sent, those of no page, and
+    those of a run that ends by order do not count.
     """
     run, gate = run_of_crawler(crawler), gate_of_crawler(crawler)
     if isinstance(error, IgnoreRequest) or request.callback is NO_CALLBACK:
         return
-    if run is None or gate is None:
+    if run is None or gate is None or run.halt.order is not None:
         return
     host, (fault, message) = host_of_request(request), download_fault(error, request.url)
     turn = gate.failed(host, fault, time.monotonic(), ends=ends)

@@ -26,6 +26,7 @@ from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.urls import url_endpoint
+from smartcrawl.rules.model import RunOrder
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -86,13 +87,7 @@ class RunLifecycle:
         gc.collect()
         gc.freeze()  # imported objects live to the end: 4 % less work for the collector
         if run.opened.over:
-            logger.warning(
-                "nothing is asked: the job %s is over, it was run %d of %s; another name begins a"
-                " new run",
-                run.orders.job,
-                run.opened.no,
-                run.source.name,
-            )
+            logger.warning("nothing is asked: %s", _over_words(run))
             return
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
@@ -115,7 +110,7 @@ class RunLifecycle:
     def idle(self) -> None:
         """Do the steps of an idle run, one after another, until one of them finds pages to ask."""
         run = self._run
-        if run.failure is not None or run.extractions.pending:
+        if run.failure is not None or run.extractions.pending or run.opened.over:
             return
         if self._edits.under_way:
             raise DontCloseSpider
@@ -162,3 +157,16 @@ class RunLifecycle:
             logger.error("%s", error)
         if stale := run.batches.progress.stale:
             logger.warning("visits that came too late and were dropped: %d", stale)
+
+
+def _over_words(run: Run) -> str:
+    """Return why the run of this process's job is over, with the remedy."""
+    no, name, job = run.opened.no, run.source.name, run.orders.job
+    match run.opened.order:
+        case RunOrder.PAUSE:
+            return f"run {no} of {name}, of the job {job}, is paused; -a resume=1 goes on with it"
+        case RunOrder.CANCEL:
+            why = f"run {no} of {name}, of the job {job}, was cancelled"
+        case None:
+            why = f"the job {job} is over, it was run {no} of {name}"
+    return f"{why}; another name begins a new run"

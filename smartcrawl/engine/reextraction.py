@@ -79,6 +79,8 @@ class ReExtraction:
             await asyncio.sleep(0)
 
     def _next(self) -> Page | None:
+        if self._run.halt.order is not None:
+            return None
         if not self._pages and not self._run.failure:
             self._pages.extend(self._run.extractions.take(_PORTION))
         return self._pages.popleft() if self._pages else None

@@ -43,7 +43,11 @@ class DocumentPipelineTasks:
 
     async def _process(self, visit: Visit, size: int) -> None:
         """Pass one document through; Scrapy counts it, so the spider is not idle meanwhile."""
+        scraper = self._crawler.engine.scraper
         try:
-            await self._crawler.engine.scraper.start_itemproc_async(visit, response=None)
+            await scraper.start_itemproc_async(visit, response=None)
         finally:
             self._bytes -= size
+            slot = scraper.slot
+            if slot is not None and slot.closing is not None and not slot.closing.called:
+                scraper._check_if_closing()  # Scrapy does so only after its own items

@@ -71,6 +71,7 @@ class DocumentReader:
         self._turns = asyncio.Semaphore(limits.processes)
         self._budget = ParsingBudget(limits.seconds_per_host)
         self._formats: FormatPool | None = None
+        self._given_up = False
         self._pages: ParsingPortions | None = None
 
     async def read(
@@ -90,7 +91,7 @@ class DocumentReader:
 
         Raises:
             FormatError: its type can be read, but this body cannot.
-            GivenUpError: the crawl ended while it waited for a process.
+            GivenUpError: the crawl ended while it waited for a process, or was given up.
 
         Source: R0-59, R0-60, R0-76.
         """
@@ -155,6 +156,8 @@ class DocumentReader:
                     share=HostParsingBudget(self._budget, visit.page.host),
                 )
         except FormatError as error:
+            if self._given_up:
+                raise GivenUpError("the run ended while the document was read") from error
             if error.kind is FormatFault.BUDGET:
                 raise FormatError(error.kind, f"{_BUDGET}: {error}", lasting=False) from error
             if error.lasting:
@@ -175,6 +178,12 @@ class DocumentReader:
         return FormatPool(
             limits.processes, limits.memory * MIB, seconds, 2 * seconds, pages_only=pages_only
         )
+
+    def give_up(self) -> None:
+        """Give up the documents that are being read: each raises GivenUpError."""
+        self._given_up = True
+        if self._formats is not None:
+            self._formats.give_up()
 
     async def close(self) -> None:
         """End the processes that were started."""

@@ -172,11 +172,15 @@ class FormatPool:
             self._jobs.discard(job)
             job.give_up()  # without effect when it is done
 
-    async def close(self) -> None:
-        """End all processes; documents that are being read fail. No more may be read afterwards."""
+    def give_up(self) -> None:
+        """Have the documents that are being read fail. No more may be read afterwards."""
         self._closed = True
         for job in list(self._jobs):
             job.give_up()
+
+    async def close(self) -> None:
+        """End all processes; documents that are being read fail. No more may be read afterwards."""
+        self.give_up()
         with self._lock:
             idle, self._idle = self._idle, []
         loop = asyncio.get_running_loop()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -57,6 +57,7 @@ class OutgoingIndexWrites:
         self._put: dict[int, Sequence[Chunk]] = {}
         self._contents: set[int] = set()
         self._again: set[int] = set()
+        self._former: dict[int, tuple[str, bytes]] = {}  #: sources and ids that pages had
         self._touched: list[tuple[int, int | None]] = []
 
     def prepare(self, texts: Sequence[tuple[str, Sequence[Chunk]]]) -> Sequence[int]:
@@ -80,6 +81,11 @@ class OutgoingIndexWrites:
     def again(self, pages: Iterable[int]) -> None:
         """Ask for pages even if the index is known to have them."""
         self._again.update(pages)
+
+    def renamed(self, former: Mapping[int, tuple[str, bytes]]) -> None:
+        """Write pages under their new ids, and tombstones under the former ones."""
+        self._former.update(former)
+        self.again(former)
 
     def flush(self) -> None:
         """Do nothing: the index is written while no transaction is open."""
@@ -109,7 +115,14 @@ class OutgoingIndexWrites:
                 wanted[no] = (source, key)
             else:
                 gone.append(IndexedPage(no, source, key))
-        return [*self._documents(wanted), *gone]
+        return [*self._documents(wanted), *gone, *self._tombstones(taken)]
+
+    def _tombstones(self, taken: Mapping[int, bytes | None]) -> Iterator[IndexedPage]:
+        """Yield the former pages that the index still has, under negative numbers of their own."""
+        for no, (source, key) in sorted(self._former.items()):
+            self._touched.append((-no, None))
+            if taken.get(-no, b"") is not None:
+                yield IndexedPage(-no, source, key)
 
     def _documents(self, wanted: dict[int, tuple[str, bytes]]) -> list[IndexedPage]:
         found: list[IndexedPage] = []

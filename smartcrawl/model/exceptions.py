@@ -52,6 +52,18 @@ class RunHeldError(SmartcrawlError):
         self.since = since
 
 
+class RunPausedError(SmartcrawlError):
+    """The last run of a source is paused, and only the operator decides whether it goes on."""
+
+    def __init__(self, source: str, run: int, since: str) -> None:
+        super().__init__(
+            f"run {run} of {source} is paused since {since}: -a resume=1 goes on with it"
+        )
+        self.source = source
+        self.run = run
+        self.since = since
+
+
 class FrontierError(SmartcrawlError):
     """The frontier that workers share could not be reached, read or written."""
 
@@ -77,6 +89,13 @@ class RobotsDisallowedError(SmartcrawlError):
 
 class TurnSpentError(SmartcrawlError):
     """The request slot of a page was used for robots.txt: the page waits for the next one.
+
+    Not a fault: no visit was made.
+    """
+
+
+class RunHaltedError(SmartcrawlError):
+    """A request was not sent, or given up, because the run ends by order: the page stays pending.
 
     Not a fault: no visit was made.
     """

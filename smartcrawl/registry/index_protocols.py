@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from smartcrawl.model.documents import Chunk
@@ -37,6 +37,12 @@ class Sink(Protocol):
 
     def moved(self, contents: Iterable[int]) -> None:
         """Note contents whose originals may now be other pages."""
+
+    def renamed(self, former: Mapping[int, tuple[str, bytes]]) -> None:
+        """Note pages with another id: their sources and former ids, by number of record.
+
+        The ids in the registry are the new ones. Entries under the former ids go.
+        """
 
 
 class PageIndex(Protocol):

@@ -135,7 +135,12 @@ def item_rows_by_id(connection: Connection, word: str) -> list[ItemRow]:
             f"{word!r} is no id: it takes one as {program()} registry prints it, such as"
             " url_k7gxn3…"
         )
-    rows: Any = connection.execute(_OF_KEY, span).fetchall()
+    return item_rows_between(connection, *span)
+
+
+def item_rows_between(connection: Connection, first: bytes, last: bytes) -> list[ItemRow]:
+    """Return the items whose ids (32 bytes) are ``first`` to ``last``."""
+    rows: Any = connection.execute(_OF_KEY, (first, last)).fetchall()
     return [_item(row) for row in rows]
 
 
@@ -201,19 +206,36 @@ def register_address_row(
         connection.execute(_PENDING, (numbers_for_sql([no]),))
         connection.execute(_NOW, {"numbers": numbers_for_sql([no]), "now": now})
     else:
-        count_queued_address(connection, run)  # first, as batches lock the row of the run first
-        no = draw_sequence_numbers(connection, "address")
-        host = url_host_key(url)
-        shown = display_url(f"http://{host}").removeprefix("http://")
-        connection.execute(_HOST, (host, shown if shown != host else None))
-        other = None if identity == url else identity
-        row = (no, source_no, url_digest(identity), url, other, host, run, now)
-        connection.execute(_RECORD, row)
-        connection.execute(_STATE, (no, run, now, host))
-    connection.execute(_PIN, (no, source_no, now))
+        no = insert_address_row(connection, source_no, url, identity, run=run, now=now)
+    pin_record_row(connection, no, source_no, now)
     if force:
         store_order_rows(connection, [no], now)
     return read_item_row(connection, no)
+
+
+def insert_address_row(
+    connection: Connection, source_no: int, url: str, identity: str, *, run: int, now: int
+) -> int:
+    """Insert the record of an address that is due; return its number.
+
+    ``identity``: the normalized source. The caller holds the lease of the source, and opens the
+    transaction.
+    """
+    count_queued_address(connection, run)  # first, as batches lock the row of the run first
+    no = draw_sequence_numbers(connection, "address")
+    host = url_host_key(url)
+    shown = display_url(f"http://{host}").removeprefix("http://")
+    connection.execute(_HOST, (host, shown if shown != host else None))
+    other = None if identity == url else identity
+    row = (no, source_no, url_digest(identity), url, other, host, run, now)
+    connection.execute(_RECORD, row)
+    connection.execute(_STATE, (no, run, now, host))
+    return no
+
+
+def pin_record_row(connection: Connection, no: int, source_no: int, now: int) -> None:
+    """Let a record be a seed of its source until it is forgotten."""
+    connection.execute(_PIN, (no, source_no, now))
 
 
 def read_item_row(connection: Connection, no: int) -> ItemRow:

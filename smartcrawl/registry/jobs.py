@@ -1,4 +1,4 @@
-"""The jobs of the registry as sources: a job is one like a table of sources.toml."""
+"""The sources that are in the registry, not in sources.toml: jobs, and single pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pydantic import ValidationError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.sources.declared import Source, load_declared_sources
+from smartcrawl.registry.ordered import stored_documents_source
+from smartcrawl.sources.declared import DOCUMENTS, Source, load_declared_sources
 from smartcrawl.sources.jobs.errors import JobError
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
@@ -19,14 +20,16 @@ if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
 
 logger = logging.getLogger(__name__)
 
-_LIVE = "SELECT name, definition FROM job WHERE deleted_at IS NULL ORDER BY no"
+_LIVE = """
+SELECT name, definition FROM job WHERE deleted_at IS NULL AND NOT declared ORDER BY no
+"""
 
 
 def live_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
     """Return the definitions of the jobs that were not deleted, by name.
 
-    One that another version stored, and that the rules of this one refuse, is left out: it must
-    not keep other sources from being crawled.
+    Those of declared sources are in sources.toml. One that another version stored, and that the
+    rules of this one refuse, is left out: it must not keep other sources from being crawled.
     """
     rows: list[Any] = connection.execute(_LIVE).fetchall()
     if not rows:
@@ -64,8 +67,28 @@ def load_live_jobs(options: Options) -> dict[str, JobDefinition]:
 
 
 def load_known_sources(options: Options, connection: Connection) -> dict[str, Source]:
-    """Return the declared sources, then those of the live jobs; a declared name wins."""
+    """Return the declared sources, those of the live jobs, and that of single pages.
+
+    A declared name wins.
+    """
     known = load_declared_sources(options.sources_file)
     for name, job in live_job_definitions(connection).items():
         known.setdefault(name, job.source())
-    return known
+    documents = None if DOCUMENTS in known else stored_documents_source(connection)
+    return known if documents is None else known | {DOCUMENTS: documents}
+
+
+def load_all_sources(options: Options) -> dict[str, Source]:
+    """Return the sources of ``load_known_sources``, over a connection of its own.
+
+    Without a registry there are only declared ones, and none is created.
+    """
+    database = database_of(options.registry)
+    if not database.exists():
+        return load_declared_sources(options.sources_file)
+    with database.translated("read"):
+        connection = database.open()
+        try:
+            return load_known_sources(options, connection)
+        finally:
+            connection.close()

@@ -19,7 +19,9 @@ from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs
-from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
+from smartcrawl.registry.runs.run_orders import is_before_seal
+from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
+from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.rules.model import RunState
 
 if TYPE_CHECKING:  # imports PostgreSQL's client, which few runs need
@@ -141,9 +143,9 @@ class Registry:
         """Record the addresses that a run starts from."""
         self._control.write(lambda: runs.add_seed_rows(self.connection, run, numbers, role))
 
-    def begin_verify(self, ending: EndingRunRow) -> None:
+    def begin_verify(self, ending: EndingRunRow) -> bool:
         """Propose the pages that a run did not reach (runs.propose_unreached_rows)."""
-        self._control.retry(lambda: runs.propose_unreached_rows(self.connection, ending))
+        return self._control.retry(lambda: runs.propose_unreached_rows(self.connection, ending))
 
     def end(
         self,
@@ -152,15 +154,18 @@ class Registry:
         removed: Callable[[list[RemovedRecordRow]], None] | None = None,
         *,
         shared: bool = False,
-    ) -> RunResult:
+    ) -> RunResult | None:
         """Seal, settle and sweep a run that ended normally; return its result.
 
-        ``removed`` is called with each batch of pages that the sweep removed. In a ``shared``
-        run, index writes of dead workers are completed first.
+        None: an order came before the seal, and the run is as it was. ``removed`` is called with
+        each batch of pages that the sweep removed. In a ``shared`` run, index writes of dead
+        workers are completed first.
         """
 
-        def end() -> RunResult:
-            runs.seal_run_row(self.connection, ending.run, reasons, ending.now)
+        def end() -> RunResult | None:
+            sealed = runs.seal_run_row(self.connection, ending.run, reasons, ending.now)
+            if not sealed and is_before_seal(self.connection, ending.run):
+                return None
             if shared:
                 self.indexing.mend(self.connection, ending.source, number=None, now=ending.now)
             self._finish(ending, removed or _unwatched)
@@ -169,7 +174,7 @@ class Registry:
                 self.snapshots.expire(self.connection, before)
             self.indexing.seal(self.connection)
             self.indexing.purge(ending.now - _TOMBSTONE_AGE)
-            return runs.stored_run_result(self.connection, ending.run)
+            return stored_run_result(self.connection, ending.run)
 
         return self._control.retry(end)
 
@@ -180,11 +185,11 @@ class Registry:
         runs.sweep(self.connection, self.indexing, ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
-        """Close a run that did not end normally; it is resumable."""
+        """Close a run that did not end normally; it is resumable, unless it is cancelled."""
         self._control.write(
             lambda: runs.interrupt_run_row(self.connection, run.no, now, list(reasons))
         )
-        return runs.stored_run_result(self.connection, run.no)
+        return stored_run_result(self.connection, run.no)
 
     def close(self) -> None:
         """Close the control connection, the snapshot store and the index."""

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.reports.remedies import with_remedy
 from smartcrawl.reports.status import SourceStatus
-from smartcrawl.reports.text import time_span_text
+from smartcrawl.reports.text import run_state_text, time_span_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 
@@ -108,8 +108,10 @@ def _incomplete(status: SourceStatus, now: int, longest: int) -> str | None:
         return "no run was"
     if run is None or run.no == status.complete_run:
         return None
-    if run.finished_at is None or run.state is RunState.INTERRUPTED:
-        return f"run {run.no} has not ended" if run.finished_at is None else "interrupted"
+    if run.finished_at is None:
+        return f"run {run.no} has not ended"
+    if run.state in (RunState.INTERRUPTED, RunState.CANCELLED):
+        return run_state_text(run.state, run.reasons)
     reasons = [r.partition(":")[0] for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
     if reasons:
         return ", ".join(dict.fromkeys(reasons))

@@ -23,6 +23,8 @@ REMEDIES = {
     " missing, but pages without a link to them do not age by this run",
     "no_pages": "nothing was visited: check the seeds and the scope",
     "interrupted": "go on with -a resume=1",
+    "paused": "by order; only -a resume=1 goes on with it",
+    "cancelled": "by order; the next crawl begins a new run",
 }
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
 NOTES = {

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_start_rows
 from smartcrawl.sources.declared import Source
+from smartcrawl.sources.refusals import belongs_to_source, source_refusals
+
+
+@dataclass(frozen=True, slots=True)
+class AddressHolders:
+    """The sources that an address belongs to, and those of its host that refuse it."""
+
+    holders: list[str]
+    refusals: dict[str, str]  #: the reasons, by source
 
 
 def source_today(
@@ -31,3 +41,12 @@ def sources_today(
     """Return the sources of these names as their next runs would use them."""
     found = (source_today(connection, declared, name) for name in names)
     return [source for source in found if source is not None]
+
+
+def address_holders(
+    connection: Connection, declared: Mapping[str, Source], names: Iterable[str], url: str
+) -> AddressHolders:
+    """Return those of some sources whose scope contains an address today."""
+    today = sources_today(connection, declared, names)
+    holders = [source.name for source in today if belongs_to_source(source, url)]
+    return AddressHolders(holders, source_refusals(today, url))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
+
+from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.run_orders import ORDER_REASONS
 
 _UNITS: Final = (("days", 86_400), ("h", 3_600), ("min", 60))
 
@@ -27,3 +31,17 @@ def time_span_text(seconds: int | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds} s"
+
+
+def run_state_text(state: RunState, reasons: Sequence[str]) -> str:
+    """Return the state of a run that ended before its seal, in one word.
+
+    >>> run_state_text(RunState.INTERRUPTED, ["paused"])
+    'paused'
+    >>> run_state_text(RunState.INTERRUPTED, ["interrupted"])
+    'interrupted'
+    >>> run_state_text(RunState.CANCELLED, ["cancelled", "the disk is full"])
+    'cancelled'
+    """
+    paused = ORDER_REASONS[RunOrder.PAUSE]
+    return paused if state is RunState.INTERRUPTED and paused in reasons else state.word

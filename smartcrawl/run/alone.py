@@ -9,11 +9,15 @@ from typing import Self
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
+from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Lease
+from smartcrawl.registry.ordered import register_ordered_addresses
 from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.recomputing import recompute_ordered_ids
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.evidence import count_run_rows
-from smartcrawl.registry.runs.runs import OpenRun, RunRequest, RunResult
+from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
+from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.depths import DepthUpdates
@@ -106,6 +110,8 @@ class OwnLastSteps:
 
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Close the run as interrupted; None if it ended by itself and has to be sealed."""
+        if self._opened.over:
+            return stored_run_result(self._registry.connection, self._opened.no)
         return None if why is None else self._registry.interrupt(self._opened, (why,), now)
 
     def ended(self) -> None:
@@ -142,6 +148,7 @@ class Alone:
 
         Raises:
             RunHeldError: another process crawls this source.
+            RunPausedError: its last run is paused, and is not to be resumed.
             RegistryError: the registry cannot be written.
         """
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
@@ -155,9 +162,20 @@ class Alone:
                 forced=orders.force,
                 declared=not source.ad_hoc,
                 due=options.due_only,
+                job=orders.job,
                 job_run=orders.job_run,
             )
             opened = registry.open_run(request, now)
+            recompute_ordered_ids(
+                registry.connection,
+                registry.indexing,
+                opened,
+                source=source.name,
+                trackers=options.trackers,
+                now=now,
+            )
+            control = DatabaseControl(registry.database, registry.connection)
+            register_ordered_addresses(control, opened, source.name, options.trackers, now)
         except BaseException:
             lease.release()
             raise

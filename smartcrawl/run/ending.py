@@ -19,8 +19,9 @@ from smartcrawl.registry.runs.evidence import (
     failed_sitemap_rows,
     kept_back_rows,
 )
-from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.rules.http import MAX_REDIRECTS
+from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.rules.seal import Evidence, reasons_against_seal
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
@@ -129,7 +130,8 @@ class RunEnding:
         self.reasons = reasons_against_seal(self._evidence())
         if self.reasons:
             return False
-        self._registry.begin_verify(self._ending(now))
+        if not self._registry.begin_verify(self._ending(now)):  # the run has an order
+            return False
         frontier.grow(self._readers.pages.last_number())
         frontier.offer(self._readers.progress.to_verify(self._opened.no), 0)
         return turns.pending
@@ -151,7 +153,8 @@ class RunEnding:
     ) -> RunResult:
         """Seal, settle and sweep the run, unless this process has to leave it as it is.
 
-        ``reason`` is Scrapy's. ``why``: the reason why this process cannot go on, None if it has
+        An order that came before the seal is carried out instead. ``reason`` is Scrapy's.
+        ``why``: the reason why this process cannot go on, None if it has
         nothing left to do. ``removed`` is called with the pages that the sweep removes.
         """
         result = self._last.leave(why, now)
@@ -160,9 +163,13 @@ class RunEnding:
         found = self.reasons if self.reasons is not None else reasons_against_seal(self._evidence())
         if reason != "finished":
             found = (reason, *found)
-        result = self._registry.end(self._ending(now), found, removed, shared=self._opened.shared)
-        self._last.ended()
-        return result
+        ended = self._registry.end(self._ending(now), found, removed, shared=self._opened.shared)
+        if ended is not None:
+            self._last.ended()
+            return ended
+        left = self._last.leave(INTERRUPTED, now)
+        assert left is not None, "a process that cannot go on leaves the run"
+        return left
 
     def _ending(self, now: int) -> EndingRunRow:
         closing = closing_from_orders(self._source, self._options, self._orders)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, Page
@@ -15,7 +14,7 @@ from smartcrawl.run.frontier.memory import FrontierDepths, FrontierQueue
 from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.links import Links
 from smartcrawl.run.stored_pages import StoredPages
-from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +26,6 @@ class ExtractionPlan:
         self,
         *,
         configuration: SourceExtractionConfig,
-        fingerprints: Mapping[Mode, int],
         options: Options,
         registry: Registry,
         links: Links,
@@ -36,11 +34,14 @@ class ExtractionPlan:
         stored_pages: StoredPages,
         batches: Batches,
     ) -> None:
-        """``fingerprints``: the numbers of today's configuration in each mode."""
         self.again = FrontierQueue()  #: numbers of skipped pages that are to be extracted again
         self.under_way = False  #: whether pages are being extracted from their snapshots
         self._configuration = configuration
-        self._fingerprints = fingerprints
+        #: Numbers of today's configuration in each mode.
+        self._fingerprints = {
+            mode: registry.fingerprint(configuration.fingerprint(mode), EXTRACTION_VERSION)
+            for mode in Mode
+        }
         self._registry = registry
         self._links = links
         self._frontier = frontier

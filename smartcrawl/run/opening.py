@@ -9,7 +9,7 @@ from typing import Any
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
-from smartcrawl.registry.jobs import load_live_jobs
+from smartcrawl.registry.jobs import load_all_sources
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
@@ -66,7 +66,7 @@ def choose_run_source(options: Options, arguments: dict[str, Any]) -> Source:
         return ad_hoc(url, declared, sitemaps=sitemaps)
     if name is not None:
         if name not in declared:
-            declared |= {job: found.source() for job, found in load_live_jobs(options).items()}
+            declared = load_all_sources(options)
         return source_with_sitemaps(select_declared_source(name, declared), sitemaps)
     if sitemaps:
         return ad_hoc(None, declared, sitemaps=sitemaps)

@@ -72,6 +72,7 @@ class Reading:
             unreadable=run.stored_pages.unreadable,
             is_stopping=is_stopping,
         )
+        run.halt.when_dropped(self._documents.give_up)
 
     async def take(self, visit: Visit) -> RegistryError | None:
         """Fill in the document, hashes, chunks and links of a visit.

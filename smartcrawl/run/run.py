@@ -11,9 +11,10 @@ from smartcrawl.model.pages import Page
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
-from smartcrawl.registry.runs.runs import Role, RunResult
+from smartcrawl.registry.runs.run_results import RunResult
+from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.writer import RegistryWriter, Written
-from smartcrawl.rules.model import Mode
+from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches
@@ -23,6 +24,7 @@ from smartcrawl.run.due import DuePages
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
+from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
@@ -39,7 +41,7 @@ from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.run.strays import Strays
 from smartcrawl.run.workers import OpenWorkers, Workers
 from smartcrawl.sources.declared import Source
-from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
+from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
 
 
@@ -69,15 +71,11 @@ class Run:
         self.opened = opened = workers.opened
         self.forced = opened.forced
         self.configuration = SourceExtractionConfig.of(source, options)
-        self._fingerprints = {
-            mode: registry.fingerprint(self.configuration.fingerprint(mode), EXTRACTION_VERSION)
-            for mode in Mode
-        }
-        #: reasons why the run will be incomplete
-        self.shortcomings = Shortcomings.loads(opened.cut)
+        self.shortcomings = Shortcomings.loads(opened.cut)  #: why the run will be incomplete
         if opened.shared:
             self.shortcomings.news()  # the registry has these already
         self.failure: SmartcrawlError | None = None
+        self.halt = Halt()
         self.result: RunResult | None = None
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: receives progress events
         self.strays = Strays()
@@ -91,8 +89,13 @@ class Run:
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = self._new_trust(now)
-        self.seeds = Seeds(source=source, registry=registry, opened=opened, readers=self._readers)
-        self.seeds.redirects = options.max_redirects
+        self.seeds = Seeds(
+            source=source,
+            registry=registry,
+            opened=opened,
+            readers=self._readers,
+            redirects=options.max_redirects,
+        )
         self._offers = self._new_offers()
         self._signed = SignedUrls(options.trackers)
         self.sitemaps = self._new_sitemaps()
@@ -173,7 +176,6 @@ class Run:
     def _new_extractions(self) -> ExtractionPlan:
         return ExtractionPlan(
             configuration=self.configuration,
-            fingerprints=self._fingerprints,
             options=self.options,
             registry=self.registry,
             links=self.links,
@@ -304,12 +306,16 @@ class Run:
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
-        return None if self.failure else self.turns.next_page(free)
+        return None if self._ends else self.turns.next_page(free)
 
     @property
     def pending(self) -> bool:
         """Whether this process may still get pages to request."""
-        return not self.failure and self.turns.pending
+        return not self._ends and self.turns.pending
+
+    @property
+    def _ends(self) -> bool:  # by a failure or an order: no page is requested any more
+        return self.failure is not None or self.halt.order is not None
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
         pages = self.links.pages(numbers)
@@ -341,10 +347,7 @@ class Run:
             self.sitemaps.named(origin, urls)
 
     def incomplete(self, reason: str) -> None:
-        """Record why this run is incomplete, such as ``host_down: a.example``.
-
-        Ignored once the reasons are final.
-        """
+        """Note why this run is incomplete (``host_down: a.example``), unless that is decided."""
         if self.ending.reasons is None:
             self.shortcomings.add(reason)
 
@@ -353,13 +356,12 @@ class Run:
     def finish(self, reason: str, now: int) -> RunResult:
         """End the run, and return its record.
 
-        A shutdown or a failure leaves it interrupted; any other end seals it. A shared run may be
-        left to its other workers. ``reason`` is Scrapy's: ``finished``, ``shutdown``, or the reason
-        that closed the spider.
+        A shutdown, a failure or an order ends it before its seal; any other end seals it. A shared
+        run may be left to its other workers. ``reason``: why Scrapy closed the spider.
         """
         try:
             self._flush(now)
-            why = "interrupted" if reason == "shutdown" else None
+            why = INTERRUPTED if reason == "shutdown" or self.halt.order is not None else None
             if self.failure is not None:
                 why = str(self.failure)
             self.result = self.ending.finish(reason, why, now, self._removed)
@@ -373,10 +375,7 @@ class Run:
                 self.watcher(page.as_event())
 
     def _flush(self, now: int) -> None:
-        """Write the open batch; an error becomes the failure of the run.
-
-        It is no failure if another worker has sealed the run.
-        """
+        """Write the open batch; an error fails the run, unless another worker has sealed it."""
         if self.failure is None:
             try:
                 self.batches.submit(now)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from smartcrawl.model.pages import Page
-from smartcrawl.model.urls import url_endpoint, url_has_port
+from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.scope import Scope
 
@@ -18,8 +17,15 @@ class Seeds:
     """The numbers of the seeds and of the sitemaps given with the source, and its scope today."""
 
     def __init__(
-        self, *, source: Source, registry: Registry, opened: OpenRun, readers: RegistryReaders
+        self,
+        *,
+        source: Source,
+        registry: Registry,
+        opened: OpenRun,
+        readers: RegistryReaders,
+        redirects: int,
     ) -> None:
+        """``redirects``: those in a row that are followed; 0: none."""
         self.seeds: set[int] = set()
         self.given: set[int] = set()  #: sitemaps that were given: like seeds, they have to answer
         self.scope: Scope = source.scope
@@ -29,7 +35,7 @@ class Seeds:
         self._registry = registry
         self._opened = opened
         self._readers = readers
-        self.redirects = MAX_REDIRECTS  #: redirects in a row that are followed; 0: none
+        self._redirects = redirects
         self._moved: Callable[[], None] = lambda: None
 
     def when_moved(self, moved: Callable[[], None]) -> None:
@@ -58,7 +64,8 @@ class Seeds:
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""
-        return [url_endpoint(f"http://{host}/") for host in self.scope.hosts if url_has_port(host)]
+        hosts = self.scope.hosts.union(map(url_host_key, self.scope.addresses or ()))
+        return [url_endpoint(f"http://{host}/") for host in hosts if url_has_port(host)]
 
     # Redirects of seeds
 
@@ -95,7 +102,7 @@ class Seeds:
         """
         for numbers in (self.seeds, self.given):
             asked = list(numbers)
-            for _ in range(self.redirects):
+            for _ in range(self._redirects):
                 targets = self._readers.progress.redirects(asked, self._opened.no)
                 for number, (target, _) in targets.items():
                     self.move(number, target)
@@ -104,7 +111,7 @@ class Seeds:
 
     def follow_stored(self, page: Page) -> None:
         """Follow the last stored redirect of a page, if it is a seed that is not due."""
-        for numbers in (self.seeds, self.given) if self.redirects else ():
+        for numbers in (self.seeds, self.given) if self._redirects else ():
             if page.no in numbers:
                 target, number = self._readers.pages.redirect(page.no)
                 if target is not None and numbers is self.seeds:

@@ -10,7 +10,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs.runs import OpenRun, RunResult
+from smartcrawl.registry.runs.run_results import RunResult
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.writer import Written
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.depths import DepthUpdates

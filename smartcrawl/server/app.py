@@ -17,10 +17,11 @@ from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server import health, metrics
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
-from smartcrawl.server.data import documents, frontier_stats, search_status
+from smartcrawl.server.data import documents, frontier_stats, search, search_status
 from smartcrawl.server.errors import add_handlers
 from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
+from smartcrawl.server.items import routes as item_routes
 from smartcrawl.server.jobs import control as job_control
 from smartcrawl.server.jobs import log_routes
 from smartcrawl.server.jobs import routes as job_routes
@@ -37,7 +38,7 @@ from smartcrawl.server.versions import Deprecations, Version
 #: Every version with its modules of routes; a function there adds them.
 VERSIONS: Final[Sequence[Version]] = (
     Version("", (health.add_routes, metrics.add_routes)),
-    Version("/api", (search_status.add_routes,)),
+    Version("/api", (search_status.add_routes, search.add_routes, item_routes.add_routes)),
     Version(
         "/api/v1",
         (

@@ -78,7 +78,15 @@ def _definitions_of_jobs() -> dict[str, Any]:
         "title": "JobReplacement",
         "properties": schema["properties"] | {"version": version},
     }
-    return parts | {"JobDefinition": schema, "JobReplacement": replacement}
+    declared = {
+        "title": "DeclaredSchedule",
+        "type": "object",
+        "required": ["schedule"],
+        "additionalProperties": False,
+        "properties": {"schedule": schema["properties"]["schedule"], "version": version},
+    }
+    found = {"JobDefinition": schema, "JobReplacement": replacement, "DeclaredSchedule": declared}
+    return parts | found
 
 
 def _posted_urls() -> dict[str, Any]:

@@ -6,7 +6,7 @@ A source is the document set: scope, runs, records and deletion are per source (
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Final, Literal, Self
 
@@ -36,6 +36,7 @@ from smartcrawl.sources.fields import (
 from smartcrawl.sources.scope import Scope
 
 KIND: Final = "site"  #: the only kind that this version crawls
+DOCUMENTS: Final = "documents"  #: name and kind of the source of single pages (docs/adr/0061)
 
 
 class ModeRule(BaseModel):
@@ -56,7 +57,7 @@ class Source(BaseModel):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
     name: str  #: name with release, as in docs@2.1
-    kind: Literal["site"] = KIND
+    kind: Literal["site", "documents"] = KIND
     seeds: Addresses = ()  #: request URLs; at least one, or a sitemap
     sitemaps: Addresses = ()  #: URLs of sitemaps and feeds
     allowed_domains: Domains = ()  #: a domain and its subdomains, or one host with its port
@@ -72,6 +73,7 @@ class Source(BaseModel):
     ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
     ad_hoc: bool = False  #: named by an address, not declared
     of_job: bool = False  #: defined over the HTTP API: its seeds open no private address
+    addresses: frozenset[str] | None = None  #: it has these pages alone; None: those of its scope
 
     @field_validator("seeds", "sitemaps")
     @classmethod
@@ -81,7 +83,7 @@ class Source(BaseModel):
     @model_validator(mode="after")
     def _holds_its_seeds(self) -> Self:
         """Refuse seeds that would never be requested, because the source itself excludes them."""
-        if not (self.seeds or self.sitemaps):
+        if not (self.seeds or self.sitemaps or self.addresses is not None):
             raise ValueError(
                 "is empty: give at least one address to start from, as in"
                 ' ["https://docs.example.com/"], or a sitemap'
@@ -105,6 +107,8 @@ class Source(BaseModel):
 
         Without seeds, the hosts of its sitemaps.
         """
+        if self.addresses is not None:
+            return Scope(addresses=self.addresses)
         entries = self.allowed_domains
         hosts = [
             entry.removesuffix(":80").removesuffix(":443")
@@ -121,7 +125,8 @@ class Source(BaseModel):
 
 
 #: Keys of a table of sources.toml.
-KEYS: Final = tuple(key for key in Source.model_fields if key not in ("name", "ad_hoc", "of_job"))
+_NO_KEYS: Final = ("name", "ad_hoc", "of_job", "addresses")
+KEYS: Final = tuple(key for key in Source.model_fields if key not in _NO_KEYS)
 
 
 def load_declared_sources(path: Path) -> dict[str, Source]:
@@ -193,6 +198,11 @@ def ad_hoc(
         return Source(name=name, seeds=tuple(seeds), sitemaps=tuple(maps), ad_hoc=True)
     except ValidationError as error:
         raise SourceError("\n".join(f"-a url {_reason(e)}" for e in error.errors())) from error
+
+
+def documents_source(addresses: Iterable[str]) -> Source:
+    """Return the source of single pages: no link of them leads to another page of it."""
+    return Source(name=DOCUMENTS, kind=DOCUMENTS, addresses=frozenset(addresses), of_job=True)
 
 
 def source_with_sitemaps(source: Source, sitemaps: Sequence[str]) -> Source:

@@ -64,6 +64,7 @@ class Scope:
     excluded_patterns: tuple[str, ...] = ()  #: none may match
     skipped_extensions: frozenset[str] = SKIPPED_EXTENSIONS  #: lower case, without the dot
     max_depth: int = 0  #: number of links from a seed; 0: no limit; not checked here
+    addresses: frozenset[str] | None = None  #: these request URLs alone; None: by the rules above
     _wanted: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
     _excluded: tuple[ScopePattern, ...] = field(init=False, repr=False, compare=False)
 
@@ -84,6 +85,8 @@ class Scope:
         known = request_url(url)
         if known is None:
             return f"it is no http(s) URL of at most {MAX_URL_LENGTH} characters"
+        if self.addresses is not None:
+            return None if known in self.addresses else "it is none of the single pages"
         authority, _, rest = known[known.index("/") + 2 :].partition("/")
         if not self._holds(authority):
             return "its host is not in allowed_domains"
@@ -120,6 +123,8 @@ class Scope:
             sorted(set(self.excluded_patterns)),
             sorted(self.skipped_extensions),
         ]
+        if self.addresses is not None:
+            parts.append(sorted(self.addresses))
         return sha256(json.dumps(parts).encode()).digest()[:16]
 
     def moved_to(self, url: str) -> Self | None:

@@ -29,11 +29,17 @@ class VisitSpider(Spider):
             yield seed
 
     def errback(self, failure: Failure) -> Iterator[Visit | Request]:
-        """Yield the Visit of a page without an answer; one that was not requested has none yet."""
+        """Yield the Visit of a page without an answer; one that was not requested has none yet.
+
+        Once the run ends by order, a failure has none either: the page stays pending.
+        """
         if isinstance(failure.value, TurnSpentError):
             return
         request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
         attempt: VisitAttempt = request.meta["attempt"]
+        if self.run is not None and self.run.halt.order is not None:
+            self.run.turns.unanswered(attempt.page)
+            return
         if request.method == "HEAD" and not isinstance(failure.value, IgnoreRequest):
             yield request.replace(method="GET", dont_filter=True)  # the HEAD was to save this GET
             return

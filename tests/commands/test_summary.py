@@ -9,10 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.commands.summary import print_summary
-from smartcrawl.registry.runs.runs import RunResult
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.model import Fault, Word
+from smartcrawl.rules.model import Fault, RunOrder, Word
+from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import Evidence, reasons_against_seal
 from smartcrawl.run.batches import RunCounters
 
@@ -50,6 +51,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         data_dir: str = ".smartcrawl",
         progress: RunCounters | None = None,
         orphan_threshold: int = 3,
+        order: RunOrder | None = None,
         **changed: object,
     ) -> str:
         run = SimpleNamespace(
@@ -60,6 +62,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
                 sweep_min_count=7,
                 policy=Policy(orphan_threshold=orphan_threshold),
             ),
+            halt=SimpleNamespace(order=order),
             batches=SimpleNamespace(progress=progress or RunCounters()),
         )
         print_summary(run, data_dir)
@@ -85,6 +88,17 @@ def test_a_run_that_others_go_on_with_is_told_so(shown):
     lines = shown(finished_at=None, complete=False).splitlines()
 
     assert lines[1] == "Run 7 of docs goes on without this worker; so far:"
+
+
+@pytest.mark.parametrize(("order", "word"), ORDER_REASONS.items())
+def test_a_run_that_an_order_ended_is_called_so(shown, order: RunOrder, word: str):
+    lines = shown(complete=False, reasons=(word,), order=order).splitlines()
+    left = shown(finished_at=None, complete=False, order=order).splitlines()
+
+    assert lines[1] == f"Run 7 of docs: {word}, 42 s"
+    remedy = {"paused": "only -a resume=1 goes on", "cancelled": "the next crawl begins a new run"}
+    assert any(f"not complete: {word} (by order; {remedy[word]}" in line for line in lines)
+    assert left[1] == f"Run 7 of docs is {word} when its other workers have left it; so far:"
     assert lines[3].split() == ["1,234", "new"]
 
 
@@ -139,7 +153,8 @@ def test_each_reason_comes_with_what_to_do(shown, word: str):
 
     out = shown(complete=False, reasons=(reason,))
 
-    assert "Run 7 of docs: incomplete, 42 s" in out
+    state = word if word in ORDER_REASONS.values() else "incomplete"
+    assert f"Run 7 of docs: {state}, 42 s" in out
     assert f"not complete: {reason} ({REMEDIES[word]})" in out
 
 

@@ -80,7 +80,14 @@ class Crew:
         self.job = job or uuid4().hex
         return [self.join(url, **environment) for _ in range(count)]
 
-    def join(self, url: str | None, *, max_pages: int | None = None, **environment: str) -> Worker:
+    def join(
+        self,
+        url: str | None,
+        *,
+        max_pages: int | None = None,
+        resume: bool = False,
+        **environment: str,
+    ) -> Worker:
         """Start one more worker of the same job."""
         folder = self._folder / str(len(self._begun))
         folder.mkdir(parents=True)
@@ -88,6 +95,7 @@ class Crew:
         if self.haste:
             own["HASTE"] = str(self.haste)
         given = {} if max_pages is None else {"max_pages": max_pages}
+        given |= {"resume": 1} if resume else {}
         pid = self.crawl.begin(url, folder=folder, environment=own, job=self.job, **given)
         self._begun.append(Worker(pid, folder))
         return self._begun[-1]

@@ -21,6 +21,11 @@ class Pipelines:
         self.begun: list[str] = []
         self.release = asyncio.Event()
         self.error: Exception | None = None
+        self.slot = SimpleNamespace(closing=None)
+        self.checks = 0
+
+    def _check_if_closing(self) -> None:
+        self.checks += 1
 
     async def start_itemproc_async(self, visit: Visit, response: None) -> None:
         self.begun.append(visit.url)
@@ -92,5 +97,23 @@ def test_pages_do_not_wait_beside_the_engine():
         page.answer.body = b"<!doctype html><title>Page</title>"
         assert not waiting_in(pipelines).take(page)
         assert pipelines.begun == []
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("closing", "checks"),
+    [(None, 0), (SimpleNamespace(called=False), 1), (SimpleNamespace(called=True), 0)],
+)
+def test_the_last_document_lets_a_spider_close_that_waits_for_it(closing: Any, checks: int):
+    async def scene() -> None:
+        pipelines = Pipelines()
+        documents = waiting_in(pipelines)
+        documents.take(document("a.pdf"))
+        await asyncio.sleep(0.01)
+        pipelines.slot.closing = closing
+        pipelines.release.set()
+        await asyncio.sleep(0.01)
+        assert pipelines.checks == checks
 
     asyncio.run(scene())

@@ -36,7 +36,8 @@ from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs
-from smartcrawl.registry.runs.runs import OpenRun, RunResult
+from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
@@ -171,7 +172,7 @@ class Desk:
         assert counts_are_true(self.connection, run.no)
         self.end(self.ending(now))
         assert counts_are_true(self.connection, run.no)
-        return runs.stored_run_result(self.connection, run.no)
+        return stored_run_result(self.connection, run.no)
 
     def end(self, ending: EndingRunRow) -> None:
         self.removed.clear()

@@ -15,7 +15,7 @@ from smartcrawl.registry.pack import (
     unpack_stored_document,
     unpack_stored_links,
 )
-from smartcrawl.registry.runs import runs
+from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.model import Outcome, Standing, Status, Word
 from tests.registry.build import LATER, LONG, NOW, Desk, index_is_sound
 
@@ -645,4 +645,4 @@ def test_what_a_run_counts_is_kept_in_its_row(desk: Desk):
     (counts,) = desk.rows("SELECT visits, requests FROM run")
 
     assert counts == (1, 3)
-    assert runs.stored_run_result(desk.connection, 1).requests == 3
+    assert stored_run_result(desk.connection, 1).requests == 3

@@ -12,6 +12,7 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs import evidence, runs
+from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.http import outcome_of_response
 from smartcrawl.rules.model import Fault, Outcome, RunState, Word
 from tests.registry.build import LATER, NOW, Desk, closing
@@ -316,7 +317,7 @@ def test_a_run_whose_process_died_before_its_sweep_is_ended_by_the_next(desk: De
 
     assert (run.no, run.interrupted, run.last_complete) == (3, None, 2)
     assert state(desk, 2) == (RunState.SWEPT, 1, "[]", NOW)
-    result = runs.stored_run_result(desk.connection, 2)
+    result = stored_run_result(desk.connection, 2)
     assert result.counts == {"orphaned": 1, "new": 1, "gone": 1}
     assert (result.removed, result.withheld) == (1, 0)
     assert words(desk) == {"held": "orphaned", "new": "new", "gone": "gone"}

@@ -76,6 +76,14 @@ def test_fresh(most: int | None, says: str):
             {"last_run": replace(RUN, no=4, state=RunState.INTERRUPTED, reasons=("interrupted",))},
             "; not complete: interrupted;",
         ),
+        (
+            {"last_run": replace(RUN, no=4, state=RunState.INTERRUPTED, reasons=("paused",))},
+            "; not complete: paused;",
+        ),
+        (
+            {"last_run": replace(RUN, no=4, state=RunState.CANCELLED, reasons=("cancelled",))},
+            "; not complete: cancelled;",
+        ),
     ],
 )
 def test_complete(changed: dict[str, object], says: str):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import (
     MAX_UNREACHABLE_SHARE,
     Evidence,
@@ -40,6 +41,7 @@ CUTS = [
     "max_pages",
     "redirects_left: URL",
     "interrupted",
+    *ORDER_REASONS.values(),
     "robots_unknown: HOST",
     "host_down: HOST",
     "too_many_links: URL",

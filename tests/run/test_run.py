@@ -14,6 +14,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs import runs
+from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run.frontier.memory import FrontierQueue, RankedFrontierQueue
@@ -341,7 +342,7 @@ def test_the_next_start_sweeps_what_a_dead_process_left_sealed(held: Options):
     again = Run.open(SOURCE, held, Orders(lost_threshold=1, resume=True), NOW + 9)
 
     assert (again.opened.no, again.opened.resumed) == (3, False)
-    assert runs.stored_run_result(again.registry.connection, 2).counts == {
+    assert stored_run_result(again.registry.connection, 2).counts == {
         "unchanged": 1,
         "gone": 1,
     }
@@ -410,7 +411,7 @@ def test_a_run_that_moved_and_died_sealed_is_settled_where_it_moved_to(moved: Op
 
     again = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
 
-    result = runs.stored_run_result(again.registry.connection, 2)
+    result = stored_run_result(again.registry.connection, 2)
     assert (result.removed, result.counts) == (0, {"redirected": 1, "modified": 1, "orphaned": 1})
     again.close()
 

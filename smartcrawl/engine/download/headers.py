@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from functools import partial
 from typing import Any, Final
@@ -23,8 +24,10 @@ from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.certificates import CertificateTrust, ContextFactory
+from smartcrawl.engine.download.halted import HaltedRequestError
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
+from smartcrawl.run.halt import Halt
 from smartcrawl.run.strays import FRESH, Strays, stray_origin
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
@@ -45,6 +48,9 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         super().__init__(crawler)
         run = run_of_crawler(crawler)
         self._strays = Strays() if run is None else run.strays
+        self._halt = Halt() if run is None else run.halt
+        self._halt.when_dropped(self._drop)
+        self._asked: set[asyncio.Task[Any]] = set()
         self._kept = self._pool
         self._single: Any = HTTPConnectionPool(self._pool._reactor, persistent=False)  # type: ignore[no-untyped-call]
         for pool in (self._kept, self._single):
@@ -58,10 +64,32 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
             self._contextFactory = contexts
 
     async def download_request(self, request: Request) -> Response:
-        """Download a request on a kept connection, or on a new one."""
+        """Download a request on a kept connection, or on a new one.
+
+        Raises:
+            HaltedRequestError: the run ends by order: it is not sent, or given up.
+        """
+        if self._halt.order is not None:
+            raise HaltedRequestError(f"{request.url} is not asked: the run ends")
         alone = FRESH in request.meta or self._strays.suspects(stray_origin(request.url))
         self._pool = self._single if alone else self._kept  # read by super() before its first await
-        return await super().download_request(request)
+        task = asyncio.current_task()
+        assert task is not None, "Scrapy makes a task of each download"
+        self._asked.add(task)
+        try:
+            return await super().download_request(request)
+        except asyncio.CancelledError:
+            if self._halt.order is None:
+                raise
+            task.uncancel()
+            raise HaltedRequestError(f"{request.url} was given up: the run ends") from None
+        finally:
+            self._asked.discard(task)
+
+    def _drop(self) -> None:
+        """Give up the requests in flight, and their connections."""
+        for task in list(self._asked):
+            task.cancel()
 
     async def close(self) -> None:
         """Close the kept connections."""

@@ -33,6 +33,8 @@ async def resolve_seed_hosts(source: Source, options: Options, settings: Mapping
         return
     urls = (*source.seeds, *source.sitemaps)
     hosts = dict.fromkeys(urlsplit(url).hostname or "" for url in urls)
+    if not hosts:  # the source of single pages has only pinned ones
+        return
     with suppress(TimeoutError):
         async with asyncio.timeout(_SECONDS):
             reason = await _unresolved(hosts)

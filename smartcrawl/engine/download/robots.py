@@ -22,7 +22,7 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.extract.robots_txt import robots_txt_as_utf8, robots_txt_delay, robots_txt_sitemaps
 from smartcrawl.model.batches import StoredRobots
-from smartcrawl.model.exceptions import RobotsUnknownError
+from smartcrawl.model.exceptions import RobotsUnknownError, RunHaltedError
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.urls import join_url, url_host_key
 from smartcrawl.rules.http import (
@@ -141,6 +141,8 @@ class RobotsDownloads:
         try:
             fresh = await self._download(url, kept, trusted=run is None or not run.forced)
             rules = self._read(origin, fresh)
+        except RunHaltedError:  # that says nothing about the host
+            raise
         except Exception as error:  # noqa: BLE001  # without an answer there are no rules
             rules = self._without(origin, kept, error)
         else:

@@ -18,6 +18,7 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.engine.download.bot_walls import bot_wall_of_response
 from smartcrawl.extract import html
 from smartcrawl.model.documents import Document
+from smartcrawl.model.exceptions import GivenUpError, RunHaltedError
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.soft404 import (
@@ -86,6 +87,8 @@ class Soft404Probe:
         )
         try:
             response = await self._crawler.engine.download_async(request)
+        except RunHaltedError as error:  # the page would be stored unchecked
+            raise GivenUpError("the run ended before its host was probed") from error
         except Exception as error:  # noqa: BLE001  # whatever failed, there is no answer
             logger.debug("no soft-404 probe of %s: %s", host, error)
             return None

@@ -8,7 +8,7 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Final
 
@@ -55,6 +55,7 @@ class LaneClient:
         self.resolver = resolver
         self.head = _lines(headers or {})
         self.unasked = unasked or Strays()
+        self.ends: Callable[[], bool] = lambda: False  #: whether no request may be sent any more
         self.strays = 0  #: connections of the lane that received bytes without a request
         self._most_idle = settings.getint("CONCURRENT_REQUESTS")
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
@@ -85,12 +86,19 @@ class LaneClient:
         deadline = time.monotonic() + self._timeout
         connection = origin.taken()
         if connection is None:
-            connection = await origin.opened(deadline)
+            connection = await self._opened(origin, deadline)
         try:
             return await connection.send(request, deadline)
         except ClosedError:  # between two requests, as servers may
-            connection = await origin.opened(deadline)
+            connection = await self._opened(origin, deadline)
             return await connection.send(request, deadline)
+
+    async def _opened(self, origin: _Origin, deadline: float) -> LaneConnection:
+        """Return a connection, unless the run ends meanwhile."""
+        connection = await origin.opened(deadline)
+        if self.ends():
+            raise LaneError("the run ends", sent=False)
+        return connection
 
     def tls(self) -> ssl.SSLContext:
         """Return the TLS context, with the engine's settings."""
@@ -120,12 +128,16 @@ class LaneClient:
             seconds = min(_MOST_CHECKS, self._timeout / 4)
             self._checks = asyncio.get_running_loop().call_later(seconds, self._check)
 
+    def abort(self) -> None:
+        """Abort the connections: their requests fail, and unsettled answers do not count."""
+        for connection in list(self._connections):
+            connection.abort()
+
     async def close(self) -> None:
         """Close the connections; their unsettled answers do not count."""
         if self._checks is not None:
             self._checks.cancel()
-        for connection in list(self._connections):
-            connection.abort()
+        self.abort()
         await asyncio.sleep(0)  # transports close in the next turn of the loop
 
 

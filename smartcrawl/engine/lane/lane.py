@@ -73,6 +73,7 @@ class RevalidationLane:
         self._run = run
         self._client: LaneClient | None = None
         self._wait_turn = LaneTurns(crawler).wait
+        self._works: set[asyncio.Task[None]] = set()  #: those that send requests
         self._tasks: set[asyncio.Task[None]] = set()
         self._robots: RobotsDownloads | None = None
         self._headers: dict[str, str] = {}
@@ -117,6 +118,7 @@ class RevalidationLane:
         self._confirmations = LaneConfirmations(self._crawler, self._robots, self._counts)
         self._handover = LaneHandover(self._crawler, scheduler, self._counts)
         scheduler.lane = self
+        self._run.halt.when_dropped(self._drop)
 
     @property
     def waits(self) -> bool:
@@ -203,8 +205,8 @@ class RevalidationLane:
 
     def _start(self, flight: Flight) -> None:
         task = asyncio.ensure_future(self._work(flight))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._works.add(task)
+        task.add_done_callback(self._works.discard)
 
     def _next(self) -> Flight | None:
         """Return the request for the next page; None if none is ready, or the engine is first."""
@@ -264,7 +266,10 @@ class RevalidationLane:
         try:
             answer = await self._open().ask(flight.page.url, flight.headers)
         except LaneError as error:
-            self._handover.fall_back(flight, error)
+            if self._ends():
+                self._run.turns.unanswered(flight.page)
+            else:
+                self._handover.fall_back(flight, error)
             return None
         flight.meta["download_latency"] = answer.latency
         request = None
@@ -285,6 +290,7 @@ class RevalidationLane:
             self._client = LaneClient(
                 self._crawler.settings, self._resolver, trust, self._headers, self._run.strays
             )
+            self._client.ends = self._ends
         return self._client
 
     # Answers
@@ -300,7 +306,9 @@ class RevalidationLane:
     async def _count(self, group: list[_Unsettled], clean: bool) -> None:
         for flight, answer, request in group:
             try:
-                if not clean:
+                if not clean and self._ends():
+                    self._run.turns.unanswered(flight.page)
+                elif not clean:
                     self._handover.withdraw(flight)
                 elif request is None:
                     await self._confirmations.visit(flight, answer)
@@ -311,6 +319,19 @@ class RevalidationLane:
                 self._run.turns.unanswered(flight.page)
             finally:
                 self._land(flight)
+
+    # The end
+
+    def _ends(self) -> bool:
+        """Whether the run ends by order: failures do not count, and no request is sent."""
+        return self._run.halt.order is not None
+
+    def _drop(self) -> None:
+        """Give up the requests in flight, and the answers that are unsettled."""
+        for task in list(self._works):
+            task.cancel()
+        if self._client is not None:
+            self._client.abort()
 
     async def closed(self) -> None:
         """Close the connections, and add the counts to the stats."""

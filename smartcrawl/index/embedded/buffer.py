@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from smartcrawl.model.documents import Chunk
@@ -39,6 +39,9 @@ class IndexBuffer:
 
     def moved(self, contents: Iterable[int]) -> None:
         """Do nothing: this index is about contents, whichever pages are their originals."""
+
+    def renamed(self, former: Mapping[int, tuple[str, bytes]]) -> None:
+        """Do nothing: ids are those of the records."""
 
     def taken(self) -> tuple[set[int], dict[int, tuple[str, list[Chunk]]]]:
         """Return the removals and additions since the last call, by content."""

@@ -33,7 +33,8 @@ _PART: Final = re.compile(r"\.(.+)\.[0-9a-f]{8}")
 _DAY: Final = re.compile(r"\d{4}/\d\d/\d\d")
 _YEAR: Final = "[0-9]" * 4
 _DIED: Final = f"""
-SELECT count(*) FROM run WHERE no >= ? AND state = {int(RunState.INTERRUPTED)}
+SELECT count(*) FROM run
+ WHERE no >= ? AND state IN ({int(RunState.CANCELLED)}, {int(RunState.INTERRUPTED)})
 """
 _NAMED: Final = "SELECT path FROM snapshot WHERE path IN carray(?)"
 _HAS_NONE: Final = "SELECT NOT EXISTS (SELECT 1 FROM snapshot)"

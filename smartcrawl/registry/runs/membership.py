@@ -5,31 +5,29 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from enum import Enum, auto
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.heartbeat import ALIVE, LOCK, TAKE, HeartbeatLease
 from smartcrawl.registry.database.postgres import PostgresDatabase
-from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.job_runs import record_job_process
+from smartcrawl.registry.runs.last_runs import LastRun
 from smartcrawl.registry.runs.runs import (
     OpenRun,
     RunRequest,
     interrupt_run_row,
-    last_complete_row,
+    joined_run,
     open_run_row_within,
+    over_run_row,
     register_source_row,
 )
 from smartcrawl.rules.model import BEFORE_SEAL, RESUMABLE, RunState
+from smartcrawl.rules.run_orders import Beginning
 
 logger = logging.getLogger(__name__)
 
-_LAST = """
-SELECT no, state, forced, started_at, cut, due, job FROM run
- WHERE source = ? AND (job = ? OR ? IS NULL) ORDER BY no DESC LIMIT 1
-"""
 _OTHERS = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run = ? AND {ALIVE} LIMIT 1"
 _ANY = f"SELECT 1 FROM lease WHERE source = ? AND token <> ? AND run > 0 AND {ALIVE} LIMIT 1"
 _ALONE = f"SELECT 1 FROM lease WHERE source = ? AND run IS NULL AND {ALIVE} LIMIT 1"
@@ -82,29 +80,35 @@ class Membership(HeartbeatLease):
 
         None: another worker is ending the last run; try again later. Workers with the same
         ``job`` work on the same run: a late worker gets it as ``over``, and a restarted worker
-        resumes it.
+        resumes it, unless an order ended it (rules.run_orders).
+
+        Raises:
+            RunPausedError: the last run is paused, and ``resume`` is not set.
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
             source, job = register_source_row(connection, request, now), request.job
             if job is not None:
-                ours: Any = connection.execute(_LAST, (source, job, job)).fetchone()
-                if ours is not None and ours[1] == RunState.SWEPT:
-                    return _joined(connection, source, ours, over=True)
-            last: Any = connection.execute(_LAST, (source, None, None)).fetchone()
+                ours = LastRun.of(connection, source, job)
+                if ours is not None and ours.state in (RunState.SWEPT, RunState.CANCELLED):
+                    return _shared(joined_run(connection, source, ours, over=True))
+            last = LastRun.of(connection, source)
             opened = None
             if last is not None:
-                no, state, *_, named = last
-                together = job is not None and named == job
-                if connection.execute(_OTHERS, (self.source, self.token, no)).get is not None:
-                    if state in _ENDING:
-                        return None
-                    if state in BEFORE_SEAL:
-                        opened = _joined(connection, source, last)
-                if together and state in RESUMABLE:
+                others = (self.source, self.token, last.no)
+                at_work = connection.execute(_OTHERS, others).get is not None
+                found = last.beginning(request, at_work=at_work)
+                if found is Beginning.OVER:
+                    over = over_run_row(connection, source, last, now, at_work=at_work)
+                    return _shared(over)
+                if found is Beginning.WAIT or (at_work and last.state in _ENDING):
+                    return None
+                if at_work and last.state in BEFORE_SEAL:
+                    opened = _shared(joined_run(connection, source, last))
+                if job is not None and last.job == job and last.state in RESUMABLE:
                     request = replace(request, resume=True)
             if opened is None:
-                opened = replace(open_run_row_within(connection, request, source, now), shared=True)
+                opened = _shared(open_run_row_within(connection, request, source, now))
             self.run = opened.no
             record_job_process(connection, request.job_run, opened.no, now)
             self._take_place(connection)
@@ -132,7 +136,10 @@ class Membership(HeartbeatLease):
             return Turn.TAKEN_OVER if before else Turn.OURS
 
     def leave(self, connection: Connection, now: int, reasons: list[str]) -> bool:
-        """Leave the run; the last worker closes it as interrupted. Return whether it was."""
+        """Leave the run; the last worker closes it, interrupted or as its order says.
+
+        Return whether it was the last one.
+        """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
             last = not self.others(connection)
@@ -142,20 +149,5 @@ class Membership(HeartbeatLease):
             return last
 
 
-def _joined(connection: Connection, source: int, row: Any, *, over: bool = False) -> OpenRun:
-    no, _, forced, started_at, cut, due, _ = row
-    return OpenRun(
-        no,
-        source,
-        draw_sequence_numbers(connection, "number"),
-        started_at,
-        bool(forced),
-        resumed=True,
-        interrupted=None,
-        last_complete=last_complete_row(connection, source),
-        cut=cut,
-        due=bool(due),
-        shared=True,
-        joined=True,
-        over=over,
-    )
+def _shared(opened: OpenRun) -> OpenRun:
+    return replace(opened, shared=True)

@@ -23,6 +23,7 @@ UPDATE run SET state = {int(RunState.CANCELLED)}, requested = 'cancel', requeste
        reasons = '["cancelled"]', complete = FALSE
  WHERE no = :run AND state = {_INTERRUPTED}
 """
+_LOCK: Final = "UPDATE run SET requested = requested WHERE no = ?"
 _LOOK: Final = "SELECT requested FROM run WHERE no = ?"
 _STATE: Final = "SELECT state FROM run WHERE no = ?"
 _WITHDRAW: Final = f"""
@@ -51,6 +52,11 @@ def run_order(connection: Connection, run: int) -> RunOrder | None:
     """Return the order to a run; one row is read. ``run``: run.no."""
     found = connection.execute(_LOOK, (run,)).get
     return None if found is None else RunOrder(found)
+
+
+def lock_run_row(connection: Connection, run: int) -> None:
+    """Let an order that comes from now on wait for this transaction."""
+    connection.execute(_LOCK, (run,))
 
 
 def is_before_seal(connection: Connection, run: int) -> bool:

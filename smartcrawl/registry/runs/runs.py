@@ -22,7 +22,6 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
-from smartcrawl.registry.names import committed_page_counts
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.candidates import (
     GOES,
@@ -41,7 +40,10 @@ from smartcrawl.registry.removal.sweep import (
 )
 from smartcrawl.registry.removal.tombstones import forget_overdue
 from smartcrawl.registry.runs.job_runs import record_job_process
-from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunState, Word
+from smartcrawl.registry.runs.last_runs import LastRun
+from smartcrawl.registry.runs.run_orders import lock_run_row, run_order, withdraw_run_order_row
+from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, Word
+from smartcrawl.rules.run_orders import INTERRUPTED, Beginning, state_after_order
 
 _SOURCE = """
 INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
@@ -49,16 +51,16 @@ ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
 """
 _DECLARED = "SELECT name FROM source WHERE declared ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
-_LAST_RUN = """
-SELECT no, state, forced, started_at, cut, due FROM run WHERE source = ? ORDER BY no DESC LIMIT 1
-"""
 _LAST_OF = """
 SELECT r.no, r.source, r.state FROM run r JOIN source o ON o.no = r.source
  WHERE o.name = ? ORDER BY r.no DESC LIMIT 1
 """
 _IS_COMPLETE = "SELECT complete FROM run WHERE no = ?"
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete"
-_INTERRUPT = "UPDATE run SET state = ?, finished_at = ?, reasons = ? WHERE no = ? AND state < ?"
+_INTERRUPT = """
+UPDATE run SET state = ?, complete = FALSE, finished_at = ?, reasons = ?
+ WHERE no = ? AND state < ?
+"""
 _OPEN = """
 INSERT INTO run (source, number, forced, started_at, due, job) VALUES (?, ?, ?, ?, ?, ?)
 RETURNING no
@@ -66,7 +68,7 @@ RETURNING no
 _REOPEN = """
 UPDATE run SET number = ?, state = 0, complete = FALSE, finished_at = NULL, reasons = '[]',
        forced = ?
- WHERE no = ?
+ WHERE no = ? AND requested IS NULL AND state IN (0, 1, 9)
 """
 #: A resumed run renews and verifies the candidates again that it still does not reach.
 _LOOK_AGAIN = "UPDATE candidate SET renewed = renewed - 1, probe = NULL WHERE renewed = ?"
@@ -81,10 +83,11 @@ INSERT INTO seed (run, no, pinned) VALUES (?, ?, ?)
 ON CONFLICT (run, no) DO UPDATE SET pinned = min(seed.pinned, excluded.pinned)
 """
 _SEAL = """
-UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ? WHERE no = ? AND state < 2
+UPDATE run SET state = ?, complete = ?, reasons = ?, finished_at = ?
+ WHERE no = ? AND state < 2 AND requested IS NULL
 """
 _NO_HOSTS_NOW = "DELETE FROM host_now WHERE run = ?"
-_VERIFYING = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
+_VERIFYING = "UPDATE run SET state = ? WHERE no = ? AND state = ? AND requested IS NULL"
 _SETTLED = "UPDATE run SET state = ? WHERE no = ? AND state = ?"
 _SWEPT = "UPDATE run SET state = ?, counts = ? WHERE no = ? AND state = ?"
 #: The first statement of each step of a sweep: concurrent sweeps wait for each other.
@@ -103,24 +106,6 @@ SELECT outcome, count(*) FROM state
 _CLONES = """
 SELECT s.outcome, count(*) FROM record r JOIN state s USING (no)
  WHERE r.duplicate_of IS NOT NULL AND +r.source = ? AND s.outcome IN (1, 2) GROUP BY 1
-"""
-_RESULT = """
-SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
-       not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,
-       edits, source
-  FROM run WHERE no = ?
-"""
-_SITEMAP_COUNTS = """
-SELECT count(*), coalesce(sum(l.count), 0),
-       coalesce(sum(CASE WHEN s.outcome = 10 THEN 1 ELSE 0 END), 0)
-  FROM record r JOIN state s USING (no) JOIN links l USING (no)
- WHERE r.source = ? AND r.kind > 0 AND s.standing = 1 AND s.visited_run = ?
-"""
-_TURNS = "SELECT count(*) FROM event WHERE run = ?"
-#: Pages without text, usually because only a script would write it.
-_WITHOUT_TEXT = """
-SELECT count(*) FROM content c JOIN record r ON r.content = c.no
- WHERE c.source = ? AND c.text_length = 0
 """
 
 
@@ -163,34 +148,7 @@ class OpenRun:
     shared: bool = False  #: other workers may work on it, too
     joined: bool = False  #: other workers opened it
     over: bool = False  #: it had ended already; there is no work to do
-
-
-@dataclass(frozen=True, slots=True)
-class RunResult:
-    """The figures of a run."""
-
-    no: int
-    complete: bool
-    reasons: tuple[str, ...]
-    counts: dict[str, int]  #: records by lastOutcome; of an unfinished run, its visits
-    started_at: int
-    finished_at: int | None
-    requests: int
-    conditional_requests: int
-    not_modified: int
-    bytes_downloaded: int
-    bytes_saved: int
-    visits: int
-    removed: int  #: pages that its sweep removed
-    withheld: int  #: candidates that wait for the operator's approval
-    reextracted: int  #: pages re-extracted from their snapshots
-    notes: tuple[str, ...]  #: ignored answers and canonical links, and why
-    sitemaps: int = 0  #: sitemaps and feeds that were visited and are stored
-    sitemap_urls: int = 0  #: addresses in those sitemaps and feeds
-    sitemaps_excluded: int = 0  #: those of the sitemaps and feeds that ``counts`` has as excluded
-    no_text: int = 0  #: stored pages without text
-    edits: int = 0  #: collapsed pages that were accepted as edits
-    turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
+    order: RunOrder | None = None  #: the order that ended it, if it is over
 
 
 def last_run_row(connection: Connection, source: str) -> tuple[int, int, RunState] | None:
@@ -204,13 +162,54 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
 
     An unsealed last run belongs to a dead process. With ``resume`` it goes on, even if only its
     end is missing; without, it is closed as interrupted, never complete. A sealed run is over: the
-    caller has settled and swept it. With ``resume`` and no run to resume, a new run opens.
+    caller has settled and swept it. With ``resume`` and no run to resume, a new run opens. A run
+    that an order ended is not gone on with unasked (rules.run_orders).
+
+    Raises:
+        RunPausedError: the last run is paused, and ``resume`` is not set.
     """
     with transaction(connection):
         source = register_source_row(connection, request, now)
+        last = LastRun.of(connection, source)
+        if last is not None and last.beginning(request, at_work=False) is Beginning.OVER:
+            return over_run_row(connection, source, last, now)
         opened = open_run_row_within(connection, request, source, now)
         record_job_process(connection, request.job_run, opened.no, now)
         return opened
+
+
+def over_run_row(
+    connection: Connection, source: int, last: LastRun, now: int, *, at_work: bool = False
+) -> OpenRun:
+    """Return a run that an order ended, for a process that therefore has no work.
+
+    If its processes died before they carried out the order, it is carried out now. ``at_work``:
+    whether other workers have not left it yet.
+    """
+    if not at_work:
+        interrupt_run_row(connection, last.no, now, [INTERRUPTED])
+    return joined_run(connection, source, last, over=True)
+
+
+def joined_run(
+    connection: Connection, source: int, last: LastRun, *, over: bool = False
+) -> OpenRun:
+    """Return a run that other processes opened, for one more."""
+    return OpenRun(
+        last.no,
+        source,
+        draw_sequence_numbers(connection, "number"),
+        last.started_at,
+        last.forced,
+        resumed=True,
+        interrupted=None,
+        last_complete=last_complete_row(connection, source),
+        cut=last.cut,
+        due=last.due,
+        joined=True,
+        over=over,
+        order=last.order if over else None,
+    )
 
 
 def register_source_row(connection: Connection, request: RunRequest, now: int) -> int:
@@ -225,22 +224,28 @@ def open_run_row_within(
 ) -> OpenRun:
     """Open a run as ``open_run_row`` does; ``source`` is source.no; the caller's transaction."""
     forced = request.forced
-    last: Any = connection.execute(_LAST_RUN, (source,)).fetchone()
-    if request.resume and last is not None and last[1] in RESUMABLE:
+    last = LastRun.of(connection, source)
+    if request.resume and last is not None and last.state in RESUMABLE:
+        withdraw_run_order_row(connection, last.no)
         number = draw_sequence_numbers(connection, "number")
-        again = bool(last[2]) or forced
-        connection.execute(_REOPEN, (number, again, last[0]))
-        connection.execute(_LOOK_AGAIN, (last[0],))
-        count_run_again(connection, last[0], now)
-        complete = last_complete_row(connection, source)
-        return OpenRun(last[0], source, number, last[3], again, True, None, complete, *last[4:])
+        again = last.forced or forced
+        connection.execute(_REOPEN, (number, again, last.no))
+        if connection.changes():  # it is not cancelled
+            connection.execute(_LOOK_AGAIN, (last.no,))
+            count_run_again(connection, last.no, now)
+            complete = last_complete_row(connection, source)
+            given = (last.cut, last.due)
+            return OpenRun(
+                last.no, source, number, last.started_at, again, True, None, complete, *given
+            )
     interrupted = None
-    if last is not None and last[1] in RESUMABLE:
-        interrupted = int(last[0])
-        if last[1] != RunState.INTERRUPTED:
-            interrupt_run_row(connection, interrupted, now, ["interrupted"])
+    if last is not None and last.state in RESUMABLE:
+        last.beginning(request, at_work=False)
+        interrupted = last.no
+        if last.state != RunState.INTERRUPTED:
+            interrupt_run_row(connection, interrupted, now, [INTERRUPTED])
     if last is not None:
-        forget_run_hosts(connection, last[0])  # only the last run can be resumed
+        forget_run_hosts(connection, last.no)  # only the last run can be resumed
     delete_source_collapses(connection, source)
     number = draw_sequence_numbers(connection, "number")
     complete = last_complete_row(connection, source)
@@ -261,8 +266,10 @@ def declared_source_rows(connection: Connection) -> list[str]:
 
 
 def interrupt_run_row(connection: Connection, run: int, now: int, reasons: list[str]) -> None:
-    """Close a run that did not end normally."""
-    values = (RunState.INTERRUPTED, now, json.dumps(reasons), run, RunState.SEALED)
+    """Close a run that did not end normally, as its order says; the caller's transaction."""
+    lock_run_row(connection, run)
+    state, ends = state_after_order(run_order(connection, run), tuple(reasons))
+    values = (state, now, json.dumps(list(ends)), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
     connection.execute(_NO_HOSTS_NOW, (run,))
 
@@ -287,7 +294,10 @@ def add_seed_rows(
 
 
 def seal_run_row(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
-    """Seal a run: complete without ``reasons``. False if another process has sealed it."""
+    """Seal a run: complete without ``reasons``.
+
+    False if another process has sealed it, or an order came before (``is_before_seal``).
+    """
     with transaction(connection):
         values = (RunState.SEALED, not reasons, json.dumps(list(reasons)), now, run)
         connection.execute(_SEAL, values)
@@ -297,11 +307,17 @@ def seal_run_row(connection: Connection, run: int, reasons: tuple[str, ...], now
         return sealed
 
 
-def propose_unreached_rows(connection: Connection, ending: EndingRunRow) -> None:
-    """Propose the pages that a run did not reach; each is verified before it is removed."""
+def propose_unreached_rows(connection: Connection, ending: EndingRunRow) -> bool:
+    """Propose the pages that a run did not reach; each is verified before it is removed.
+
+    False if the run has an order: none is proposed.
+    """
     with transaction(connection):
         connection.execute(_VERIFYING, (RunState.VERIFYING, ending.run, RunState.OPEN))
+        if run_order(connection, ending.run) is not None:
+            return False
         propose_absent(connection, ending)
+        return True
 
 
 def settle_sealed_row(connection: Connection, ending: EndingRunRow, indexing: Indexing) -> None:
@@ -377,16 +393,3 @@ def _count(connection: Connection, source: int) -> dict[Word, int]:
         counts[Word(code)] -= n
         counts[Word.CLONE] += n
     return {word: n for word, n in sorted(counts.items()) if n}
-
-
-def stored_run_result(connection: Connection, run: int) -> RunResult:
-    """Return the figures of a run; of an unfinished one, those that are committed."""
-    row: Any = connection.execute(_RESULT, (run,)).fetchone()
-    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
-    maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
-    if not counts:  # a sweep counts the whole source
-        counts = committed_page_counts(connection, run)
-    empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
-    values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
-    values += [empty, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
-    return RunResult(run, *values)

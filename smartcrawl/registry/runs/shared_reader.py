@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
-from smartcrawl.rules.model import RunState
+from smartcrawl.registry.runs.run_orders import run_order
+from smartcrawl.rules.model import RunOrder, RunState
 
 _REACHED = """
 SELECT r.no, h.name, s.depth, coalesce(s.last_checked, 0), s.visited_run = :run
@@ -113,3 +114,7 @@ class SharedReader:
     def state(self) -> RunState:
         """Return the state of the run."""
         return RunState(self.connection.execute(_STATE, (self._run,)).get)
+
+    def order(self) -> RunOrder | None:
+        """Return the order to the run."""
+        return run_order(self.connection, self._run)

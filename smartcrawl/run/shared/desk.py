@@ -17,7 +17,7 @@ from smartcrawl.run.shared.claims import Claims
 
 logger = logging.getLogger(__name__)
 
-OVER: Final = (RunState.SWEPT, RunState.INTERRUPTED)
+OVER: Final = (RunState.SWEPT, RunState.CANCELLED, RunState.INTERRUPTED)
 
 
 class DeskWorker(Protocol):

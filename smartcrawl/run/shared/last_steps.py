@@ -9,7 +9,7 @@ from contextlib import suppress
 from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.membership import Membership
-from smartcrawl.registry.runs.runs import RunResult, stored_run_result
+from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
@@ -91,7 +91,10 @@ class SharedLastSteps:
         if why is None and (self._closes or not self._membership.others(connection)):
             return None
         if not self._registry.leave(self._membership, now, why or "interrupted"):
-            logger.warning("run %d goes on without this worker", run)
+            words = "run %d goes on without this worker"
+            if self._reader.order() is not None:
+                words = "run %d ends by order, as soon as its other workers have left it"
+            logger.warning(words, run)
         return stored_run_result(connection, run)
 
     def ended(self) -> None:

@@ -144,3 +144,76 @@ class SearchStatus(Answer):
     orphans: int = Field(
         description="Stored pages that the last complete run did not reach", examples=[2]
     )
+
+
+class Image(Answer):
+    """An image of a page."""
+
+    id: str = Field(examples=["image_k7gxn3"])
+    parentPageId: str  # noqa: N815  # as the names of E-13 to E-16
+    parentPageUrl: str  # noqa: N815  # likewise
+    source: str = Field(description="Address of the page that shows it")
+    src: str = Field(examples=["https://example.com/lamp.png"])
+    alt: str
+    width: int | None
+    height: int | None
+    context: str = Field(description="Text around it")
+
+
+class FoundPage(Answer):
+    """A page that answers a query."""
+
+    id: str = Field(examples=["url_k7gxn3"])
+    documentId: str  # noqa: N815  # likewise
+    url: str = Field(examples=["https://example.com/article/123"])
+    source: str = Field(examples=["example.com"])
+    sources: list[str] = Field(description="All sources that have it")
+    title: str
+    headings: str = Field(description="Headings above the text that was found")
+    snippet: str = Field(examples=["a <em>lantern</em> for the harbour"])
+    score: float = Field(description="Greater is better")
+    language: str = Field(examples=["en"])
+    description: str
+    lost: bool = Field(description="Its last visit failed; the content is of an earlier one")
+    lastChecked: str | None  # noqa: N815  # likewise
+    lastChanged: str | None  # noqa: N815  # likewise
+    images: list[Image] = Field(default=[], description="With nestImages=true only")
+
+
+class Window(Answer):
+    """The place of a page in its list."""
+
+    offset: int = Field(examples=[0])
+    limit: int = Field(examples=[10])
+
+
+class Hits(Answer):
+    """Pages that answer a query, best first."""
+
+    hits: list[FoundPage]
+    meant: str | None = Field(
+        description="The query that was answered instead, if a word of it was misspelt"
+    )
+    pagination: Window
+
+
+class AddedItem(Answer):
+    """An address that was added."""
+
+    id: str = Field(examples=["url_k7gxn3"])
+    status: str = Field(description="Pending, unless it was known", examples=["Pending"])
+    reindexGeneration: int = Field(examples=[0])  # noqa: N815  # likewise
+
+
+class ReindexedItem(Answer):
+    """An item that will be indexed anew."""
+
+    id: str = Field(examples=["url_k7gxn3"])
+    reindexRequested: bool = Field(examples=[True])  # noqa: N815  # likewise
+    reindexGeneration: int = Field(examples=[1])  # noqa: N815  # likewise
+
+
+class QueuedItems(Answer):
+    """The items that will be visited again."""
+
+    queued: int = Field(examples=[2_044])

@@ -32,7 +32,11 @@ class JobHead(Answer):
     job_id: str = Field(examples=[EXAMPLE_JOB])
     name: str = Field(examples=["daily-news-crawl"])
     status: JobStatus
-    created_at: str = Field(examples=["2024-01-20T10:00:00Z"])
+    declared: bool = Field(description="Whether sources.toml has its definition")
+    created_at: str | None = Field(
+        description="Null for a declared source that was neither scheduled nor ordered",
+        examples=["2024-01-20T10:00:00Z"],
+    )
     next_run: str | None = Field(
         description="Null for a job that runs once", examples=["2024-01-21T00:00:00Z"]
     )
@@ -116,7 +120,7 @@ class Pagination(Answer):
 
 
 class Jobs(Answer):
-    """A page of jobs, in the order of their creation."""
+    """A page of jobs: those of clients, as they were created, then the declared sources."""
 
     jobs: list[JobHead]
     pagination: Pagination

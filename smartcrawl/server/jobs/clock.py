@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 #: A paused job is not due; a running one is, and that time is skipped.
 _DUE_STATES = "status IN ('created', 'scheduled', 'running') AND deleted_at IS NULL"
 _DUE = f"""
-SELECT no, id, name, due_at, definition FROM job WHERE due_at <= ? AND {_DUE_STATES}
+SELECT no, id, name, due_at, definition, declared FROM job WHERE due_at <= ? AND {_DUE_STATES}
  ORDER BY due_at, no
 """
 #: It locks the job, at first with the same time. A second server waits, and finds another.
@@ -70,12 +70,6 @@ UPDATE job SET started_at = CASE WHEN status = 'paused' THEN started_at ELSE ? E
 """
 _ENDED = """
 UPDATE job_run SET state = ?, exit_status = ?, reasons = ?, ended_at = ?, requested = NULL
- WHERE id = ?
-"""
-#: No server watches a paused run, so that any of them may start it again.
-_ORDERED = """
-UPDATE job_run SET state = ?, exit_status = ?, reasons = ?, ended_at = ?, requested = NULL,
-       server = NULL
  WHERE id = ?
 """
 _JOB_PAUSED = """
@@ -124,10 +118,17 @@ class _State:
 class JobClock:
     """Fires due jobs and records the beginnings and ends of their runs, for one thread."""
 
-    def __init__(self, database: Database, connection: Connection) -> None:
+    def __init__(
+        self,
+        database: Database,
+        connection: Connection,
+        declared: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        """``declared``: returns the names of the declared sources; others of them never fire."""
         self._database = database
         self._connection = connection
         self._control = DatabaseControl(database, connection)
+        self._declared = declared
 
     def fire(self, now: int) -> list[JobRun]:
         """Create a run for each job that is due; return those that this call created.
@@ -138,7 +139,8 @@ class JobClock:
         """
         with self._database.translated("read"):
             due: list[Any] = self._connection.execute(_DUE, (now,)).fetchall()
-        fired = [self._fire(row, now) for row in due]
+        present = self._declared() if any(row[5] for row in due) else ()
+        fired = [self._fire(row[:5], now) for row in due if not row[5] or row[2] in present]
         return [run for run in fired if run is not None]
 
     def waiting(self) -> list[JobRun]:
@@ -257,7 +259,7 @@ class JobClock:
                 order_run_row(self._connection, found.run, order, now)
         stage = RunStage.PAUSED if paused else RunStage.CANCELLED
         reasons = json.dumps([stage.value])
-        self._connection.execute(_ORDERED, (stage, exit_status, reasons, now, id_))
+        self._connection.execute(_ENDED, (stage, exit_status, reasons, now, id_))
         opened = found.run is not None
         first = opened and found.stage is RunStage.WAITING and found.status is not JobStatus.PAUSED
         began = now if first else None

@@ -17,6 +17,7 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import refuse_query
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
+from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
 from smartcrawl.server.jobs.orders import JobOrders, Standing, standing
 from smartcrawl.server.jobs.routes import given_body
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, JobError
@@ -80,6 +81,7 @@ class _Control:
     def __init__(self, context: Context) -> None:
         self._stores = context.stores
         self._clock = context.clock
+        self._names = DeclaredNames(context.options.sources_file)
         self._once = Once(context)
 
     async def order(
@@ -89,8 +91,9 @@ class _Control:
         body = await request.body()
 
         def work(connection: Connection) -> Reply:
-            orders = JobOrders(self._stores.database, connection)
-            return _reply(orders.give(id_, action_of(body), int(self._clock())))
+            database, action, now = self._stores.database, action_of(body), int(self._clock())
+            KnownJobs(database, connection, self._names()).prepare_order(id_, action, now)
+            return _reply(JobOrders(database, connection).give(id_, action, now))
 
         async def settling(reply: Reply) -> Reply:
             return await self._settled(id_, reply)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
 
 
 class RunStage(StrEnum):
@@ -22,25 +22,31 @@ class RunStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One stored job. Times are Unix seconds."""
+    """One job. Times are Unix seconds."""
 
-    no: int
+    no: int  #: 0: a declared source that has no row yet
     id: str
     name: str
     version: int
-    definition: JobDefinition
+    definition: JobDefinition | None  #: None: sources.toml declares its source
+    schedule: JobSchedule
     status: JobStatus
     complete: bool | None  #: whether its last run saw everything
     reasons: tuple[str, ...]  #: why not, or why it failed
     due_at: int | None  #: time of its next run
-    created_at: int
+    created_at: int | None
     started_at: int | None
     completed_at: int | None
 
     @property
+    def declared(self) -> bool:
+        """Whether sources.toml declares its source."""
+        return self.definition is None
+
+    @property
     def next_run(self) -> int | None:
         """The next time of its schedule; None if it has none."""
-        return self.due_at if self.definition.schedule.recurring else None
+        return self.due_at if self.schedule.recurring else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ class CrawlProgram:
     words: Sequence[str]  #: of the command; the arguments of the spider follow
     environment: Mapping[str, str]  #: settings of the crawl, also secret ones
     logs: Path  #: folder of its logs
+    due: Sequence[str] = ()  #: words of the command that crawls what is due of a source
 
     def start(self, name: str, id_: str, *, resume: bool) -> subprocess.Popen[bytes]:
         """Start it for a source and the run of a job; what it prints goes to a log.
@@ -37,12 +38,26 @@ class CrawlProgram:
         """
         arguments = [f"source={name}", f"_job={id_}", *(["resume=1"] if resume else [])]
         given = [word for argument in arguments for word in ("-a", argument)]
-        log = log_of(self.logs, id_)
+        return self._started([*self.words, *given], log_of(self.logs, id_))
+
+    def due_log_of(self, name: str) -> Path:
+        """Return the log of the ordered runs of a source."""
+        return self.logs / f"due-{name}.log"
+
+    def start_due(self, name: str) -> subprocess.Popen[bytes]:
+        """Start the crawl of what is due of a source.
+
+        Raises:
+            OSError: as of ``start``.
+        """
+        return self._started([*self.due, f"--source={name}"], self.due_log_of(name))
+
+    def _started(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         private_folder(self.logs)
         private_file(log)
         with log.open("ab") as output:
             return subprocess.Popen(  # noqa: S603  # words of ours, and checked names
-                [*self.words, *given, "--progress", "none"],
+                [*words, "--progress", "none"],
                 env=dict(self.environment),
                 stdin=subprocess.DEVNULL,
                 stdout=output,

@@ -126,7 +126,7 @@ class JobOrders:
             if id_.startswith(PREFIX) and (current is None or current.id != id_):
                 stage, _ = self._connection.execute(_STAGE, (id_,)).get
                 raise _conflict(f"the run is {stage}, which is final: give the order to its job")
-            _refuse_forbidden(status, current, action)
+            refuse_forbidden(status, action, None if current is None else current.requested)
             steps = {
                 JobAction.PAUSE: self._pause,
                 JobAction.RESUME: self._resume,
@@ -223,13 +223,16 @@ def _current(connection: Connection, job: int) -> _Current | None:
     )
 
 
-def _refuse_forbidden(status: JobStatus, current: _Current | None, action: JobAction) -> None:
+def refuse_forbidden(
+    status: JobStatus, action: JobAction, requested: JobAction | None = None
+) -> None:
     """Refuse an order that the state of a job does not permit.
+
+    ``requested``: the order that is under way.
 
     Raises:
         JobError: with the present state, and what is possible.
     """
-    requested = None if current is None else current.requested
     if requested is JobAction.CANCEL and action is not JobAction.CANCEL:
         raise _conflict(f"the job is {status}, and is being cancelled, which is final")
     if requested is JobAction.PAUSE and action is JobAction.RESUME:

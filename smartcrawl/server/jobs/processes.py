@@ -22,8 +22,12 @@ _CLOSED: Final = frozenset({RunState.INTERRUPTED, RunState.CANCELLED})
 _SEALED: Final = frozenset({RunState.SEALED, RunState.SETTLED, RunState.SWEPT})
 _OPEN = "k.state IN ('waiting', 'running')"
 #: The first statement of a claim: two servers must not fill the last place.
-_CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
-_PLACES = f"SELECT count(*) FROM job_run k WHERE {_OPEN} AND server IS NOT NULL"
+CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
+#: Crawls that have begun, ordered runs included (items.due_runs).
+PLACES = f"""
+SELECT (SELECT count(*) FROM job_run k WHERE {_OPEN} AND server IS NOT NULL)
+     + (SELECT count(*) FROM due_run WHERE server IS NOT NULL)
+"""
 _MAY_RUN = """
 (j.status IN ('created', 'scheduled', 'running')
  OR (j.status = 'paused' AND k.requested = 'resume'))
@@ -126,7 +130,7 @@ class JobProcesses:
     def claimable(self, most: int) -> list[WaitingRun]:
         """Return the runs that wait, in their order, if there is a place; ``claim`` locks."""
         with self._database.translated("read"):
-            free = int(self._connection.execute(_PLACES).get) < most
+            free = int(self._connection.execute(PLACES).get) < most
             return self._waiting() if free else []
 
     def claim(self, most: int, now: int, but: Collection[str] = ()) -> str | None:
@@ -137,8 +141,8 @@ class JobProcesses:
         """
 
         def work() -> str | None:
-            self._connection.execute(_CLAIMING)
-            if int(self._connection.execute(_PLACES).get) >= most:
+            self._connection.execute(CLAIMING)
+            if int(self._connection.execute(PLACES).get) >= most:
                 return None
             for one in self._waiting():
                 if one.id not in but:

@@ -37,13 +37,13 @@ from smartcrawl.server.jobs.answers import (
     Jobs,
     RunDetail,
 )
+from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs, refuse_deletion
 from smartcrawl.server.jobs.history import job_runs, run_of_id
 from smartcrawl.server.jobs.job import Job
 from smartcrawl.server.jobs.orders import standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.private_addresses import names_refused_address
-from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
 
@@ -59,10 +59,11 @@ _IF_MATCH: Final = {
 }
 
 
-def _body(model: str, **more: object) -> dict[str, Any]:
+def _body(*models: str, **more: object) -> dict[str, Any]:
     """Return the description of a body, which the route reads itself."""
+    schemas = [{"$ref": f"#/components/schemas/{model}"} for model in models]
     content = {
-        "schema": {"$ref": f"#/components/schemas/{model}"},
+        "schema": schemas[0] if len(schemas) == 1 else {"anyOf": schemas},
         "example": EXAMPLE_DEFINITION | more,
     }
     return {"required": True, "content": {"application/json": content}}
@@ -82,6 +83,7 @@ def job_head(job: Job) -> dict[str, Any]:
         "job_id": job.id,
         "name": job.name,
         "status": job.status.value,
+        "declared": job.declared,
         "created_at": iso_time(job.created_at),
         "next_run": iso_time(job.next_run),
         "version": job.version,
@@ -95,7 +97,7 @@ def job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]:
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
         for run in job_runs(connection, job.no)
     ]
-    requested = standing(connection, job.id).requested
+    requested = standing(connection, job.id).requested if job.no else None
     more = {"complete": job.complete, "reasons": list(job.reasons), "runs": runs}
     return job_head(job) | {"requested": requested} | progress.data(job, now) | more
 
@@ -166,8 +168,9 @@ def refuse_private_seeds(definition: JobDefinition, options: Options) -> None:
 class _Changes:
     """Requests that change jobs."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, names: DeclaredNames) -> None:
         self._context = context
+        self._names = names
         self._once = Once(context)
 
     async def create(self, request: Request) -> Response:
@@ -188,6 +191,11 @@ class _Changes:
         def work(connection: Connection) -> Reply:
             given = given_body(body)
             version = given_version(request.headers, given)
+            known = self._known(connection)
+            source = known.find_declared(id_)
+            if source is not None:
+                job = known.schedule(source, given, self._now(), version=version)
+                return Reply.of(200, job_head(job))
             definition, declared = self._checked(given)
             store = self._store(connection)
             job = store.replace(id_, definition, declared, self._now(), version=version)
@@ -199,20 +207,23 @@ class _Changes:
         """Delete a job; once more does nothing (R2-30)."""
 
         def work(connection: Connection) -> None:
+            refuse_deletion(self._known(connection).find_declared(id_))
             self._store(connection).delete(id_, self._now())
 
         await self._context.stores.write_in_turn(work)
         return Response(status_code=204)
 
-    def _checked(self, body: Any) -> tuple[JobDefinition, list[str]]:
+    def _checked(self, body: Any) -> tuple[JobDefinition, tuple[str, ...]]:
         """Return the definition of a body, and the names of the declared sources."""
-        options = self._context.options
         definition = JobDefinition.checked(body, self._now())
-        refuse_private_seeds(definition, options)
-        return definition, list(load_declared_sources(options.sources_file))
+        refuse_private_seeds(definition, self._context.options)
+        return definition, self._names()
 
     def _store(self, connection: Connection) -> JobStore:
         return JobStore(self._context.stores.database, connection)
+
+    def _known(self, connection: Connection) -> KnownJobs:
+        return KnownJobs(self._context.stores.database, connection, self._names())
 
     def _now(self) -> int:
         return int(self._context.clock())
@@ -220,8 +231,9 @@ class _Changes:
 
 def add_routes(context: Context, router: APIRouter) -> None:
     """Add the routes of jobs."""
-    _add_changes(_Changes(context), router)
-    _add_reads(context, router)
+    names = DeclaredNames(context.options.sources_file)
+    _add_changes(_Changes(context, names), router)
+    _add_reads(context, names, router)
 
 
 def _add_changes(changes: _Changes, router: APIRouter) -> None:
@@ -241,13 +253,13 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
     @router.put(
         "/jobs/{job_id}",
         tags=["jobs"],
-        summary="Replace the definition of a job; an open run goes on with the one it began with",
+        summary="Replace the definition of a job, or the schedule of a declared source",
         response_model=JobHead,
         responses={404: {}, 409: {}, 422: {}},
         dependencies=[Depends(refuse_query)],
         openapi_extra={
             "parameters": [KEY_PARAMETER, _IF_MATCH],
-            "requestBody": _body("JobReplacement", version=1),
+            "requestBody": _body("JobReplacement", "DeclaredSchedule", version=1),
         },
     )
     async def replace(request: Request, job_id: _ID) -> Response:
@@ -267,20 +279,23 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         return await changes.delete(job_id)
 
 
-def _add_reads(context: Context, router: APIRouter) -> None:
+def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> None:
     stores = context.stores
+
+    def known(connection: Connection) -> KnownJobs:
+        return KnownJobs(stores.database, connection, names())
 
     @router.get(
         "/jobs",
         tags=["jobs"],
-        summary="Jobs in the order of their creation",
+        summary="Jobs in the order of their creation, then the declared sources",
         response_model=Jobs,
         dependencies=[Depends(refuse_repeated)],
     )
     def jobs(query: Annotated[ListQuery, InQuery()]) -> Response:
         def work(connection: Connection) -> tuple[list[Job], int]:
-            store = JobStore(stores.database, connection)
-            return store.page(status=query.status, limit=query.limit, offset=query.offset)
+            place = {"limit": query.limit, "offset": query.offset}
+            return known(connection).page(status=query.status, **place)
 
         found, total = stores.read(work)
         place = {"total": total, "offset": query.offset, "limit": query.limit}
@@ -301,6 +316,6 @@ def _add_reads(context: Context, router: APIRouter) -> None:
         now = int(context.clock())
 
         def work(seen: Connection) -> dict[str, Any]:
-            return job_detail(seen, JobStore(stores.database, seen).get(job_id), now)
+            return job_detail(seen, known(seen).get(job_id), now)
 
         return json_response(await to_thread.run_sync(stores.read, work))

@@ -6,7 +6,7 @@ Any number of servers may have one for the same registry; a due time is fired on
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import Event, Thread
 from typing import Final
@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 TICK: Final = 0.5  #: seconds between two ticks
 _AGAIN: Final = 5.0  #: seconds until it tries again after an error
+#: Other work of each tick, over its connection; called with the time, before jobs are started.
+OtherWork = Callable[[Connection], Callable[[int], None]]
 
 
 class JobScheduler:
@@ -43,12 +45,22 @@ class SchedulerThread:
     """The scheduler in a thread of its own, beside the event loop of the server."""
 
     def __init__(
-        self, database: Database, crawls: Crawls, most: int, clock: Callable[[], float]
+        self,
+        database: Database,
+        crawls: Crawls,
+        most: int,
+        clock: Callable[[], float],
+        *,
+        declared: Callable[[], Collection[str]],
+        others: Sequence[OtherWork] = (),
     ) -> None:
+        """``declared``: returns the names of the declared sources."""
         self._database = database
         self._crawls = crawls
         self._most = most
         self._clock = clock
+        self._others = others
+        self._declared = declared
         self._ending = Event()
         self._away = False
 
@@ -87,10 +99,14 @@ class SchedulerThread:
                 self._ending.wait(_AGAIN)
 
     def _tick_on(self, connection: Connection) -> None:
-        clock = JobClock(self._database, connection)
+        clock = JobClock(self._database, connection, self._declared)
         launcher = JobLauncher(self._database, connection, self._crawls, self._most)
         scheduler = JobScheduler(clock, launcher)
+        others = [work(connection) for work in self._others]
         while not self._ending.is_set():
-            scheduler.tick(int(self._clock()))
+            now = int(self._clock())
+            for work in others:
+                work(now)
+            scheduler.tick(now)
             self._away = False
             self._ending.wait(TICK)

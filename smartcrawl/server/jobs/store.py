@@ -16,21 +16,26 @@ from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import Job, RunStage
-from smartcrawl.sources.jobs.definition import JobDefinition
+from smartcrawl.sources.declared import DOCUMENTS
+from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 
 _NAME_TAKEN: Final = "Crawl job with this name already exists"
 _JOB = """
 SELECT no, id, name, version, definition, status, complete, reasons, due_at, created_at, started_at,
-       completed_at
+       completed_at, declared
   FROM job
 """
 _OF_ID = f"{_JOB} WHERE id = ? AND deleted_at IS NULL"
 _PAGE = f"""
-{_JOB} WHERE deleted_at IS NULL AND (:every OR status = :status) ORDER BY no LIMIT :limit
-OFFSET :offset
+{_JOB} WHERE deleted_at IS NULL AND NOT declared AND (:every OR status = :status)
+ ORDER BY no LIMIT :limit OFFSET :offset
 """
-_COUNT = "SELECT count(*) FROM job WHERE deleted_at IS NULL AND (:every OR status = :status)"
+_COUNT = """
+SELECT count(*) FROM job
+ WHERE deleted_at IS NULL AND NOT declared AND (:every OR status = :status)
+"""
+_DECLARED = f"{_JOB} WHERE deleted_at IS NULL AND declared"
 _IS_SOURCE = "SELECT 1 FROM source WHERE name = ?"
 #: The first statement of a transaction that may take a name: they wait for each other.
 _TAKING_NAMES = "UPDATE sequence SET value = value WHERE name = 'number'"
@@ -59,11 +64,22 @@ _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
 
 def job_from_row(row: Any) -> Job:
     """Return the job of a row."""
-    definition = JobDefinition.stored(row[2], row[4])
-    complete = None if row[6] is None else bool(row[6])
-    reasons = tuple(json.loads(row[7]))
-    values = [*row[:4], definition, JobStatus(row[5]), complete, reasons, *row[8:]]
-    return Job(*values)
+    definition = None if row[12] else JobDefinition.stored(row[2], row[4])
+    return Job(
+        no=row[0],
+        id=row[1],
+        name=row[2],
+        version=row[3],
+        definition=definition,
+        schedule=JobSchedule.stored(row[4]),
+        status=JobStatus(row[5]),
+        complete=None if row[6] is None else bool(row[6]),
+        reasons=tuple(json.loads(row[7])),
+        due_at=row[8],
+        created_at=row[9],
+        started_at=row[10],
+        completed_at=row[11],
+    )
 
 
 def definition_text(definition: JobDefinition) -> str:
@@ -110,10 +126,16 @@ class JobStore:
         with self._database.translated("read"):
             return self._get(id_)
 
+    def declared(self) -> dict[str, Job]:
+        """Return the jobs of declared sources that have a row, by name."""
+        with self._database.translated("read"):
+            rows: list[Any] = self._connection.execute(_DECLARED).fetchall()
+        return {job.name: job for job in map(job_from_row, rows)}
+
     def page(
         self, *, status: JobStatus | None = None, limit: int = 100, offset: int = 0
     ) -> tuple[list[Job], int]:
-        """Return some jobs in the order of their creation, and the number of all."""
+        """Return some jobs of clients in the order of their creation, and the number of all."""
         names = {"every": status is None, "status": str(status)}
         within = names | {"limit": limit, "offset": offset}
         with self._database.translated("read"):
@@ -144,12 +166,7 @@ class JobStore:
             self._connection.execute(_TAKING_NAMES)
             job = self._locked(id_)
             if version is not None and version != job.version:
-                raise JobError(
-                    CONFLICT,
-                    field="version",
-                    reason=f"version is {job.version}, not {version}: read the job again",
-                    message="Crawl job was changed meanwhile",
-                )
+                raise stale_version(job.version, version)
             if definition.name != job.name:
                 self._refuse_new_name(job, definition.name, declared)
                 self._connection.execute(_RENAME_POSTED, (definition.name, job.name))
@@ -157,7 +174,7 @@ class JobStore:
             if cron is not None:
                 status = JobStatus.SCHEDULED if status in _BECOMES_SCHEDULED else status
                 due_at = None if status in _NO_DUE else cron.next_fire(now)
-            elif job.definition.schedule.recurring:  # from now on it runs once more
+            elif job.schedule.recurring:  # from now on it runs once more
                 due_at = None if status in _NO_DUE | _DONE else now + 1  # no run has this time
             row = (definition.name, definition_text(definition), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
@@ -217,6 +234,9 @@ class JobStore:
         Raises:
             JobError: the name is not free.
         """
+        if name == DOCUMENTS:
+            reason = f"'{name}' is the name of the source of single pages: choose another one"
+            raise JobError(CONFLICT, field="name", reason=reason, message=_NAME_TAKEN)
         found = (self._connection.execute(look, (name,)).get for look in (_IS_SOURCE, _JOB_OF_NAME))
         if name in declared or any(found):
             raise JobError(
@@ -242,3 +262,13 @@ class JobStore:
 def _unknown() -> JobError:
     """Return the error of an unknown id, which is that of a deleted job."""
     return JobError(NOT_FOUND, field="job_id", reason="there is no job of this id")
+
+
+def stale_version(present: int, seen: int) -> JobError:
+    """Return the error of a change of another version than the present one."""
+    return JobError(
+        CONFLICT,
+        field="version",
+        reason=f"version is {present}, not {seen}: read the job again",
+        message="Crawl job was changed meanwhile",
+    )

@@ -207,6 +207,7 @@ def test_a_running_job_is_paused_and_goes_on_under_its_id(office: Office, of_run
     assert begun.starts - begun.starts_before == 1
     assert not begun.has_opened
     assert opened(office, id_, NOW + 60, resume=True) == run
+    assert standing(office.connection, asked).requested is None
     assert order(office, asked, PAUSE) == (state.RUNNING, PAUSE)
     began = office.store.get(job)
     assert (began.started_at, began.status) == (after.started_at, JobStatus.RUNNING)
@@ -267,6 +268,7 @@ def test_an_order_during_settle_and_sweep_lets_the_run_end(
     if cron is not None:
         word = {PAUSE: JobStatus.PAUSED, CANCEL: JobStatus.CANCELLED}[action]
     assert after.status is word
+    assert (after.due_at is None) is (word is not JobStatus.PAUSED)
     assert office.clock.fire(NOW + 99 * HOUR) == []
     if after.status is JobStatus.PAUSED:
         assert order(office, job, RESUME) == (JobStatus.SCHEDULED, None)
@@ -353,6 +355,8 @@ def test_an_order_while_the_resumed_process_starts_reaches_its_run(
     assert order(office, job, action) == (JobStatus.PAUSED, action)
     assert run_of(office, run) == (RunState.INTERRUPTED, "pause")
     assert not JobOrders(office.database, office.connection).is_obeyed(job)  # it starts
+    office.clock.obeyed(id_, NOW)
+    assert stage(office, id_) is RunStage.WAITING
     assert opened(office, id_, resume=True) == run
     assert run_of(office, run) == (RunState.OPEN, str(action))
     assert standing(office.connection, job).status is JobStatus.RUNNING

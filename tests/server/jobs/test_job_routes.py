@@ -39,6 +39,7 @@ def test_the_example_of_the_specification_gets_its_answer(api: Api):
     assert created == {
         "name": "daily-news-crawl",
         "status": "scheduled",
+        "declared": False,
         "created_at": "2024-01-20T10:00:00Z",
         "next_run": "2024-01-21T00:00:00Z",
         "version": 1,

@@ -1,0 +1,70 @@
+"""The figures of a run."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.names import committed_page_counts
+
+_RESULT = """
+SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
+       not_modified, bytes_downloaded, bytes_saved, visits, removed, withheld, reextracted, notes,
+       edits, source
+  FROM run WHERE no = ?
+"""
+_SITEMAP_COUNTS = """
+SELECT count(*), coalesce(sum(l.count), 0),
+       coalesce(sum(CASE WHEN s.outcome = 10 THEN 1 ELSE 0 END), 0)
+  FROM record r JOIN state s USING (no) JOIN links l USING (no)
+ WHERE r.source = ? AND r.kind > 0 AND s.standing = 1 AND s.visited_run = ?
+"""
+_TURNS = "SELECT count(*) FROM event WHERE run = ?"
+#: Pages without text, usually because only a script would write it.
+_WITHOUT_TEXT = """
+SELECT count(*) FROM content c JOIN record r ON r.content = c.no
+ WHERE c.source = ? AND c.text_length = 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The figures of a run."""
+
+    no: int
+    complete: bool
+    reasons: tuple[str, ...]
+    counts: dict[str, int]  #: records by lastOutcome; of an unfinished run, its visits
+    started_at: int
+    finished_at: int | None
+    requests: int
+    conditional_requests: int
+    not_modified: int
+    bytes_downloaded: int
+    bytes_saved: int
+    visits: int
+    removed: int  #: pages that its sweep removed
+    withheld: int  #: candidates that wait for the operator's approval
+    reextracted: int  #: pages re-extracted from their snapshots
+    notes: tuple[str, ...]  #: ignored answers and canonical links, and why
+    sitemaps: int = 0  #: sitemaps and feeds that were visited and are stored
+    sitemap_urls: int = 0  #: addresses in those sitemaps and feeds
+    sitemaps_excluded: int = 0  #: those of the sitemaps and feeds that ``counts`` has as excluded
+    no_text: int = 0  #: stored pages without text
+    edits: int = 0  #: collapsed pages that were accepted as edits
+    turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
+
+
+def stored_run_result(connection: Connection, run: int) -> RunResult:
+    """Return the figures of a run; of an unfinished one, those that are committed."""
+    row: Any = connection.execute(_RESULT, (run,)).fetchone()
+    reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
+    maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
+    if not counts:  # a sweep counts the whole source
+        counts = committed_page_counts(connection, run)
+    empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
+    values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
+    values += [empty, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
+    return RunResult(run, *values)

@@ -1,0 +1,109 @@
+"""Search of the crawled pages, by whichever index the registry writes (E-16, R0-66, R0-69)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import APIRouter, Depends, Response
+from fastapi import Query as InQuery
+from pydantic import Field, field_validator
+
+from smartcrawl.index.images import images_to_index
+from smartcrawl.index.proposing import MOST_PROPOSED
+from smartcrawl.index.search import search_hit_as_data, search_index
+from smartcrawl.model.options import Options
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.names import stored_source_names
+from smartcrawl.server.context import Context
+from smartcrawl.server.data.answers import Hits
+from smartcrawl.server.data.queries import Query, WholeNumber, json_response, refuse_repeated
+from smartcrawl.server.errors import invalid_input
+
+_LONGEST: Final = 4_096  #: characters of a query
+_MARKS: Final = ("<em>", "</em>")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_INDEX_WAIT: Final = 2  #: seconds for which a request waits for an index that is away
+
+
+class SearchQuery(Query):
+    """The query of a search."""
+
+    q: str = Field(
+        min_length=1,
+        max_length=_LONGEST,
+        description="Words; as of smartcrawl search",
+        examples=["two words"],
+    )
+    nest_images: Literal["true", "false"] = Field(
+        default="false", alias="nestImages", description="Whether each hit has its images"
+    )
+    collection: str | None = Field(
+        default=None, max_length=255, description="Only pages of this source"
+    )
+    limit: WholeNumber = Field(default=10, ge=1, le=MOST_PROPOSED)
+    offset: WholeNumber = Field(default=0, le=MOST_PROPOSED)
+    mode: Literal["text", "vector"] = Field(
+        default="text", description="vector needs an embedder, which this version has not"
+    )
+
+    @field_validator("q", "collection")
+    @classmethod
+    def _plain(cls, text: str | None) -> str | None:
+        """Refuse control characters, which no page has and PostgreSQL does not take."""
+        if text is not None and _CONTROL.search(text):
+            raise ValueError("q and collection must not contain control characters")
+        return text
+
+
+def search_data(connection: Connection, query: SearchQuery, options: Options) -> dict[str, Any]:
+    """Return the hits of a query, with the keys of ``scrapy search --format json``.
+
+    Raises:
+        ApiError: the registry has no such source.
+        SinkError: the index does not answer.
+    """
+    if query.collection is not None and query.collection not in stored_source_names(connection):
+        raise invalid_input("collection", "collection must be a source that was crawled")
+    sources = [] if query.collection is None else [query.collection]
+    found = search_index(
+        connection,
+        query.q,
+        options,
+        sources=sources,
+        limit=query.limit,
+        offset=query.offset,
+        marks=_MARKS,
+    )
+    images = {}
+    if query.nest_images == "true":
+        images = images_to_index(connection, (hit.no for hit in found.hits))
+    return {
+        "hits": [search_hit_as_data(hit, images.get(hit.no)) for hit in found.hits],
+        "meant": found.meant or None,
+        "pagination": {"offset": query.offset, "limit": query.limit},
+    }
+
+
+def add_routes(context: Context, router: APIRouter) -> None:
+    """Add the route of the search."""
+    options = context.options
+    options = replace(options, sink_wait=min(options.sink_wait, _INDEX_WAIT))
+
+    @router.get(
+        "/Search",
+        tags=["data"],
+        summary="Pages that answer a query, best first",
+        response_model=Hits,
+        response_model_exclude_unset=True,
+        dependencies=[Depends(refuse_repeated)],
+    )
+    def search(query: Annotated[SearchQuery, InQuery()]) -> Response:
+        if query.mode == "vector":
+            raise invalid_input(
+                "mode", "mode must be text: vector needs an embedder (EMBEDDER), and none is set"
+            )
+        return json_response(
+            context.stores.read(lambda connection: search_data(connection, query, options))
+        )

@@ -1,0 +1,251 @@
+"""Declared sources as jobs: scheduled and ordered, but edited in sources.toml (docs/adr/0057).
+
+The id of such a job follows from its name. A row exists once a client has scheduled or ordered it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database
+from smartcrawl.rules.jobs import JobAction, JobStatus
+from smartcrawl.server.jobs.job import Job
+from smartcrawl.server.jobs.orders import refuse_forbidden
+from smartcrawl.server.jobs.store import JobStore, stale_version
+from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
+from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_INPUT, NOT_FOUND, JobError
+
+logger = logging.getLogger(__name__)
+
+#: Parts of a definition that sources.toml has for a declared source.
+_EDITED_THERE: Final = ("name", "seed_urls", "config", "filters")
+#: Parts that a definition needs, and that are not read.
+_ANY_SOURCE: Final = {"name": "declared", "seed_urls": ["https://docs.example.com/"]}
+_MESSAGE: Final = "The source is declared"
+_LIVE_NAMES = "SELECT name FROM job WHERE deleted_at IS NULL AND NOT declared"
+_INSERT = """
+INSERT INTO job (id, name, definition, status, created_at, declared)
+VALUES (?, ?, ?, 'created', ?, TRUE) ON CONFLICT (id) DO NOTHING
+"""
+_LOCK = "UPDATE job SET version = version WHERE id = ?"
+_WAITS = """
+SELECT 1 FROM job_run k JOIN job j ON j.no = k.job WHERE j.id = ? AND k.state = 'waiting' LIMIT 1
+"""
+_SCHEDULE = """
+UPDATE job SET definition = ?, status = ?, due_at = ?, version = version + 1 WHERE id = ?
+"""
+_ANEW = "UPDATE job SET complete = NULL, reasons = '[]' WHERE id = ?"
+#: A new schedule begins the job anew. It is the only way to crawl its source once more.
+_OVER: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED})
+_STAY: Final = frozenset({JobStatus.RUNNING, JobStatus.PAUSED})
+
+
+def declared_job_id(name: str) -> str:
+    """Return the id of the job of a declared source, which is the same on each server.
+
+    >>> declared_job_id("docs")
+    'job_0f985b3eccd29128'
+    """
+    return f"job_{sha256(b'declared:' + name.encode()).hexdigest()[:16]}"
+
+
+class DeclaredNames:
+    """The names of the declared sources, read again when the file has changed."""
+
+    def __init__(self, path: Path) -> None:
+        """``path``: SOURCES_FILE."""
+        self._path = path
+        self._read: tuple[object, tuple[str, ...]] = (None, ())
+
+    def __call__(self) -> tuple[str, ...]:
+        """Return them in their order; while the file has an error, those of before."""
+        mark = self._mark()
+        before, names = self._read
+        if mark != before:
+            try:
+                names = tuple(load_declared_sources(self._path))
+            except SourceError as error:
+                logger.error("declared sources stay as they were: %s", error)
+            self._read = (mark, names)
+        return names
+
+    def _mark(self) -> object:
+        try:
+            found = self._path.stat()
+        except OSError as error:
+            return error.errno
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+class KnownJobs:
+    """The jobs of clients and those of declared sources, for one thread.
+
+    A job of a client that has the name of a declared source stands for both.
+    """
+
+    def __init__(self, database: Database, connection: Connection, names: Sequence[str]) -> None:
+        """``names``: of the declared sources."""
+        self._store = JobStore(database, connection)
+        self._connection = connection
+        self._names = names
+
+    def get(self, id_: str) -> Job:
+        """Return a job.
+
+        Raises:
+            JobError: there is none of this id, or its source is declared no more.
+        """
+        job = self._stored(id_)
+        if job is None:
+            job = next((job for job in self._declared() if job.id == id_), None)
+        if job is None or (job.declared and job.name not in self._names):
+            raise JobError(NOT_FOUND, field="job_id", reason="there is no job of this id")
+        return job
+
+    def page(
+        self, *, status: JobStatus | None = None, limit: int = 100, offset: int = 0
+    ) -> tuple[list[Job], int]:
+        """Return some jobs, and the number of all: those of clients, then those of sources."""
+        jobs, stored = self._store.page(status=status, limit=limit, offset=offset)
+        declared = [job for job in self._declared() if status in (None, job.status)]
+        first = max(0, offset - stored)
+        return jobs + declared[first : first + limit - len(jobs)], stored + len(declared)
+
+    def find_declared(self, id_: str) -> Job | None:
+        """Return the job of a declared source; None: it is none.
+
+        Raises:
+            JobError: its source is declared no more.
+        """
+        job = self._stored(id_)
+        if job is not None and not job.declared:
+            return None
+        try:
+            return self.get(id_)
+        except JobError:
+            if job is not None:
+                raise
+            return None
+
+    def schedule(self, job: Job, body: Any, now: int, *, version: int | None = None) -> Job:
+        """Give the job of a declared source the schedule of a request, which begins it anew.
+
+        A schedule of one time is due at once, unless a run of it waits already.
+
+        Raises:
+            JobError: the body has another part of a definition, or is wrong; the version is stale.
+        """
+        schedule, cron = _checked(job.name, body, now)
+        self._add(job, now)
+        self._connection.execute(_LOCK, (job.id,))
+        found = self._store.get(job.id)
+        if version is not None and version != found.version:
+            raise stale_version(found.version, version)
+        status, due_at = found.status, now
+        if cron is not None:
+            due_at = cron
+            status = status if status in _STAY else JobStatus.SCHEDULED
+        elif status in _OVER:
+            status = JobStatus.CREATED
+        waits = cron is None and self._connection.execute(_WAITS, (job.id,)).get is not None
+        text = json.dumps({"schedule": schedule.model_dump()})
+        row = (text, status, None if waits else due_at, job.id)
+        self._connection.execute(_SCHEDULE, row)
+        if found.status in _OVER:
+            self._connection.execute(_ANEW, (job.id,))
+        return self._store.get(job.id)
+
+    def prepare_order(self, id_: str, action: JobAction, now: int) -> None:
+        """Add the row of a declared source to which an order is given.
+
+        Raises:
+            JobError: a job without a row does not take the order, or is declared no more.
+        """
+        job = self.find_declared(id_)
+        if job is not None and job.no == 0:
+            refuse_forbidden(job.status, action)
+            self._add(job, now)
+
+    def _add(self, job: Job, now: int) -> None:
+        text = json.dumps({"schedule": job.schedule.model_dump()})
+        self._connection.execute(_INSERT, (job.id, job.name, text, now))
+
+    def _stored(self, id_: str) -> Job | None:
+        try:
+            return self._store.get(id_)
+        except JobError:
+            return None
+
+    def _declared(self) -> list[Job]:
+        """Return the jobs of the declared sources, in the order of the file."""
+        names = self._names and self._unused_names()
+        stored = self._store.declared() if names else {}
+        return [stored.get(name) or _not_stored(name) for name in names]
+
+    def _unused_names(self) -> list[str]:
+        rows: Any = self._connection.execute(_LIVE_NAMES).fetchall()
+        used = {name for (name,) in rows}
+        return [name for name in self._names if name not in used]
+
+
+def refuse_deletion(job: Job | None) -> None:
+    """Refuse to delete the job of a declared source.
+
+    Raises:
+        JobError: with the remedy.
+    """
+    if job is not None:
+        reason = f"Job '{job.name}' is declared in sources.toml: remove it there"
+        raise JobError(CONFLICT, field="job_id", reason=reason, message=_MESSAGE)
+
+
+def _checked(name: str, body: Any, now: int) -> tuple[JobSchedule, int | None]:
+    """Return the schedule of a request, and its next time; None: it runs once.
+
+    Raises:
+        JobError: with the first problem.
+    """
+    if not isinstance(body, dict):
+        raise JobError(INVALID_INPUT, reason="the body must be a JSON object")
+    edited = next((part for part in _EDITED_THERE if part in body), None)
+    if edited is not None:
+        reason = (
+            f"Job '{name}' is declared in sources.toml: edit it there;"
+            " here it takes schedule and version alone"
+        )
+        raise JobError(CONFLICT, field=edited, reason=reason, message=_MESSAGE)
+    if body.keys() - {"schedule"}:
+        reason = "the body has an unknown key; known are schedule, version"
+        raise JobError(INVALID_INPUT, reason=reason)
+    if "schedule" not in body:
+        raise JobError(INVALID_INPUT, field="schedule", reason="schedule is missing")
+    definition = JobDefinition.checked({**_ANY_SOURCE, "schedule": body["schedule"]}, now)
+    cron = definition.cron(now)
+    return definition.schedule, None if cron is None else cron.next_fire(now)
+
+
+def _not_stored(name: str) -> Job:
+    """Return the job of a declared source that no client has scheduled or ordered."""
+    return Job(
+        no=0,
+        id=declared_job_id(name),
+        name=name,
+        version=1,
+        definition=None,
+        schedule=JobSchedule(),
+        status=JobStatus.CREATED,
+        complete=None,
+        reasons=(),
+        due_at=None,
+        created_at=None,
+        started_at=None,
+        completed_at=None,
+    )
