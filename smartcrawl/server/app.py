@@ -42,10 +42,10 @@ VERSIONS: Final[Sequence[Version]] = (
     Version(
         "/api/v1",
         (
+            documents.add_routes,  # first: they are asked most
             job_routes.add_routes,
             job_control.add_routes,
             log_routes.add_routes,
-            documents.add_routes,
             frontier_routes.add_routes,
             frontier_stats.add_routes,
             robots_routes.add_routes,

@@ -55,14 +55,14 @@ class Described:
         ]
 
     def resolved(self, schema: Schema) -> Schema:
-        """Follow a reference, and the one choice beside null."""
+        """Follow a reference, and the first choice that is not null."""
         while True:
             choices = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
             whole = schema.get("allOf", ())
             if "$ref" in schema:
                 name = schema["$ref"].rpartition("/")[2]
                 schema = self.data["components"]["schemas"][name]
-            elif len(choices) == 1 or len(whole) == 1:
+            elif choices or len(whole) == 1:
                 schema = (choices or whole)[0]
             else:
                 return schema

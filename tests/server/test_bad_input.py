@@ -79,7 +79,7 @@ def test_a_body_with_one_wrong_value_changes_nothing(stock: Stocked, described: 
         calls: list[Call] = [
             (operation.method, path, {"content": one.content, "headers": JSON}) for one in bad
         ]
-        assert len(bad) > 20, operation.name
+        assert len(bad) >= 20, operation.name
         for one, answer in zip(bad, ask_all(stock.app, calls), strict=True):
             place = (operation.name, one.what, one.place)
             fault = checked(answer, {413} if one.what == "huge" else {400})

@@ -33,26 +33,34 @@ MEANT = frozenset(
         "Idempotency-Key",  # of another request
         "If-Match",  # another version than that of the body
         "allowed_domains",
+        "collection",  # of no source
         "cron",
         "cursor",  # signed
         "domain",
         "excluded_patterns",
         "filters",
+        "force",  # true only
         "from",  # the 30th of February
         "id",
+        "mode",  # without an embedder
+        "name",  # missing in a PUT of no declared source
         "offset",  # with a cursor
         "q",
         "seed_urls",
+        "source",
         "to",  # before from
         "url",
         "url_patterns",
         "urls",
+        "version",  # 2.0
     }
 )
 #: Reasons that JSON Schema cannot express of a whole body.
 INEXPRESSIBLE = (
     "texts must not contain NUL or lone surrogates",
+    "path and query must not contain NUL (%00)",
     "a body has at most 1048576 bytes",  # of 10,000 addresses
+    "exactly one of id and source must be given",
 )
 
 

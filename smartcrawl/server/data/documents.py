@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 
 import can_ada
 from anyio import to_thread
-from fastapi import APIRouter, Depends, Path, Response
-from fastapi import Query as InQuery
+from fastapi import APIRouter, Path, Request, Response
 from pydantic import Field
 
 from smartcrawl.model.urls import url_host_key
@@ -28,10 +27,11 @@ from smartcrawl.server.data.queries import (
     TIME_PATTERN,
     Query,
     WholeNumber,
+    described_query,
     first_second,
     json_response,
     last_second,
-    refuse_repeated,
+    read_query,
 )
 from smartcrawl.server.errors import invalid_input, not_found
 
@@ -108,9 +108,12 @@ def host_key(domain: str) -> str:
 
 def add_routes(context: Context, router: APIRouter) -> None:
     """Add the routes of documents."""
+    _add_document(context, router)
+    _add_list(context, router)
+
+
+def _add_document(context: Context, router: APIRouter) -> None:
     stores = context.stores
-    cursors = Cursors(stores)
-    totals: KeptAnswers[int] = KeptAnswers(_TOTAL_SECONDS, _TOTALS, context.clock)
 
     @router.get(
         "/documents/{url_hash}",
@@ -118,14 +121,15 @@ def add_routes(context: Context, router: APIRouter) -> None:
         summary="A crawled document, by the SHA-256 of its normalized address",
         response_model=Document,
         responses={404: {}},
-        dependencies=[Depends(refuse_repeated)],
+        openapi_extra={"parameters": described_query(OneQuery)},
     )
     async def document(
+        request: Request,
         url_hash: Annotated[
             str, Path(examples=[EXAMPLE_HASH], json_schema_extra={"pattern": f"^{_HASH.pattern}$"})
         ],
-        query: Annotated[OneQuery, InQuery()],
     ) -> Response:
+        query = read_query(OneQuery, request)
         if not _HASH.fullmatch(url_hash):
             raise invalid_input("url_hash", "url_hash must be 64 hexadecimal digits")
         key = bytes.fromhex(url_hash)
@@ -136,14 +140,21 @@ def add_routes(context: Context, router: APIRouter) -> None:
             raise not_found("Document not found", reason="no document has this url_hash")
         return json_response(found)
 
+
+def _add_list(context: Context, router: APIRouter) -> None:
+    stores = context.stores
+    cursors = Cursors(stores)
+    totals: KeptAnswers[int] = KeptAnswers(_TOTAL_SECONDS, _TOTALS, context.clock)
+
     @router.get(
         "/documents",
         tags=["data"],
         summary="Crawled documents, newest visit first",
         response_model=Documents,
-        dependencies=[Depends(refuse_repeated)],
+        openapi_extra={"parameters": described_query(ListQuery)},
     )
-    async def documents(query: Annotated[ListQuery, InQuery()]) -> Response:
+    async def documents(request: Request) -> Response:
+        query = read_query(ListQuery, request)
         filters = query.filters()
         await cursors.prepare()
         below = Place(filters.until + 1, 0)
