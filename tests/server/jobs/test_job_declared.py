@@ -133,6 +133,7 @@ def test_a_schedule_of_one_time_is_due_at_once_each_time_it_is_put(sources: Api)
         sources.clock.ended(run.id, 3, now + 5, ["max_pages"])
         ended = sources.ask("GET", f"/{DOCS}").json()
         assert (ended["status"], ended["complete"]) == ("completed", False)
+        assert sources.clock.fire(now + 99) == []  # the second PUT was no second run
     assert scheduled(sources)["version"] == 6
     anew = sources.ask("GET", f"/{DOCS}").json()
     assert (anew["complete"], anew["reasons"], len(anew["runs"])) == (None, [], 2)
