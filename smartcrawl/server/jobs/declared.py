@@ -36,9 +36,6 @@ INSERT INTO job (id, name, definition, status, created_at, declared)
 VALUES (?, ?, ?, 'created', ?, TRUE) ON CONFLICT (id) DO NOTHING
 """
 _LOCK = "UPDATE job SET version = version WHERE id = ?"
-_WAITS = """
-SELECT 1 FROM job_run k JOIN job j ON j.no = k.job WHERE j.id = ? AND k.state = 'waiting' LIMIT 1
-"""
 _SCHEDULE = """
 UPDATE job SET definition = ?, status = ?, due_at = ?, version = version + 1 WHERE id = ?
 """
@@ -138,7 +135,7 @@ class KnownJobs:
     def schedule(self, job: Job, body: Any, now: int, *, version: int | None = None) -> Job:
         """Give the job of a declared source the schedule of a request, which begins it anew.
 
-        A schedule of one time is due at once, unless a run of it waits already.
+        A schedule of one time is due at once; while a run waits or is open, it counts as that one.
 
         Raises:
             JobError: the body has another part of a definition, or is wrong; the version is stale.
@@ -155,9 +152,8 @@ class KnownJobs:
             status = status if status in _STAY else JobStatus.SCHEDULED
         elif status in _OVER:
             status = JobStatus.CREATED
-        waits = cron is None and self._connection.execute(_WAITS, (job.id,)).get is not None
         text = json.dumps({"schedule": schedule.model_dump()})
-        row = (text, status, None if waits else due_at, job.id)
+        row = (text, status, due_at, job.id)
         self._connection.execute(_SCHEDULE, row)
         if found.status in _OVER:
             self._connection.execute(_ANEW, (job.id,))

@@ -11,11 +11,13 @@ from uuid import uuid4
 
 import httpx
 import pytest
+from anyio import to_thread
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.runs.run_orders import order_run_row, run_order
 from smartcrawl.registry.runs.runs import RunRequest, interrupt_run_row, open_run_row
 from smartcrawl.rules.model import RunOrder
+from smartcrawl.server.idempotency import Reply
 from smartcrawl.server.jobs import control
 from smartcrawl.server.jobs.answers import Ordered
 from smartcrawl.server.jobs.orders import JobOrders
@@ -289,6 +291,32 @@ def test_equal_orders_at_the_same_time_get_the_same_answer(api: Api):
     assert {answered(answer) for answer in answers} == {("paused", None)}
     assert len({answer.content for answer in answers}) == 1
     assert [bool(pending) for (pending,) in api.rows("SELECT pending FROM reply")] == [False]
+
+
+def test_the_first_server_that_knows_an_effect_decides_the_answer(
+    api: Api, short: None, monkeypatch: pytest.MonkeyPatch
+):
+    job, _, run = running(api)
+    headers = {"Idempotency-Key": str(uuid4())}
+    settled = control._Control._settled
+    first: list[httpx.Response] = []
+
+    async def late(self: control._Control, id_: str, reply: Reply) -> Reply:
+        monkeypatch.setattr(control._Control, "_settled", settled)
+        given = {"json": {"action": "pause"}, "headers": headers}
+        first.append(
+            await to_thread.run_sync(
+                lambda: ask(api.server(), "POST", f"{JOBS}/{job}/control", **given)
+            )
+        )
+        interrupt_run_row(api.connection, run, NOW, ["paused"])
+        return await settled(self, id_, reply)
+
+    monkeypatch.setattr(control._Control, "_settled", late)
+    second = controlled(api, job, "pause", headers=headers)
+    assert answered(first[0]) == ("running", "pause")
+    assert second.content == first[0].content
+    assert api.ask("GET", f"/{job}").json()["status"] == "paused"
 
 
 def test_an_answer_whose_server_died_is_completed_by_the_next_request(

@@ -208,6 +208,8 @@ def test_a_resumed_process_that_dies_with_its_server_is_resumed_once(bureau: Bur
     order(bureau, job, RESUME)
     launcher = bureau.launcher(wait=1)
     launcher.start_waiting(NOW)
+    launcher.watch(NOW)
+    assert status(bureau, job) is JobStatus.PAUSED  # its run is not open yet
     child = bureau.children[id_]
     bureau.lose_server()
     child.kill()

@@ -125,6 +125,7 @@ def test_a_schedule_of_one_time_is_due_at_once_each_time_it_is_put(sources: Api)
         sources.now = float(now)
         assert scheduled(sources)["status"] == "created"
         (run,) = sources.clock.fire(now)
+        sources.now += 30
         assert scheduled(sources)["status"] == "created"  # it waits already
         assert sources.clock.fire(now + 60) == []
         no = open_run_row(sources.connection, RunRequest("docs", "site", job_run=run.id), now).no
@@ -133,12 +134,13 @@ def test_a_schedule_of_one_time_is_due_at_once_each_time_it_is_put(sources: Api)
         sources.clock.ended(run.id, 3, now + 5, ["max_pages"])
         ended = sources.ask("GET", f"/{DOCS}").json()
         assert (ended["status"], ended["complete"]) == ("completed", False)
+        assert sources.clock.fire(now + 99) == []  # the second PUT was no second run
     assert scheduled(sources)["version"] == 6
     anew = sources.ask("GET", f"/{DOCS}").json()
     assert (anew["complete"], anew["reasons"], len(anew["runs"])) == (None, [], 2)
 
 
-def test_a_schedule_for_a_running_source_counts_after_its_run(sources: Api):
+def test_one_time_during_a_run_is_that_run(sources: Api):
     scheduled(sources)
     (run,) = sources.clock.fire(NOW)
     no = open_run_row(sources.connection, RunRequest("docs", "site", job_run=run.id), NOW).no
@@ -147,6 +149,8 @@ def test_a_schedule_for_a_running_source_counts_after_its_run(sources: Api):
     assert scheduled(sources)["status"] == "running"
     assert sources.clock.fire(NOW + 1) == []
     sources.clock.ended(run.id, 0, NOW + 2)
+    assert sources.clock.fire(NOW + 3) == []
+    assert sources.ask("GET", f"/{DOCS}").json()["status"] == "completed"
     assert scheduled(sources, HOURLY)["status"] == "scheduled"
 
 
