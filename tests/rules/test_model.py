@@ -3,6 +3,7 @@
 import pytest
 
 from smartcrawl.rules.model import (
+    PRIORITY,
     Fault,
     Mode,
     Outcome,
@@ -59,3 +60,8 @@ def test_faults_are_the_manuals():
 
     assert [[str(int(fault)), f"`{fault.name}`", fault.outcome] for fault in Fault] == told
     assert len(Fault.__members__) == len(told)
+
+
+@pytest.mark.covers("R2-35")
+def test_an_address_without_a_priority_has_the_middle_one():
+    assert PRIORITY == 5
