@@ -51,7 +51,7 @@ EQUIVALENT = {
     "http retry_after: 9 -> 8": "99,999,999 seconds are too many, too",
     "http retry_after: 9 -> 10": "9,999,999,999 seconds are too many, too",
     "connections ConnectionGuard refusal: '.' -> '.?'": "no host contains a question mark",
-    "connections bare_host: '[]' -> '[]?'": "no host contains a question mark",
+    "connections bare_connection_host: '[]' -> '[]?'": "no host contains a question mark",
     "clones _rank: False -> True": "it is compared among living pages only",
     "clones _rank: member.entry == NONE if member.lost else False before member.fresh": (
         "whatever stands has an entry"

@@ -53,8 +53,8 @@ from smartcrawl.terminal.command import (
     HELD,
     WITHHELD,
     ChangingCommand,
+    command_without_registry_error,
     count_argument,
-    missing_registry_error,
     print_json,
 )
 from smartcrawl.terminal.output import Output, print_complaint, print_note
@@ -131,7 +131,7 @@ class Command(ChangingCommand):
             )
         database = SqliteDatabase(place)
         if not database.exists():
-            raise missing_registry_error(database)
+            raise command_without_registry_error(database)
         held = database.leased()
         if held:
             print_complaint("audit", f"stop the runs of {', '.join(held)} first, then salvage")
@@ -189,7 +189,7 @@ class Command(ChangingCommand):
                     "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
         with (
-            self.meter(audit_rows.pages(connection, sources)) as meter,
+            self.meter(audit_rows.indexable_page_count(connection, sources)) as meter,
             IndexComparison(connection, sink, meter.report).compare(sources) as found,
         ):
             why = index_mismatch(connection, sink, facts, found)
@@ -216,7 +216,7 @@ class Command(ChangingCommand):
         if wrong is not None and not foreign and sink.highest() > facts.sealed:
             raise SinkError(wrong)  # the registry was restored from a backup
         with (
-            self.meter(audit_rows.pages(connection, sources)) as meter,
+            self.meter(audit_rows.indexable_page_count(connection, sources)) as meter,
             IndexComparison(connection, sink, meter.report).compare(sources) as found,
         ):
             strange = index_mismatch(connection, sink, facts, found)

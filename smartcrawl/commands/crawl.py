@@ -30,17 +30,17 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import crawl_line, program
+from smartcrawl.model.program import program, program_crawl_line
 from smartcrawl.model.redaction import shown
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.registry.jobs import load_known_sources, load_live_jobs
+from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
 from smartcrawl.registry.runs.runs import declared_source_rows
-from smartcrawl.run.opening import choose_run_source
+from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.spiders.site import SiteSpider
-from smartcrawl.terminal.command import damage_named
+from smartcrawl.terminal.command import command_error_of_damage
 from smartcrawl.terminal.output import print_complaint, show_anything
 from smartcrawl.terminal.standard_output import OutputError, printed
 from smartcrawl.terminal.usage import check_log_file, check_usage
@@ -121,14 +121,14 @@ class Command(ScrapyCrawl):
             )
         assert self.settings is not None
         try:
-            with damage_named(database_of(Options.of(self.settings).registry)):
+            with command_error_of_damage(database_of(Options.of(self.settings).registry)):
                 runs = self.runs_of(opts.spargs)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
         try:
-            with damage_named(database_of(Options.of(self.settings).registry)):
+            with command_error_of_damage(database_of(Options.of(self.settings).registry)):
                 self._warn_of_vanished()
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
@@ -160,7 +160,7 @@ class Command(ScrapyCrawl):
             return
         with database.translated("read"):
             connection = database.open()
-            declared = load_known_sources(options, connection)
+            declared = load_sources_and_registry_jobs(options, connection)
             vanished = [name for name in declared_source_rows(connection) if name not in declared]
             connection.close()
         for name in vanished:
@@ -198,7 +198,7 @@ class Command(ScrapyCrawl):
             if spider is SiteSpider:  # a spider of the user's own may take other arguments
                 options = Options.of(self.settings)
                 await resolve_seed_hosts(
-                    choose_run_source(options, arguments), options, self.settings
+                    source_of_run_arguments(options, arguments), options, self.settings
                 )
             await process.crawl(crawler, **arguments)
         except (RunHeldError, RunPausedError) as error:
@@ -239,7 +239,7 @@ class Command(ScrapyCrawl):
         if name is None:
             return
         assert self.settings is not None
-        job = load_live_jobs(Options.of(self.settings)).get(name)
+        job = load_registry_jobs(Options.of(self.settings)).get(name)
         if job is not None:
             crawler.settings.setdict(job.run_settings(), priority="spider")
 
@@ -252,9 +252,9 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     """Return the message for a command line that does not name one spider."""
     address = next((word for word in args if ":" in word or "." in word), None)
     if address is not None and request_url(address):
-        return f"an address goes after -a url=: {crawl_line(shown(address))}"
+        return f"an address goes after -a url=: {program_crawl_line(shown(address))}"
     if len(args) != 1:
-        return f"name one spider, such as: {crawl_line('https://…')}"
+        return f"name one spider, such as: {program_crawl_line('https://…')}"
     question = meant(args[0], spiders)
     return f"there is no spider {args[0]!r}{question}; there is {', '.join(spiders)}"
 

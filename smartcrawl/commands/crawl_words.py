@@ -65,7 +65,9 @@ class CrawlWords:
         parser.add_argument("--nolog", action="store_true", help="log nothing")
 
 
-def of_spider(opts: Namespace, words: Sequence[str], declared: Collection[str]) -> list[str]:
+def scrapy_crawl_words(
+    opts: Namespace, words: Sequence[str], declared: Collection[str]
+) -> list[str]:
     """Return the words of ``scrapy crawl`` for those of ``smartcrawl crawl``.
 
     ``declared``: names of the sources in sources.toml.

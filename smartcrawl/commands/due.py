@@ -12,7 +12,7 @@ from smartcrawl.commands.crawl import DONE, FAILED, print_crawl_error
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import crawl_line, program
+from smartcrawl.model.program import program, program_crawl_line
 from smartcrawl.model.redaction import shown
 from smartcrawl.model.urls import normalize_url, request_url, url_digest
 from smartcrawl.registry.database.databases import database_of
@@ -20,10 +20,10 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_records_due, refreshable_source_rows
 from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
-from smartcrawl.run.opening import choose_run_source
+from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import DOCUMENTS, Source, load_declared_sources
-from smartcrawl.terminal.command import missing_registry_error
+from smartcrawl.terminal.command import command_without_registry_error
 from smartcrawl.terminal.output import print_complaint
 
 
@@ -113,7 +113,7 @@ class Command(CrawlCommand):
             rest = {name: value for name, value in given.items() if name != "source"}
             return [{**rest, **known[named]}]
         if named is not None:
-            choose_run_source(options, {"source": named})  # an unknown one is refused here
+            source_of_run_arguments(options, {"source": named})  # an unknown one is refused here
         if given.keys() & {"url", "source", "sitemap"}:
             return [given]
         runs = [{**given, "source": name} for name in declared]
@@ -122,7 +122,7 @@ class Command(CrawlCommand):
             runs.append({**given, "source": DOCUMENTS})
         if not runs:
             raise RegistryError(
-                f"nothing was crawled yet: begin with {crawl_line('https://…')}, or declare"
+                f"nothing was crawled yet: begin with {program_crawl_line('https://…')}, or declare"
                 f" sources in {options.sources_file}"
             )
         return runs
@@ -145,7 +145,7 @@ class Command(CrawlCommand):
         try:
             database = database_of(options.registry)
             if not database.exists():
-                raise missing_registry_error(database)
+                raise command_without_registry_error(database)
             with database.translated("write"):
                 connection = database.open()
                 unknown = []

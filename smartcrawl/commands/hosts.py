@@ -88,7 +88,7 @@ class Command(RegistryCommand):
             if opts.format == "json":
                 print_json(rows)
             else:
-                print_table(COLUMNS, [printed_host(row) for row in rows], empty="no host yet")
+                print_table(COLUMNS, [hosts_command_row(row) for row in rows], empty="no host yet")
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
@@ -118,7 +118,7 @@ COLUMNS = (
 )
 
 
-def printed_host(row: dict[str, Any]) -> dict[str, Any]:
+def hosts_command_row(row: dict[str, Any]) -> dict[str, Any]:
     """Format a host for the table."""
     held = []
     if row["parkedUntil"] is not None:

@@ -14,7 +14,7 @@ from smartcrawl.registry.removal.purge import (
     source_row_of_run,
     withheld_candidates,
 )
-from smartcrawl.reports.removals import orphan_report_rows
+from smartcrawl.reports.removals import reported_orphans
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import print_note, printed_time
@@ -86,7 +86,7 @@ class Command(ChangingCommand):
             self._list(connection, sources, opts)
 
     def _list(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
-        found = orphan_report_rows(connection, sources)
+        found = reported_orphans(connection, sources)
         if opts.format == "json":
             print_json(found.rows)
             return

@@ -11,10 +11,10 @@ from rich.markup import escape
 from smartcrawl.commands import simulation
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.program import crawl_line
+from smartcrawl.model.program import program_crawl_line
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.jobs import load_known_sources
+from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.reports.plan import plan_reports
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
@@ -63,7 +63,7 @@ class Command(RegistryCommand):
         if opts.svg is not None and opts.simulate is None:
             raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
-        declared = load_known_sources(self.options, connection)
+        declared = load_sources_and_registry_jobs(self.options, connection)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
         if opts.simulate is not None:
@@ -93,7 +93,7 @@ class Command(RegistryCommand):
         if not found:
             print(
                 "no source yet: declare one in sources.toml, or crawl an address with:"
-                f" {crawl_line('https://…')}"
+                f" {program_crawl_line('https://…')}"
             )
 
 

@@ -13,9 +13,9 @@ from typing import IO, Any, ClassVar, TypeVar
 from smartcrawl.index.choice import begin_index_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.meant import meant
-from smartcrawl.model.program import crawl_line, program
+from smartcrawl.model.program import program, program_crawl_line
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.tables import RECORD_KEYS, record_table, spreadsheet_row
+from smartcrawl.reports.tables import RECORD_KEYS, record_table, report_row_for_spreadsheet
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
@@ -101,7 +101,7 @@ class Command(RegistryCommand):
             elif opts.format == "csv":
                 writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
                 writer.writeheader()
-                writer.writerows(spreadsheet_row(row) for row in rows)
+                writer.writerows(report_row_for_spreadsheet(row) for row in rows)
             else:
                 shown = (_shown(row) for row in rows)
                 print_table(_COLUMNS, shown, empty=_empty(opts), file=file)
@@ -139,7 +139,7 @@ def _empty(opts: Namespace) -> str:
     """Return the sentence that stands for an empty table."""
     if any((opts.source, opts.status, opts.outcome, opts.no_text, opts.sitemaps, opts.dead)):
         return f"no record matches; {program()} registry lists all of them"
-    return f"no record yet; the first ones come with: {crawl_line('https://…')}"
+    return f"no record yet; the first ones come with: {program_crawl_line('https://…')}"
 
 
 def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:

@@ -10,15 +10,15 @@ from functools import partial
 from typing import Any
 
 from smartcrawl.index import audit_rows
-from smartcrawl.index.choice import rebuild_index
+from smartcrawl.index.choice import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.program import crawl_line, program
+from smartcrawl.model.program import program, program_crawl_line
 from smartcrawl.model.urls import display_url, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
-from smartcrawl.registry.jobs import load_known_sources
+from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.reports.sources_today import address_holders
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.patterns import compile_scope_pattern
@@ -161,9 +161,11 @@ class Command(ChangingCommand):
                 print_help=False,
             )
         rows: Any = connection.execute(_SOURCES).fetchall()
-        total = audit_rows.pages(connection, [])
+        total = audit_rows.indexable_page_count(connection, [])
         with self.leased([name for (name,) in rows]) as now, self.meter(total) as meter:
-            pages = rebuild_index(self.options, connection, now, partial(meter.report, "written"))
+            pages = write_index_anew(
+                self.options, connection, now, partial(meter.report, "written")
+            )
         if opts.format == "json":
             print_json({"written": pages})
         else:
@@ -172,7 +174,7 @@ class Command(ChangingCommand):
 
     def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
         """Return the one source that an address belongs to."""
-        declared = load_known_sources(self.options, connection)
+        declared = load_sources_and_registry_jobs(self.options, connection)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
         found = address_holders(connection, declared, names, url)
@@ -192,7 +194,7 @@ class Command(ChangingCommand):
         where = f"the scope of {', '.join(sources)}" if sources else "the scope of no source"
         raise RegistryError(
             f"{url} is not known, and in {where}: widen the source in"
-            f" {self.options.sources_file}, or crawl it: {crawl_line(url)}"
+            f" {self.options.sources_file}, or crawl it: {program_crawl_line(url)}"
             if not sources
             else f"{url} is not known, and not in {where}"
         )

@@ -9,7 +9,7 @@ from cProfile import Profile
 from importlib import import_module
 from typing import Any
 
-from smartcrawl.commands.crawl_words import CrawlWords, of_spider
+from smartcrawl.commands.crawl_words import CrawlWords, scrapy_crawl_words
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
@@ -66,7 +66,7 @@ def parser_of(name: str, command: Any) -> ArgumentParser:
     return parser
 
 
-def folder_named(words: Sequence[str]) -> str:
+def command_line_data_dir(words: Sequence[str]) -> str:
     """Return the folder of all state for the options before a command; wrong ones end the process.
 
     Raises:
@@ -117,7 +117,7 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     if len(args) > 1:
         parser.error("it takes one address or source; declare several in sources.toml")
     _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
-    return of_spider(opts, args, _declared(settings) if args else ())
+    return scrapy_crawl_words(opts, args, _declared(settings) if args else ())
 
 
 def _declared(settings: PlainSettings) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from smartcrawl.model.program import crawl_line
+from smartcrawl.model.program import program_crawl_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import run_table
 from smartcrawl.reports.text import run_state_text
@@ -57,7 +57,7 @@ class Command(RegistryCommand):
 
 
 def _empty() -> str:
-    return f"no run yet; the first one begins with: {crawl_line('https://…')}"
+    return f"no run yet; the first one begins with: {program_crawl_line('https://…')}"
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

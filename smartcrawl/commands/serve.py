@@ -122,14 +122,14 @@ class Command(BaseCommand):
         from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
         from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
-        from smartcrawl.server.running import listen, log_to_stderr, serve, url_of  # noqa: PLC0415
+        from smartcrawl.server.running import listen, log_server_to_stderr, serve, server_url  # noqa: PLC0415
 
         server = ServerOptions.of(_with_options(self.settings, opts))
         if server.keys_required:
             _require_key(database, server)
-        log_to_stderr(self.settings)
+        log_server_to_stderr(self.settings)
         with closing(listen(server)) as listening:
-            url = url_of(listening)
+            url = server_url(listening)
             if opts.format == "json":
                 print_json({"url": url, "pid": os.getpid(), "keysRequired": server.keys_required})
             else:

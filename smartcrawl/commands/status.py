@@ -7,8 +7,13 @@ from argparse import ArgumentParser, Namespace
 
 from rich.markup import escape
 
-from smartcrawl.commands.status_text import Line, figures, screen, verdict_data
-from smartcrawl.model.program import crawl_line
+from smartcrawl.commands.status_text import (
+    Line,
+    screen,
+    status_command_figures,
+    status_command_verdict,
+)
+from smartcrawl.model.program import program_crawl_line
 from smartcrawl.model.redaction import escaped
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
@@ -58,7 +63,7 @@ class Command(RegistryCommand):
         longest = self.options.schedule.longest
         if opts.format == "json":
             rows = [status_as_data(one) for one in found]
-            verdicts = [verdict_data(one, now, longest) for one in found]
+            verdicts = [status_command_verdict(one, now, longest) for one in found]
             answer = {
                 "at": iso_time(now),
                 "sources": rows,
@@ -68,7 +73,7 @@ class Command(RegistryCommand):
             print_json(answer)
             return
         if not found:
-            print(f"nothing was crawled yet; begin with: {crawl_line('https://…')}")
+            print(f"nothing was crawled yet; begin with: {program_crawl_line('https://…')}")
             return
         blocks = [self._block(one, now) for one in found]
         whole = [*blocks, *self._total(found, total)]
@@ -85,7 +90,7 @@ class Command(RegistryCommand):
         lines = [
             Line("", f"{name}: {escape(self._run_text(status, now))}"),
             Line("verdict", f"[{color}]{escape(str(found))}[/]"),
-            *figures(status),
+            *status_command_figures(status),
         ]
         for text, words in source_concerns(status, now, longest=longest):
             command = self.again(*words) if words else ""
@@ -98,7 +103,7 @@ class Command(RegistryCommand):
     def _total(self, found: list[SourceStatus], total: SourceStatus) -> list[list[Line]]:
         if len(found) == 1:
             return []
-        return [[Line("", f"[bold]all {len(found)} sources[/]"), *figures(total)]]
+        return [[Line("", f"[bold]all {len(found)} sources[/]"), *status_command_figures(total)]]
 
     def _more(self, opts: Namespace) -> str:
         only = ["--source", opts.source] if opts.source else []

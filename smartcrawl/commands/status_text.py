@@ -108,7 +108,7 @@ def _worst(heads: list[list[Line]], room: int, columns: int, rest: list[Line]) -
     return [*found, [Line("", f"{text}, {state}")], rest]
 
 
-def verdict_data(status: SourceStatus, now: int, longest: int) -> dict[str, Any]:
+def status_command_verdict(status: SourceStatus, now: int, longest: int) -> dict[str, Any]:
     """Return the verdict on a source as the keys that docs/cli.md lists."""
     found = status_verdict(status, now, longest=longest)
     names = ("fresh", "complete", "healthy")
@@ -116,7 +116,7 @@ def verdict_data(status: SourceStatus, now: int, longest: int) -> dict[str, Any]
     return {"source": status.source, **answers, "text": str(found)}
 
 
-def figures(status: SourceStatus) -> list[Line]:
+def status_command_figures(status: SourceStatus) -> list[Line]:
     """Return the figures of one source, or of all together."""
     counts, changes, ages = status.counts, status.changes, status.ages
     lines = [("pages", _pages(counts))]

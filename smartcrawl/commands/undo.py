@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
 
-from smartcrawl.index.choice import indexed_chunks, indexing_of
+from smartcrawl.index.choice import index_writer_of_registry, indexed_chunks
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program
 from smartcrawl.model.times import iso_time
@@ -73,7 +73,7 @@ class Command(ChangingCommand):
             return
         with (
             self.leased([known.source]) as now,
-            closing(indexing_of(self.options, connection)) as indexing,
+            closing(index_writer_of_registry(self.options, connection)) as indexing,
         ):
             undone = undo_stored_removals(
                 connection, indexing, run, now, pin=opts.pin, chunked=indexed_chunks

@@ -11,7 +11,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.program import program
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.jobs import load_known_sources
+from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.fields import declared_web_address
@@ -51,7 +51,7 @@ class Command(RegistryCommand):
         stories = Stories(
             connection,
             self.options,
-            load_known_sources(self.options, connection),
+            load_sources_and_registry_jobs(self.options, connection),
             StoredRobotsReport(
                 connection, robots_txt_answers(robots_parser_option(settings), agent)
             ),

@@ -18,7 +18,7 @@ from smartcrawl.engine.download.halted import HaltedRequestError
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.registry.runs.run_orders import run_order
+from smartcrawl.registry.runs.run_orders import run_order_row
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.run.run import Run
@@ -72,7 +72,7 @@ class OrderWatch:
             with self._database.translated("read"):
                 if self._connection is None:
                     self._connection = self._database.connect(readonly=True)
-                order = run_order(self._connection, self._run.opened.no)
+                order = run_order_row(self._connection, self._run.opened.no)
         except RegistryError as error:
             if not self._away:
                 logger.info("orders to this run wait until the registry answers: %s", error)

@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from smartcrawl.extract.answers import parse_document_answer
 from smartcrawl.extract.budget import HostParsingBudget
-from smartcrawl.extract.formats import check_format
+from smartcrawl.extract.formats import check_document_format
 from smartcrawl.extract.formats.common import (
     FormatError,
     FormatFault,
@@ -140,7 +140,7 @@ class FormatPool:
 
         Source: R0-60.
         """
-        check_format(media_type, url)
+        check_document_format(media_type, url)
         if len(body) > MAX_BODY:
             raise document_too_large(f"the document has more than {MAX_BODY:,} bytes")
         fields = {"media_type": media_type, "content_type": content_type[:_MAX_TYPE], "url": url}

@@ -138,7 +138,7 @@ class IndexComparison:
         with closing(self.sink.scan(name)) as scanned:
             documents = self._watched(findings, scanned)
             pages = audit_rows.audited_entries(self.connection, source)
-            for key, page, held in merge_with_index(name, pages, documents):
+            for key, page, held in pair_pages_with_index(name, pages, documents):
                 self._count(findings)
                 living = held is not None and not held.deleted
                 findings.pages += page is not None
@@ -174,7 +174,7 @@ class IndexComparison:
         self.tick("compared", findings.keys)
 
 
-def merge_with_index(
+def pair_pages_with_index(
     source: str, pages: Iterable[Entry], documents: Iterable[Held]
 ) -> Generator[tuple[str, Entry | None, Held | None]]:
     """Yield each key with its page and its document; both streams are in the order of their keys.

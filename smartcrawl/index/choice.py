@@ -47,7 +47,7 @@ _FIRST_ANSWER: Final = 30.0  #: seconds
 _HOLDS = "SELECT 1 FROM chunk LIMIT 1"
 
 
-def indexing_of(options: Options, connection: Connection) -> Indexing:
+def index_writer_of_registry(options: Options, connection: Connection) -> Indexing:
     """Return the writer of a registry's index.
 
     Raises:
@@ -156,7 +156,7 @@ def begin_index_epoch(options: Options, connection: Connection) -> tuple[int, in
     return epoch, pages
 
 
-def rebuild_index(
+def write_index_anew(
     options: Options, connection: Connection, now: int, report: Callable[[int], None]
 ) -> int:
     """Write an index anew out of the registry, without any download; return the number of pages.

@@ -8,7 +8,7 @@ from typing import Any
 
 import can_ada
 
-from smartcrawl.model.urls import join_url, url_digest, url_item_id, url_row_key
+from smartcrawl.model.urls import join_url, url_digest, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_images
 
@@ -72,7 +72,7 @@ def _children(page: bytes, url: str, identity: str, document: bytes) -> list[Ima
     for image in unpack_stored_images(document):
         src = join_url(base, image.src)
         if src is not None and src not in children:
-            name = "image_" + url_row_key(url_digest(f"{identity}\n{src}"))
+            name = "image_" + url_digest_text(url_digest(f"{identity}\n{src}"))
             children[src] = ImageDocument(
                 name, parent, url, url, src, image.alt, image.width, image.height, image.context
             )

@@ -43,7 +43,7 @@ class Proposer(Protocol[_P_co]):
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
 
 
-def propose_pages(
+def propose_search_hits(
     text: str, asked: Query, index: Proposer[_P_co], limit: int, offset: int = 0
 ) -> tuple[Query, _P_co, str]:
     """Return the query that is answered, the pages proposed for it, and its corrected text.

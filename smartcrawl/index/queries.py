@@ -132,14 +132,14 @@ def _content(terms: Sequence[Term]) -> list[Term]:
     return list(found.values())
 
 
-def queried_sources(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:
+def search_query_sources(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:
     """Return the sources that both an option and a query name; None: there is none in common.
 
     >>> (
-    ...     queried_sources((), ("a",)),
-    ...     queried_sources(("a", "b"), ("b",)),
-    ...     queried_sources(("a",), ("b",)),
-    ...     queried_sources((), ()),
+    ...     search_query_sources((), ("a",)),
+    ...     search_query_sources(("a", "b"), ("b",)),
+    ...     search_query_sources(("a",), ("b",)),
+    ...     search_query_sources((), ()),
     ... )
     (['a'], ['b'], None, [])
     """
@@ -148,10 +148,10 @@ def queried_sources(sources: Sequence[str], named: Sequence[str]) -> list[str] |
     return [name for name in sources if name in named] or None
 
 
-def queried_host_and_path(site: str) -> tuple[str, str]:
+def search_query_site(site: str) -> tuple[str, str]:
     """Return the host of a site, as addresses spell it, and the path with its slash.
 
-    >>> queried_host_and_path("Bücher.example/a"), queried_host_and_path("a.example:8000")
+    >>> search_query_site("Bücher.example/a"), search_query_site("a.example:8000")
     (('xn--bcher-kva.example', '/a'), ('a.example:8000', ''))
     """
     host, slash, path = site.partition("/")

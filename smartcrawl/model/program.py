@@ -23,7 +23,7 @@ def program() -> str:
     return OURS if name == OURS else SCRAPYS
 
 
-def crawl_line(url: str) -> str:
+def program_crawl_line(url: str) -> str:
     """Return the command line that crawls one address."""
     return f"{OURS} crawl {url}" if program() == OURS else f"{SCRAPYS} crawl site -a url={url}"
 

@@ -226,10 +226,10 @@ def url_hash(normalized: str) -> str:
     return url_digest(normalized).hex()
 
 
-def url_row_key(d: bytes) -> str:
+def url_digest_text(d: bytes) -> str:
     """Return the short form of a digest: 26 characters of lower-case base32 (R0-10, G-20).
 
-    >>> url_row_key(url_digest("https://example.com/"))
+    >>> url_digest_text(url_digest("https://example.com/"))
     'b4iv3mdcw7an2aylc2dyzgo6ux'
     """
     return b32encode(d).decode("ascii").lower()[:SHORT_HASH_LENGTH]
@@ -246,7 +246,7 @@ def url_item_id(kind: str, d: bytes) -> str:
     """
     if kind not in ("url", "file"):
         raise ValueError(f"an id is of kind 'url' or 'file', not {kind!r}")
-    return f"{kind}_{url_row_key(d)}"
+    return f"{kind}_{url_digest_text(d)}"
 
 
 def url_digests_of_id(word: str) -> tuple[bytes, bytes] | None:
@@ -279,7 +279,7 @@ def url_content_group(url: str) -> str:
     Source: R0-74.
     """
     path = normalize_url(url).partition("?")[0].partition("://")[2]
-    return url_row_key(url_digest(path))
+    return url_digest_text(url_digest(path))
 
 
 def url_partition_key(normalized: str, strategy: str = "host") -> str:

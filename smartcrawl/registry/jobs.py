@@ -25,7 +25,7 @@ SELECT name, definition FROM job WHERE deleted_at IS NULL AND NOT declared ORDER
 """
 
 
-def live_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
+def registry_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
     """Return the definitions of the jobs that were not deleted, by name.
 
     Those of declared sources are in sources.toml. One that another version stored, and that the
@@ -48,7 +48,7 @@ def live_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
     return found
 
 
-def load_live_jobs(options: Options) -> dict[str, JobDefinition]:
+def load_registry_jobs(options: Options) -> dict[str, JobDefinition]:
     """Return the definitions of the live jobs that no table of sources.toml has the name of.
 
     Without a registry there are none, and none is created.
@@ -59,27 +59,27 @@ def load_live_jobs(options: Options) -> dict[str, JobDefinition]:
     with database.translated("read"):
         connection = database.open()
         try:
-            jobs = live_job_definitions(connection)
+            jobs = registry_job_definitions(connection)
         finally:
             connection.close()
     declared = load_declared_sources(options.sources_file)
     return {name: job for name, job in jobs.items() if name not in declared}
 
 
-def load_known_sources(options: Options, connection: Connection) -> dict[str, Source]:
+def load_sources_and_registry_jobs(options: Options, connection: Connection) -> dict[str, Source]:
     """Return the declared sources, those of the live jobs, and that of single pages.
 
     A declared name wins.
     """
     known = load_declared_sources(options.sources_file)
-    for name, job in live_job_definitions(connection).items():
+    for name, job in registry_job_definitions(connection).items():
         known.setdefault(name, job.source())
     documents = None if DOCUMENTS in known else stored_documents_source(connection)
     return known if documents is None else known | {DOCUMENTS: documents}
 
 
 def load_all_sources(options: Options) -> dict[str, Source]:
-    """Return the sources of ``load_known_sources``, over a connection of its own.
+    """Return the sources of ``load_sources_and_registry_jobs``, over a connection of its own.
 
     Without a registry there are only declared ones, and none is created.
     """
@@ -89,6 +89,6 @@ def load_all_sources(options: Options) -> dict[str, Source]:
     with database.translated("read"):
         connection = database.open()
         try:
-            return load_known_sources(options, connection)
+            return load_sources_and_registry_jobs(options, connection)
         finally:
             connection.close()

@@ -19,7 +19,7 @@ from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs
-from smartcrawl.registry.runs.run_orders import is_before_seal
+from smartcrawl.registry.runs.run_orders import is_run_row_before_seal
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.rules.model import RunState
@@ -164,7 +164,7 @@ class Registry:
 
         def end() -> RunResult | None:
             sealed = runs.seal_run_row(self.connection, ending.run, reasons, ending.now)
-            if not sealed and is_before_seal(self.connection, ending.run):
+            if not sealed and is_run_row_before_seal(self.connection, ending.run):
                 return None
             if shared:
                 self.indexing.mend(self.connection, ending.source, number=None, now=ending.now)

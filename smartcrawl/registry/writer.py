@@ -18,7 +18,7 @@ from smartcrawl.registry.commit.refused import (
     database_refusal_reason,
     fail_unwritable_visit,
     first_unwritable_visit,
-    mark_visit_unprocessable,
+    record_refused_visit,
 )
 from smartcrawl.registry.commit.run_counts import VisitedHosts
 from smartcrawl.registry.commit.visit import Judgement
@@ -202,7 +202,7 @@ class RegistryWriter:
                 batch.visits.remove(visit)
                 dropped += 1
             else:
-                failed.append(mark_visit_unprocessable(visit, f"the index does not take it: {why}"))
+                failed.append(record_refused_visit(visit, f"the index does not take it: {why}"))
             return True
 
         number = self._number if self._sharing is None else None

@@ -27,7 +27,7 @@ class Release(NamedTuple):
     pages: int
 
 
-def orphan_report_rows(connection: Connection, sources: Sequence[str] = ()) -> Orphans:
+def reported_orphans(connection: Connection, sources: Sequence[str] = ()) -> Orphans:
     """Return the orphans and withheld removals of some sources; of all where none is named."""
     waiting = withheld_candidates(connection, sources=sources)
     listed = orphaned_page_rows(connection, sources=sources)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from smartcrawl.model.times import iso_time
-from smartcrawl.model.urls import url_content_group, url_item_id, url_row_key
+from smartcrawl.model.urls import url_content_group, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.names import OUTCOME, committed_page_counts
 from smartcrawl.rules.model import RunState, Status, Word
@@ -123,7 +123,7 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
     fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
     values = fields | {
         "id": url_item_id("url", key),
-        "RowKey": url_row_key(key),
+        "RowKey": url_digest_text(key),
         **{name: bool(fields[name]) for name in _SWITCHES},
         "httpRedirectChain": _compact(fields["httpRedirectChain"]),
         "url": row[1],
@@ -146,10 +146,10 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
     return {name: values[name] for name in RECORD_KEYS}
 
 
-def spreadsheet_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def report_row_for_spreadsheet(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a row for a spreadsheet: no text is taken for a formula (ATT-21).
 
-    >>> spreadsheet_row({"a": "=1+1", "b": "a=1", "c": -1})
+    >>> report_row_for_spreadsheet({"a": "=1+1", "b": "a=1", "c": -1})
     {'a': "'=1+1", 'b': 'a=1', 'c': -1}
     """
     return {

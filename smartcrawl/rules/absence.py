@@ -174,14 +174,14 @@ def is_gone(
     return purged and counts.gone >= policy.lost_threshold and old
 
 
-def missing_runs(gone_count: int, policy: Policy) -> int:
+def absent_runs_before_removal(gone_count: int, policy: Policy) -> int:
     """Return the number of complete runs in a row that must miss a page before its removal.
 
     Runs that found the page gone and runs that found no link to it are added up; the count does
     not start again (R4-07). The result is at least 1.
 
-    >>> missing_runs(0, Policy()), missing_runs(2, Policy()), missing_runs(9, Policy())
-    (3, 1, 1)
+    >>> [absent_runs_before_removal(lost, Policy()) for lost in (0, 2, 9)]
+    [3, 1, 1]
 
     Source: M-05, G-14, U-18; design.md 8.
     """
@@ -200,7 +200,7 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
 
     Source: R4-07, M-05, U-17, U-18; design.md 8.
     """
-    return age >= missing_runs(gone_count, policy) and is_absence_old(
+    return age >= absent_runs_before_removal(gone_count, policy) and is_absence_old(
         absent_since, now, policy.orphan_min_age
     )
 
@@ -270,13 +270,13 @@ def lets_go(look: Look, policy: Policy) -> bool:
 
     Source: R4-07, M-04, M-05; design.md 8.
     """
-    if look.answer in SPOKEN and look.age >= missing_runs(look.gone_count, policy):
+    if look.answer in SPOKEN and look.age >= absent_runs_before_removal(look.gone_count, policy):
         return True
     still_away = look.answer in _REDIRECTS and look.before in _LED_AWAY
     if not look.host_answered or not (counts_as_lost(look.answer) or still_away):
         return False
     if look.lost_count:
-        return look.age >= missing_runs(look.lost_count, policy)
+        return look.age >= absent_runs_before_removal(look.lost_count, policy)
     return look.age >= policy.orphan_threshold + policy.lost_threshold
 
 

@@ -73,11 +73,11 @@ _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 
 
-def unwrapped_ipv4(address: Address) -> Address:
+def connection_ipv4_address(address: Address) -> Address:
     """Return the IPv4 address that an IPv6 address carries, or the address itself.
 
-    >>> unwrapped_ipv4(ip_address("::ffff:127.0.0.1")), unwrapped_ipv4(ip_address("2002:7f00:1::"))
-    (IPv4Address('127.0.0.1'), IPv4Address('127.0.0.1'))
+    >>> [str(connection_ipv4_address(ip_address(x))) for x in ("::ffff:127.0.0.1", "2002:7f00:1::")]
+    ['127.0.0.1', '127.0.0.1']
     """
     if isinstance(address, IPv4Address):
         return address
@@ -101,11 +101,11 @@ class ConnectionGuard:
 
     def permit(self, host: str, port: int) -> None:
         """Allow one host and port, whatever it resolves to: the operator named it as a seed."""
-        self._endpoints.add((bare_host(host), port))
+        self._endpoints.add((bare_connection_host(host), port))
 
     def permit_port(self, host: str, port: int) -> None:
         """Allow a port of a public host, because the source names them together."""
-        self._named.add((bare_host(host), port))
+        self._named.add((bare_connection_host(host), port))
 
     def refusal(self, address: str, *, host: str, port: int) -> str | None:
         """Return why ``address``, which ``host`` resolved to, may not be connected to.
@@ -122,16 +122,16 @@ class ConnectionGuard:
 
         Source: ATT-1 to ATT-9; INV-22.
         """
-        host = bare_host(host)
+        host = bare_connection_host(host)
         given = (host, port) in self._endpoints
-        if given and literal_address(host) is not None:
+        if given and literal_connection_address(host) is not None:
             return None
         if host.rstrip(".") in METADATA_NAMES:
             return f"address not allowed: metadata ({host})"
-        found = literal_address(address)
+        found = literal_connection_address(address)
         if found is None:
             return f"address not allowed: it is none ({address})"
-        forms = {found, unwrapped_ipv4(found)}
+        forms = {found, connection_ipv4_address(found)}
         if any(form in network for network in self._networks for form in forms):
             return None
         for block, purpose in SPECIAL:
@@ -147,7 +147,7 @@ class ConnectionGuard:
         return None
 
 
-def literal_address(text: str) -> Address | None:
+def literal_connection_address(text: str) -> Address | None:
     """Return a literal address without its zone; None when the text is no address."""
     try:
         return ip_address(text.partition("%")[0])
@@ -155,6 +155,6 @@ def literal_address(text: str) -> Address | None:
         return None
 
 
-def bare_host(host: str) -> str:
+def bare_connection_host(host: str) -> str:
     """Return a host in lower case, an IPv6 address without its brackets."""
     return host.lower().strip("[]")

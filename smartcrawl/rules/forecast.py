@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
 
-from smartcrawl.rules.absence import Policy, counts_as_lost, missing_runs
-from smartcrawl.rules.http import REDIRECTS, outcome_of_response
+from smartcrawl.rules.absence import Policy, absent_runs_before_removal, counts_as_lost
+from smartcrawl.rules.http import REDIRECTS, outcome_of_http_status
 from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, Standing, Status, Word
 
 
@@ -165,9 +165,11 @@ def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> ForecastWay:
     excluded = facts.finding is Finding.EXCLUDED
     current = excluded or facts.finding is Finding.ABSENT
     at_once = at_once and excluded
-    needed = missing_runs(facts.gone_count, policy)
+    needed = absent_runs_before_removal(facts.gone_count, policy)
     if facts.lost_count and not excluded and counts_as_lost(facts.http_status):
-        needed = min(needed, missing_runs(facts.lost_count, policy))  # the look finds it again
+        needed = min(
+            needed, absent_runs_before_removal(facts.lost_count, policy)
+        )  # the look finds it again
     runs = 1 if at_once else max(1, needed - facts.age)
     age = 0 if at_once else policy.orphan_min_age
     return ForecastWay(
@@ -222,7 +224,7 @@ def _error(http_status: int) -> Outcome:
     if http_status == 200:
         return Outcome.SOFT_404
     if http_status < min(Fault):
-        return outcome_of_response(http_status, conditional=False)
+        return outcome_of_http_status(http_status, conditional=False)
     return Fault(http_status).outcome if http_status in set(Fault) else Outcome.UNREACHABLE
 
 

@@ -73,15 +73,15 @@ def kept_validators(
     return etag, last_modified
 
 
-def is_other_version(asked: str | None, answered: str | None) -> bool:
+def is_304_of_other_version(asked: str | None, answered: str | None) -> bool:
     """Whether the ETag of a 304 names another version than the ETag that was asked about.
 
     Only the opaque parts count, without the suffix of a content coding: a weak tag and a strong
     one with the same opaque part name the same version. A missing or empty tag names none.
 
-    >>> is_other_version('"a"', '"b"'), is_other_version('"a"', 'W/"a-gzip"')
+    >>> is_304_of_other_version('"a"', '"b"'), is_304_of_other_version('"a"', 'W/"a-gzip"')
     (True, False)
-    >>> is_other_version(None, '"b"'), is_other_version('"a"', None)
+    >>> is_304_of_other_version(None, '"b"'), is_304_of_other_version('"a"', None)
     (False, False)
 
     Source: RFC 9111 section 4.3.4; RFC 9110 section 8.8.3.
@@ -174,15 +174,15 @@ def redirects_followed(most: int) -> int:
     return 2 * most if most >= MAX_REDIRECTS else most
 
 
-def outcome_of_response(status: int, *, conditional: bool) -> Outcome:
+def outcome_of_http_status(status: int, *, conditional: bool) -> Outcome:
     """Classify a complete HTTP response, before its body is looked at.
 
     A 200 is CHANGED here; whether it is SAME or NOT_ACCEPTABLE is known only after its
     extraction. A 304 to an unconditional request is an error of the peer, never "unchanged".
 
     >>> (
-    ...     outcome_of_response(304, conditional=True).name,
-    ...     outcome_of_response(304, conditional=False).name,
+    ...     outcome_of_http_status(304, conditional=True).name,
+    ...     outcome_of_http_status(304, conditional=False).name,
     ... )
     ('NOT_MODIFIED', 'BAD_HEADER')
 

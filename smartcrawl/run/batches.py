@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.redaction import redacted
-from smartcrawl.registry.commit.snapshots import is_snapshot_due
+from smartcrawl.registry.commit.snapshots import commits_new_snapshot
 from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
 from smartcrawl.rules.seal import counts_as_unanswered
@@ -92,7 +92,7 @@ class Batches:
         answer, parsed, traffic = visit.answer, visit.parsed, visit.traffic
         batch, page = self.batch, visit.page
         record, state = page.record, page.state
-        if self.keeps_bodies and is_snapshot_due(visit, forced=self._forced or state.ordered):
+        if self.keeps_bodies and commits_new_snapshot(visit, forced=self._forced or state.ordered):
             batch.bodies += len(answer.body or b"")
         else:
             answer.body = None

@@ -45,7 +45,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     return run
 
 
-def choose_run_source(options: Options, arguments: dict[str, Any]) -> Source:
+def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Source:
     """Return the source that ``url``, ``source`` or sources.toml names.
 
     Raises:

@@ -305,7 +305,7 @@ class Reading:
             run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
 
-def verdict_after_reading(run: Run, visit: Visit) -> Verdict:
+def decide_reading(run: Run, visit: Visit) -> Verdict:
     """Return the action that the rules choose for a visit after ``Reading.take``."""
     page = visit.page
     record = page.record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from smartcrawl.index.choice import check_server_of, indexing_of
+from smartcrawl.index.choice import check_server_of, index_writer_of_registry
 from smartcrawl.model.options import Options
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.database.databases import database_of
@@ -25,7 +25,7 @@ def open_registry_for_run(options: Options) -> Registry:
         with suppress(OSError):  # the first write reports the error
             private_folder(options.data_dir)
     narrow_private_data(options.data_dir)
-    registry = open_registry(options.registry, partial(indexing_of, options))
+    registry = open_registry(options.registry, partial(index_writer_of_registry, options))
     registry.choose(partition=options.partition, table=options.registry_table)
     if options.snapshot_store is not None:
         registry.keep_snapshots(SnapshotStore(options.snapshot_store))

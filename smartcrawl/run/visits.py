@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from smartcrawl.model.pages import Visit
-from smartcrawl.rules.http import is_other_version, kept_validators
+from smartcrawl.rules.http import is_304_of_other_version, kept_validators
 from smartcrawl.rules.model import Fault, Outcome
 
 
@@ -31,11 +31,11 @@ def fill_confirmed_visit(
     ):
         return visit
     etag, last_modified = kept_validators(etag, last_modified, int(time.time()))
-    if is_other_version(visit.traffic.asked_etag, etag):
+    if is_304_of_other_version(visit.traffic.asked_etag, etag):
         why = f"a 304 with the ETag {etag:.80} to a request with {visit.traffic.asked_etag:.80}"
         visit.fail(Fault.OTHER_VERSION, f"{why}: the stored page stays, the next request is whole")
         return visit
-    if etag and record.etag and not is_other_version(record.etag, etag):
+    if etag and record.etag and not is_304_of_other_version(record.etag, etag):
         answer.etag = etag
     answer.last_modified = last_modified or record.last_modified
     return visit

@@ -45,9 +45,9 @@ class Bodies:
             if body:
                 _check_headers(headers)
                 if len(body) <= _LITTLE:
-                    check_json(body)
+                    check_json_body(body)
                 else:  # a second of work at most, in which others are served
-                    await to_thread.run_sync(check_json, body)
+                    await to_thread.run_sync(check_json_body, body)
         except ApiError as error:
             await send_error(scope, receive, send, error)
             return
@@ -108,7 +108,7 @@ def _check_headers(headers: Headers) -> None:
         raise invalid_input("Content-Encoding", "the body must not be compressed")
 
 
-def check_json(body: bytes) -> None:
+def check_json_body(body: bytes) -> None:
     """Refuse a body that is no JSON, or has values that cannot be stored.
 
     Raises:

@@ -24,11 +24,11 @@ class RateClass(Enum):
     MONITORING = "monitoring"
 
 
-def changes_something(method: str, path: str) -> bool:
+def request_changes_something(method: str, path: str) -> bool:
     """Whether a request may change something.
 
-    >>> changes_something("GET", "/v2/crawler/crawl"), changes_something("GET", "/api/v1/jobs")
-    (True, False)
+    >>> [request_changes_something("GET", path) for path in ("/v2/crawler/crawl", "/api/v1/jobs")]
+    [True, False]
     """
     return method not in _SAFE or _is_at(path, _ACTING)
 
@@ -39,20 +39,20 @@ def rate_class(method: str, path: str) -> RateClass:
     >>> rate_class("GET", "/api/v1/documents/1f"), rate_class("GET", "/api/SearchStatus")
     (<RateClass.DATA: 'data'>, <RateClass.MONITORING: 'monitoring'>)
     """
-    if changes_something(method, path):
+    if request_changes_something(method, path):
         return RateClass.JOBS
     return RateClass.DATA if _is_at(path, _DATA) else RateClass.MONITORING
 
 
-def scope_needed(method: str, path: str) -> Scope:
+def api_scope_needed(method: str, path: str) -> Scope:
     """Return the least scope for a request.
 
-    >>> scope_needed("POST", "/api/RebuildIndex").name, scope_needed("GET", "/metrics").name
+    >>> api_scope_needed("POST", "/api/RebuildIndex").name, api_scope_needed("GET", "/metrics").name
     ('ADMIN', 'READ')
     """
     if _is_at(path, _ADMIN):
         return Scope.ADMIN
-    return Scope.OPERATE if changes_something(method, path) else Scope.READ
+    return Scope.OPERATE if request_changes_something(method, path) else Scope.READ
 
 
 def _is_at(path: str, places: tuple[str, ...]) -> bool:

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.classes import scope_needed
+from smartcrawl.server.classes import api_scope_needed
 from smartcrawl.server.errors import ApiError, send_error, unavailable
 from smartcrawl.server.keys import Key, KeyCache
 
@@ -100,7 +100,7 @@ class Guard:
         if refused is not None:
             return refused
         if key is not None:
-            needed = scope_needed(method, path)
+            needed = api_scope_needed(method, path)
             if key.scope < needed:
                 return ApiError("FORBIDDEN", reason=f"this takes a key of scope {_word(needed)}")
             return None
@@ -119,7 +119,7 @@ def _word(scope: object) -> str:
 def _across_sites(headers: Headers, host: str) -> str | None:
     """Return why a request without a key may come from a web page of elsewhere, or None."""
     named = headers.getlist("host")
-    if len(named) != 1 or not is_of_this_machine(named[0], host):
+    if len(named) != 1 or not is_local_host_header(named[0], host):
         return "Host must name this machine, such as localhost; or send an API key"
     origin = headers.get("origin")
     if origin is not None and _site(origin) != named[0].lower():
@@ -137,12 +137,12 @@ def _site(origin: str) -> str:
         return ""
 
 
-def is_of_this_machine(host: str, bound: str) -> bool:
+def is_local_host_header(host: str, bound: str) -> bool:
     """Whether a ``Host`` names this machine, and no name that a DNS server resolves.
 
-    >>> [is_of_this_machine(host, "127.0.0.1") for host in ("localhost:80", "127.0.0.1", "[::1]")]
+    >>> [is_local_host_header(host, "127.0.0.1") for host in ("localhost:80", "127.0.0.1", "[::1]")]
     [True, True, True]
-    >>> [is_of_this_machine(host, "127.0.0.1") for host in ("a.example", "127.0.0.1.a.example")]
+    >>> [is_local_host_header(host, "127.0.0.1") for host in ("a.example", "127.0.0.1.a.example")]
     [False, False]
     """
     try:

@@ -18,7 +18,7 @@ from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.classes import RateClass, changes_something, rate_class
+from smartcrawl.server.classes import RateClass, rate_class, request_changes_something
 from smartcrawl.server.errors import ApiError, send_error, unavailable
 
 logger = logging.getLogger(__name__)
@@ -81,7 +81,7 @@ class Limits:
 
         if used > limit:
             await send_error(scope, receive, limited, _above(limit, kind, reset - now))
-        elif away and changes_something(method, path):
+        elif away and request_changes_something(method, path):
             await send_error(scope, receive, limited, unavailable("Redis is not available"))
         else:
             await self._app(scope, receive, limited)
@@ -99,14 +99,14 @@ def client_of(scope: Scope) -> str:
     if key is not None:
         return f"key:{key.id}"
     address = scope["client"][0] if scope.get("client") else "unknown"
-    return f"address:{network_of(address)}"
+    return f"address:{client_network(address)}"
 
 
 @lru_cache(maxsize=10_000)
-def network_of(address: str) -> str:
+def client_network(address: str) -> str:
     """Return the address of a client; of IPv6 the network, for each client has 2⁶⁴ addresses.
 
-    >>> network_of("2001:db8::1"), network_of("::ffff:10.0.0.1"), network_of("10.0.0.1")
+    >>> client_network("2001:db8::1"), client_network("::ffff:10.0.0.1"), client_network("10.0.0.1")
     ('2001:db8::/64', '10.0.0.1', '10.0.0.1')
     """
     try:

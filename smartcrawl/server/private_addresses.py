@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from smartcrawl.model.urls import url_endpoint
-from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard, bare_host, literal_address
+from smartcrawl.rules.connections import (
+    METADATA_NAMES,
+    ConnectionGuard,
+    bare_connection_host,
+    literal_connection_address,
+)
 
 
 def names_refused_address(url: str, guard: ConnectionGuard) -> bool:
@@ -13,8 +18,8 @@ def names_refused_address(url: str, guard: ConnectionGuard) -> bool:
     source has it.
     """
     host, port = url_endpoint(url)
-    name = bare_host(host)
-    if literal_address(name) is None and name.rstrip(".") not in METADATA_NAMES:
+    name = bare_connection_host(host)
+    if literal_connection_address(name) is None and name.rstrip(".") not in METADATA_NAMES:
         return False
     guard.permit_port(host, port)
     return guard.refusal(name, host=host, port=port) is not None

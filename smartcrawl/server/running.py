@@ -57,7 +57,7 @@ def listen(server: ServerOptions) -> socket.socket:
     return listening
 
 
-def url_of(listening: socket.socket) -> str:
+def server_url(listening: socket.socket) -> str:
     """Return the address that clients ask."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
@@ -105,7 +105,7 @@ def _ended(_number: int, _frame: object) -> None:
     """End in order: the process has nothing left to do."""
 
 
-def log_to_stderr(settings: Mapping[str, Any]) -> None:
+def log_server_to_stderr(settings: Mapping[str, Any]) -> None:
     """Log to standard error, with the id of the request in each line of one."""
     handler = AboveBar()
     handler.setLevel(settings["LOG_LEVEL"])

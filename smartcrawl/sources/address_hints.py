@@ -45,14 +45,14 @@ def address_hint(text: str) -> str:
     return ""
 
 
-def without_quotes(text: str) -> str | None:
+def address_without_quotes(text: str) -> str | None:
     """Return the URL between quotes that were pasted with it; None where there are none.
 
     A typographic quotation mark at the end may be part of the address, unless one is before it.
 
-    >>> without_quotes('https://docs.example.com/"'), without_quotes("https://docs.example.com/")
+    >>> address_without_quotes('https://docs.example.com/"'), address_without_quotes("https://docs.example.com/")
     ('https://docs.example.com/', None)
-    >>> without_quotes("https://de.example.org/„Foo“"), without_quotes("„https://a.example/“")
+    >>> address_without_quotes("https://de.example.org/„Foo“"), address_without_quotes("„https://a.example/“")
     (None, 'https://a.example/')
     """
     given = text.strip()

@@ -1,7 +1,7 @@
 """Files by path in a folder, in a bucket, or behind any other driver of fsspec.
 
 Folders are written here, everything else by a driver, with limits of time and of parallel calls.
-Errors of a driver are returned or raised as they are; ``store_fault`` classifies them.
+Errors of a driver are returned or raised as they are; ``file_store_fault`` classifies them.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class _StoreDriver(ABC):
         try:
             self._answer(_Call("info", self._patience, (self._top(),), {}))
         except Exception as error:  # noqa: BLE001  # a denied request is no sign of absence
-            return not is_store_absence(error)
+            return not is_file_absent_in_store(error)
         return True
 
     @abstractmethod
@@ -276,7 +276,7 @@ class Fault(Enum):
     OTHER = "check that it runs and can be reached from here, and that SNAPSHOT_STORE names it"
 
 
-def store_fault(error: Exception) -> Fault:
+def file_store_fault(error: Exception) -> Fault:
     """Classify an error of the system, of a driver, or of the library below it."""
     code, status, name = getattr(error, "errno", None), _status(error), type(error).__name__
     if isinstance(error, TimeoutError):
@@ -287,14 +287,14 @@ def store_fault(error: Exception) -> Fault:
         return Fault.REFUSED
     if "Credential" in name or name in {"ClientAuthenticationError", "AzureSigningError"}:
         return Fault.REFUSED
-    if is_store_absence(error):
+    if is_file_absent_in_store(error):
         return Fault.ABSENT
     if isinstance(error, NotADirectoryError | IsADirectoryError | FileExistsError):
         return Fault.OCCUPIED
     return Fault.OTHER
 
 
-def is_store_absence(error: Exception | None) -> bool:
+def is_file_absent_in_store(error: Exception | None) -> bool:
     return isinstance(error, FileNotFoundError) or (error is not None and _status(error) == 404)
 
 
@@ -311,7 +311,7 @@ def _status(error: BaseException | None) -> int | None:
     return None
 
 
-def store_fault_reason(error: Exception) -> str:
+def file_store_fault_reason(error: Exception) -> str:
     """Return the first line of an error, without secrets; empty for our own time limit."""
     text = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
     if not text and isinstance(error, TimeoutError):

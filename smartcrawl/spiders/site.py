@@ -17,9 +17,9 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import join_url, normalize_url
-from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of_response
+from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run.opening import choose_run_source, open_run, run_orders
+from smartcrawl.run.opening import open_run, run_orders, source_of_run_arguments
 from smartcrawl.run.visits import fill_confirmed_visit
 from smartcrawl.spiders.base import VisitSpider
 
@@ -44,7 +44,7 @@ class SiteSpider(VisitSpider):
         """
         spider = super().from_crawler(crawler, *args, **kwargs)
         options = Options.of(crawler.settings)
-        source = choose_run_source(options, kwargs)
+        source = source_of_run_arguments(options, kwargs)
         if cls is SiteSpider:
             spider.waiting = DocumentPipelineTasks(crawler)
         spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
@@ -57,7 +57,7 @@ class SiteSpider(VisitSpider):
         visit = attempt.visit(unsigned_url(response.url))
         answer = visit.answer
         visit.http_status = response.status
-        visit.outcome = outcome_of_response(
+        visit.outcome = outcome_of_http_status(
             response.status, conditional=attempt.traffic.conditional
         )
         lines = response.headers.getlist("X-Robots-Tag")

@@ -19,7 +19,7 @@ from rich.markup import escape
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import OURS, crawl_line, program
+from smartcrawl.model.program import OURS, program, program_crawl_line
 from smartcrawl.model.redaction import shown
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, database_of
@@ -67,9 +67,9 @@ class RegistryCommand(BaseCommand):
             self.options = options = Options.of(self.settings)
             self.database = database_of(options.registry)
             if not self.database.exists():
-                raise missing_registry_error(self.database)
+                raise command_without_registry_error(self.database)
             narrow_private_data(options.data_dir)
-            with damage_named(self.database), printed():
+            with command_error_of_damage(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
             print_complaint(self.name, str(error))
@@ -119,13 +119,13 @@ class RegistryCommand(BaseCommand):
         """Do the work and print the result; ``sources`` empty means all."""
 
 
-def missing_registry_error(database: Database) -> RegistryError:
+def command_without_registry_error(database: Database) -> RegistryError:
     """Return the error that a registry is missing, with the remedy."""
     folder = "--data-dir" if program() == OURS else "-s DATA_DIR="
     return RegistryError(
         f"there is no registry at {database} yet: crawl something first, such as"
-        f" {crawl_line('https://…')}, or name its folder with {folder}, or its database with"
-        " -s REGISTRY_URL="
+        f" {program_crawl_line('https://…')}, or name its folder with {folder}, or its database"
+        " with -s REGISTRY_URL="
     )
 
 
@@ -144,7 +144,7 @@ def warnings_printed(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def damage_named(database: Database) -> Iterator[None]:
+def command_error_of_damage(database: Database) -> Iterator[None]:
     """Turn an unexpected error into that of the damaged registry, if this is its cause.
 
     Raises:
@@ -240,7 +240,7 @@ class ChangingCommand(RegistryCommand):
     ) -> list[Removal]:
         """Remove pages, at most ``most`` of them; a dry run only returns them."""
         # Commands that only read start sooner without these.
-        from smartcrawl.index.choice import indexing_of  # noqa: PLC0415
+        from smartcrawl.index.choice import index_writer_of_registry  # noqa: PLC0415
         from smartcrawl.registry.removal.purge import Removal, remove_stored_pages  # noqa: PLC0415
 
         if self.dry:
@@ -250,7 +250,10 @@ class ChangingCommand(RegistryCommand):
                 for source, of_source in groupby(listed, lambda target: target.source)
             ]
         total = len(targets[:most])
-        with self.meter(total) as meter, closing(indexing_of(self.options, connection)) as indexing:
+        with (
+            self.meter(total) as meter,
+            closing(index_writer_of_registry(self.options, connection)) as indexing,
+        ):
             report = partial(meter.report, "removed")
             return remove_stored_pages(connection, indexing, targets[:most], now, report=report)
 

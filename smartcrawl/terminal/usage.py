@@ -55,7 +55,9 @@ def check_usage(
         parser.error(problem)
     for note in _settings_notes(opts.set, settings) if notes else ():
         print(f"note: {note}", file=sys.stderr)
-    if (pidfile := getattr(opts, "pidfile", None)) and (reason := unwritable(Path(pidfile))):
+    if (pidfile := getattr(opts, "pidfile", None)) and (
+        reason := output_file_refusal(Path(pidfile))
+    ):
         parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")
 
 
@@ -99,12 +101,12 @@ def check_log_file(settings: Mapping[str, Any]) -> None:
         SettingError: the folder of LOG_FILE is missing, or this user may not write there.
     """
     file = settings["LOG_FILE"]
-    reason = unwritable(Path(file)) if file else None
+    reason = output_file_refusal(Path(file)) if file else None
     if reason is not None:
         raise SettingError(f"LOG_FILE is {str(file)!r}, which cannot be written: {reason}")
 
 
-def unwritable(path: Path) -> str | None:
+def output_file_refusal(path: Path) -> str | None:
     """Return why a file cannot be written, with the remedy; None if it probably can."""
     folder = path.absolute().parent
     if not folder.is_dir():

@@ -6,7 +6,7 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl.commands.crawl import Command
-from smartcrawl.commands.crawl_words import of_spider
+from smartcrawl.commands.crawl_words import scrapy_crawl_words
 from smartcrawl.commands.running import command_of, parser_of
 from smartcrawl.run.opening import ARGUMENTS
 
@@ -17,7 +17,7 @@ def words(*given: str) -> list[str]:
     """Return the words of Scrapy's command."""
     parser = parser_of("crawl", command_of("crawl"))
     opts, args = parser.parse_known_args(given)
-    return of_spider(opts, args, DECLARED)
+    return scrapy_crawl_words(opts, args, DECLARED)
 
 
 @pytest.mark.parametrize(

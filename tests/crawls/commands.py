@@ -22,7 +22,7 @@ import apsw
 from redis import Redis
 
 from smartcrawl.registry.database.databases import database_of
-from smartcrawl.registry.database.postgres import safe_database_url
+from smartcrawl.registry.database.postgres import postgres_url_without_password
 from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls import indexes
 from tests.registry.counted import counts_are_true
@@ -386,7 +386,7 @@ class Remote:
         self.url = url
 
     def __str__(self) -> str:
-        return safe_database_url(self.url)
+        return postgres_url_without_password(self.url)
 
     def exists(self) -> bool:
         """Whether something was crawled."""

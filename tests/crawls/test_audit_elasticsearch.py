@@ -12,7 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.index import audit_rows as registry_audit
-from smartcrawl.index.audit import AuditFindings, Finding, IndexComparison, Kind, merge_with_index
+from smartcrawl.index.audit import (
+    AuditFindings,
+    Finding,
+    IndexComparison,
+    Kind,
+    pair_pages_with_index,
+)
 from smartcrawl.index.audit_rows import Entry
 from smartcrawl.index.choice import index_facts_of_registry
 from smartcrawl.index.elasticsearch.documents import index_document_key
@@ -448,7 +454,7 @@ def test_audit_of_elasticsearch_merges_as_sets_do(left, right, stray):
     )
     documents = [held(one) for one in sorted(keys, key=str.encode)]
 
-    told = list(merge_with_index("docs", (entry(n) for n in sorted(left)), iter(documents)))
+    told = list(pair_pages_with_index("docs", (entry(n) for n in sorted(left)), iter(documents)))
 
     pages = {index_document_key("docs", n.to_bytes(32)): n for n in left}
     assert [one for one, _, _ in told] == sorted(keys | pages.keys(), key=str.encode)
@@ -462,7 +468,7 @@ def test_audit_of_elasticsearch_needs_no_more_memory_for_more_pages():
     def peak(count: int) -> int:
         tracemalloc.start()
         with AuditFindings() as findings:
-            for of, _, _ in merge_with_index("docs", map(entry, range(count)), iter(())):
+            for of, _, _ in pair_pages_with_index("docs", map(entry, range(count)), iter(())):
                 findings.add(Kind.MISSING, Finding(of, "docs", "https://docs.example.com/", 1))
             assert sum(1 for _ in findings.of(Kind.MISSING)) == findings.total() == count
         told = tracemalloc.get_traced_memory()[1]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from smartcrawl.rules.http import outcome_of_response
+from smartcrawl.rules.http import outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.reindex import decide
 from tests.crawls.commands import WORDS, Crawl, Record, Result, Scrapy
@@ -91,7 +91,7 @@ def held(kind: Kind) -> Told:
     elif status in set(Fault):
         outcome = Fault(status).outcome
     else:
-        outcome = outcome_of_response(status, conditional=True)
+        outcome = outcome_of_http_status(status, conditional=True)
     return kind.first._replace(word=decide(Standing.HELD, outcome).word.word)
 
 

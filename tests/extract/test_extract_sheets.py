@@ -54,7 +54,7 @@ def row(number: int, *cells: str) -> str:
 @pytest.mark.covers("R0-60")
 def test_two_cells_in_opposite_corners_cost_two_cells(tmp_path):
     body = with_rows(row(1, cell("A1")) + row(1_048_576, cell("XFD1048576")))
-    packed = sheets.pack_workbook(ZipArchive(body))
+    packed = sheets.pack_spreadsheet_cells(ZipArchive(body))
 
     assert packed is not None
     assert list(map(sheets.cell_place, packed.places(0))) == [(0, 0), (1_048_575, 16_383)]
@@ -64,7 +64,7 @@ def test_two_cells_in_opposite_corners_cost_two_cells(tmp_path):
 def test_cells_along_a_diagonal_are_no_grid():
     places = [f"{openpyxl.utils.get_column_letter(n)}{n}" for n in range(1, 3_001)]
     body = with_rows("".join(row(n, cell(place)) for n, place in enumerate(places, 1)))
-    packed = sheets.pack_workbook(ZipArchive(body))
+    packed = sheets.pack_spreadsheet_cells(ZipArchive(body))
 
     assert packed is not None
     assert len(packed.places(0)) == 3_000
@@ -94,9 +94,9 @@ def test_what_is_outside_of_the_format_is_malformed(rows):
 
 
 def test_a_sheet_as_programs_write_it_is_read_as_it_is():
-    assert sheets.pack_workbook(ZipArchive(documents.workbook())) is None
+    assert sheets.pack_spreadsheet_cells(ZipArchive(documents.workbook())) is None
     assert (
-        sheets.pack_workbook(
+        sheets.pack_spreadsheet_cells(
             ZipArchive(with_rows(row(1, cell("A1")) + row(60_000, cell("A60000"))))
         )
         is None
@@ -117,7 +117,7 @@ def test_a_sheet_as_programs_write_it_is_read_as_it_is():
 def test_a_sheet_that_is_written_in_another_way_is_walked(rows):
     body = with_rows(rows)
 
-    assert sheets.pack_workbook(ZipArchive(body)) is not None
+    assert sheets.pack_spreadsheet_cells(ZipArchive(body)) is not None
     assert text(body) in ("1", "at A1", "x")
 
 
@@ -169,11 +169,11 @@ def test_values_of_a_sparse_sheet_are_those_of_a_dense_one(monkeypatch, epoch):
     book.save(out)
     body = out.getvalue()
     dense = text(body)
-    assert sheets.pack_workbook(ZipArchive(body)) is None
+    assert sheets.pack_spreadsheet_cells(ZipArchive(body)) is None
 
     monkeypatch.setattr(sheets, "_is_dense", lambda xml: False)
 
-    assert sheets.pack_workbook(ZipArchive(body)) is not None
+    assert sheets.pack_spreadsheet_cells(ZipArchive(body)) is not None
     assert text(body) == dense
     assert "bold" in dense
     assert "secret" not in dense

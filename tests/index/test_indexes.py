@@ -80,7 +80,7 @@ def test_what_another_process_noted_of_the_index_meanwhile_is_not_noted_anew(
         return Index()
 
     monkeypatch.setattr(choice, "open_remote_index", opened)
-    choice.indexing_of(options, desk.connection)
+    choice.index_writer_of_registry(options, desk.connection)
 
     assert known.read_index_facts(desk.connection)[known.SEALED] == "7"
 
@@ -90,7 +90,7 @@ def test_an_index_of_which_nothing_is_known_is_noted(
 ):
     desk = Desk()
     monkeypatch.setattr(choice, "open_remote_index", lambda *_, **named: Index())
-    choice.indexing_of(options, desk.connection)
+    choice.index_writer_of_registry(options, desk.connection)
 
     assert known.read_index_facts(desk.connection) == {
         known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0",

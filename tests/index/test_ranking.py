@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index.queries import Query, parsed_query, queried_sources
+from smartcrawl.index.queries import Query, parsed_query, search_query_sources
 from smartcrawl.index.ranking import ProposedPage, RankedPart, rank_pages, term_weight
 from smartcrawl.index.spelling import SpellingFound, corrected_query
 
@@ -94,9 +94,9 @@ def test_a_query_is_relaxed_until_nothing_is_required():
 
 
 def test_sources_of_a_query_and_of_an_option():
-    assert queried_sources([], []) == []
-    assert queried_sources(["a", "b"], ["b", "c"]) == ["b"]
-    assert queried_sources(["a"], ["b"]) is None
+    assert search_query_sources([], []) == []
+    assert search_query_sources(["a", "b"], ["b", "c"]) == ["b"]
+    assert search_query_sources(["a"], ["b"]) is None
 
 
 # Ranking

@@ -11,7 +11,7 @@ from smartcrawl.extract.chunks import chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.model.documents import Document, Image, Section
-from smartcrawl.model.urls import url_digest, url_row_key
+from smartcrawl.model.urls import url_digest, url_digest_text
 from smartcrawl.registry.pack import (
     pack_stored_document,
     unpack_stored_document,
@@ -58,7 +58,7 @@ def test_an_image_is_a_document_that_names_its_page(desk: Desk):
 
     src = "http://a.example/dir/lamp.png"
     assert lamp == ImageDocument(
-        id="image_" + url_row_key(url_digest(f"{A}\n{src}")),
+        id="image_" + url_digest_text(url_digest(f"{A}\n{src}")),
         parent_page_id=page_id(desk, A),
         parent_page_url=A,
         source=A,
@@ -97,7 +97,7 @@ def test_the_id_depends_on_the_identity_of_the_page_not_on_the_spelling_asked(de
 
     assert image.src == "http://a.example/p/i.png"
     assert image.parent_page_url == asked
-    assert image.id == "image_" + url_row_key(url_digest(f"http://a.example/p\n{image.src}"))
+    assert image.id == "image_" + url_digest_text(url_digest(f"http://a.example/p\n{image.src}"))
 
 
 def test_one_image_in_two_spellings_is_one_document_and_nonsense_is_none(desk: Desk):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.model.program import crawl_line, pasted_command, program
+from smartcrawl.model.program import pasted_command, program, program_crawl_line
 
 CODE = sorted((Path(__file__).parents[2] / "smartcrawl").rglob("*.py"))
 #: A command line of scrapy that works as well with smartcrawl.
@@ -40,10 +40,10 @@ def test_the_called_program_is_named(
 
 def test_a_crawl_is_named_as_each_program_takes_it(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sys, "argv", ["smartcrawl"])
-    assert crawl_line("https://a.example/") == "smartcrawl crawl https://a.example/"
+    assert program_crawl_line("https://a.example/") == "smartcrawl crawl https://a.example/"
 
     monkeypatch.setattr(sys, "argv", ["scrapy"])
-    assert crawl_line("https://a.example/") == "scrapy crawl site -a url=https://a.example/"
+    assert program_crawl_line("https://a.example/") == "scrapy crawl site -a url=https://a.example/"
 
 
 def texts(tree: ast.Module) -> Iterator[ast.Constant]:

@@ -16,10 +16,10 @@ from smartcrawl.model.urls import (
     normalize_url,
     request_url,
     url_digest,
+    url_digest_text,
     url_hash,
     url_host_key,
     url_item_id,
-    url_row_key,
 )
 
 DATA = Path(__file__).parents[1] / "data"
@@ -283,7 +283,7 @@ def test_every_id_is_made_of_one_digest(normal, hexadecimal, short):
     d = url_digest(normal)
 
     assert d.hex() == url_hash(normal) == hexadecimal
-    assert url_row_key(d) == short
+    assert url_digest_text(d) == short
     assert url_item_id("url", d) == f"url_{short}"
     assert url_item_id("file", d) == f"file_{short}"
 

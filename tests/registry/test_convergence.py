@@ -43,7 +43,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.http import http_conditional_headers, outcome_of_response
+from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_status
 from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, RunState, Status
 from smartcrawl.run import run as run_module
 from smartcrawl.run import storage
@@ -374,7 +374,7 @@ class Crawler:
         visit.http_status = answer.status
         if answer.kind == "page" and headers.get("If-None-Match") == answer.validator:
             visit.http_status = 304 if headers and answer.status == 200 else answer.status
-        visit.outcome = outcome_of_response(
+        visit.outcome = outcome_of_http_status(
             visit.http_status, conditional=visit.traffic.conditional
         )
         visit.answer.etag = answer.validator if answer.kind == "page" else None
@@ -784,7 +784,7 @@ def _ignores_the_look(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sweep, "elect_original", lambda *_, **__: None)
+    patch.setattr(sweep, "write_clone_places", lambda *_, **__: None)
 
 
 def _settles_no_clones(patch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from smartcrawl.extract.hashes import document_content_hash
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.pack import pack_numbers, pack_stored_links, unpack_stored_links
-from smartcrawl.rules.http import http_conditional_headers, outcome_of_response
+from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, RunState, Standing, Status, Word
 from tests.index.asking import search
 from tests.registry.build import LONG, NOW, Desk, closing, document, index_is_sound
@@ -92,7 +92,7 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     elif status >= Fault.BAD_RESPONSE:
         outcome = Fault(status).outcome
     else:
-        outcome = outcome_of_response(status, conditional=bool(validators))
+        outcome = outcome_of_http_status(status, conditional=bool(validators))
     if outcome is Outcome.BAD_HEADER and status == 304:
         status, error = int(Fault.UNSOLICITED_304), "why"
     text = TEXTS.get(reply.text, "")

@@ -39,13 +39,13 @@ def interrupt(desk: Desk, *reasons: str) -> None:
 @pytest.mark.parametrize("what", RunOrder)
 def test_a_run_with_an_order_is_neither_verified_nor_sealed(desk: Desk, what: RunOrder):
     assert order(desk, what)
-    assert run_orders.run_order(desk.connection, 1) is what
+    assert run_orders.run_order_row(desk.connection, 1) is what
 
     assert not runs.propose_unreached_rows(desk.connection, desk.ending())
     assert not runs.seal_run_row(desk.connection, 1, (), LATER)
 
     assert state(desk) == (RunState.OPEN, False, "[]", what, NOW)
-    assert run_orders.is_before_seal(desk.connection, 1)
+    assert run_orders.is_run_row_before_seal(desk.connection, 1)
 
 
 def test_a_sealed_run_takes_no_order(desk: Desk):

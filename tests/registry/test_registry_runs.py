@@ -13,7 +13,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs import evidence, runs
 from smartcrawl.registry.runs.run_results import stored_run_result
-from smartcrawl.rules.http import outcome_of_response
+from smartcrawl.rules.http import outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome, RunState, Word
 from tests.registry.build import LATER, NOW, Desk, closing
 
@@ -490,7 +490,7 @@ def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
         to.parsed.targets = numbers[hop + 1].to_bytes(4, "little")
         desk.write(to)
     if end is not None:
-        outcome = Outcome.CHANGED if end == 304 else outcome_of_response(end, conditional=True)
+        outcome = Outcome.CHANGED if end == 304 else outcome_of_http_status(end, conditional=True)
         desk.write(desk.visit(urls[-1], "words", outcome=outcome, status=end))
 
     told = f"{urls[0]} (redirected to {urls[1]})" if hops else urls[0]

@@ -12,7 +12,7 @@ import pytest
 
 from smartcrawl.model.batches import HostTally
 from smartcrawl.model.documents import Chunk, Link
-from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_hash, url_row_key
+from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_digest_text, url_hash
 from smartcrawl.registry.pack import pack_numbers, pack_stored_links, unpack_stored_links
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk, closing, reports
@@ -432,13 +432,13 @@ def test_last_modified_is_iso_and_null_when_it_is_no_http_date(
 
 
 def test_row_keys_are_those_of_the_ids(desk: Desk):
-    """The view computes base32 in SQL; urls.url_row_key does it in Python."""
+    """The view computes base32 in SQL; urls.url_digest_text does it in Python."""
     urls = [f"https://contoso.com/{n}" for n in range(200)]
     desk.write(addresses=[desk.address(url) for url in urls])
 
     found = dict(desk.rows('SELECT "normalizedSource", "RowKey" FROM "IngestItems"'))
 
-    assert found == {url: url_row_key(url_digest(url)) for url in urls}
+    assert found == {url: url_digest_text(url_digest(url)) for url in urls}
 
 
 # url_frontier, crawled_documents

@@ -16,7 +16,7 @@ from smartcrawl import pipelines
 from smartcrawl.extract import sitemap_entries
 from smartcrawl.model.pages import Traffic, Visit
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.http import http_conditional_headers, outcome_of_response
+from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
@@ -142,7 +142,7 @@ class Player:
             visit.outcome, visit.error, visit.traffic.requests = Outcome.EXCLUDED, "disallowed", 0
             return visit
         visit.http_status = 304 if etag and headers.get("If-None-Match") == etag else status
-        visit.outcome = outcome_of_response(
+        visit.outcome = outcome_of_http_status(
             visit.http_status, conditional=visit.traffic.conditional
         )
         visit.answer.etag = etag

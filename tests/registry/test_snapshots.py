@@ -41,7 +41,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore, pack_snapshot, snapshot_path
 from smartcrawl.sources import stores
-from smartcrawl.sources.stores import PARALLEL, Fault, store_fault
+from smartcrawl.sources.stores import PARALLEL, Fault, file_store_fault
 from tests.stores import ObjectStore, azurite, moto_server
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -807,7 +807,7 @@ def test_full_bucket_is_told(s3, monkeypatch):
     ],
 )
 def test_errors_that_no_server_here_makes_are_told_apart(error, meant):
-    assert store_fault(error) is meant
+    assert file_store_fault(error) is meant
 
 
 # Settings and secrets

@@ -14,17 +14,17 @@ from smartcrawl.rules.absence import (
     Loss,
     Policy,
     absence_counts_after,
+    absent_runs_before_removal,
     counts_as_lost,
     is_abandoned,
     is_absence_old,
     is_gone,
     lets_go,
-    missing_runs,
     needs_verification,
     paced_absence_counts,
     withholds,
 )
-from smartcrawl.rules.http import REDIRECTS, outcome_of_response
+from smartcrawl.rules.http import REDIRECTS, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome
 from tests.rules.manual import numbers, table
 
@@ -116,7 +116,7 @@ def test_of_all_statuses_only_200_304_redirects_and_406_clear_the_counts(conditi
     answers = {200, 406, *REDIRECTS, *([304] if conditional else [])}
     before = Counts(2, 2, 1, 1)
     for status in range(100, 1000):
-        outcome = outcome_of_response(status, conditional=conditional)
+        outcome = outcome_of_http_status(status, conditional=conditional)
         after = absence_counts_after(before, outcome, status, Policy(), NOW, held=True)
 
         assert (after == Counts()) == (status in answers), status
@@ -125,7 +125,7 @@ def test_of_all_statuses_only_200_304_redirects_and_406_clear_the_counts(conditi
 @pytest.mark.covers("M-08")
 @given(st.sampled_from(sorted(PASSING)), COUNTS, POLICIES, TIMES)
 def test_statuses_of_the_moment_never_count_whatever_the_setting(status, before, policy, now):
-    outcome = outcome_of_response(status, conditional=True)
+    outcome = outcome_of_http_status(status, conditional=True)
 
     assert absence_counts_after(before, outcome, status, policy, now, held=True) == before
     assert not is_gone(before, outcome, status, policy, now)
@@ -253,8 +253,8 @@ def test_a_threshold_of_one_removes_by_the_first_404():
 @pytest.mark.covers("R4-07", "M-05", "G-14")
 @pytest.mark.parametrize(("gone", "runs", "other"), table("When it is old enough", 2))
 def test_how_many_runs_must_miss_a_page_is_the_manuals(gone, runs, other):
-    assert missing_runs(int(gone), Policy()) == int(runs)
-    assert missing_runs(int(gone), Policy(sum_of_thresholds=True)) == int(other)
+    assert absent_runs_before_removal(int(gone), Policy()) == int(runs)
+    assert absent_runs_before_removal(int(gone), Policy(sum_of_thresholds=True)) == int(other)
 
 
 @pytest.mark.covers("R4-07", "M-05", "U-18")
@@ -311,7 +311,7 @@ def test_a_lost_orphan_goes_as_the_manual_says(answer, lost, gone, age, host, re
 @pytest.mark.covers("R4-43", "M-08")
 def test_an_answer_counts_as_lost_where_the_table_of_ageing_says_so():
     statuses = {
-        status: outcome_of_response(status, conditional=True) for status in range(200, 1000)
+        status: outcome_of_http_status(status, conditional=True) for status in range(200, 1000)
     }
     statuses |= {fault.value: fault.outcome for fault in Fault}
 

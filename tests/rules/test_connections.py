@@ -7,9 +7,9 @@ import pytest
 from smartcrawl.rules.connections import (
     SPECIAL,
     ConnectionGuard,
-    bare_host,
-    literal_address,
-    unwrapped_ipv4,
+    bare_connection_host,
+    connection_ipv4_address,
+    literal_connection_address,
 )
 
 #: Each special block with its purpose, as the registries of the IANA and the clouds' manuals say.
@@ -203,11 +203,11 @@ def test_networks_are_allowed_as_named_and_no_others():
 )
 def test_an_ipv6_address_is_judged_by_the_ipv4_address_that_it_carries(address: str, inner: str):
     """ATT-4: mapped, 6to4, NAT64 and compatible ones."""
-    assert unwrapped_ipv4(ip_address(address)) == ip_address(inner)
+    assert connection_ipv4_address(ip_address(address)) == ip_address(inner)
 
 
 def test_a_zone_and_brackets_belong_to_no_address():
-    assert literal_address("fe80::1%eth0") == ip_address("fe80::1")
-    assert literal_address("x.example") is None
-    assert bare_host("[2001:DB8::1]") == "2001:db8::1"
-    assert bare_host("X.example") == "x.example"
+    assert literal_connection_address("fe80::1%eth0") == ip_address("fe80::1")
+    assert literal_connection_address("x.example") is None
+    assert bare_connection_host("[2001:DB8::1]") == "2001:db8::1"
+    assert bare_connection_host("X.example") == "x.example"

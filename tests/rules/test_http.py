@@ -13,10 +13,10 @@ from smartcrawl.rules.http import (
     MOST_REDIRECTS,
     REDIRECTS,
     http_conditional_headers,
-    is_other_version,
+    is_304_of_other_version,
     is_same_by_head,
     kept_validators,
-    outcome_of_response,
+    outcome_of_http_status,
     redirects_followed,
 )
 from smartcrawl.rules.model import Outcome
@@ -39,7 +39,7 @@ def told(status, *, conditional):
 @pytest.mark.parametrize("conditional", [True, False])
 def test_every_status_has_the_outcome_of_the_manual(conditional):
     for status in range(100, 1000):
-        assert outcome_of_response(status, conditional=conditional) == told(
+        assert outcome_of_http_status(status, conditional=conditional) == told(
             status, conditional=conditional
         )
 
@@ -51,7 +51,7 @@ def test_every_status_has_the_outcome_of_the_manual(conditional):
     + [(406, Outcome.NOT_ACCEPTABLE), (200, Outcome.CHANGED), (304, Outcome.BAD_HEADER)],
 )
 def test_statuses_with_a_case_of_their_own(status, outcome):
-    assert outcome_of_response(status, conditional=False) is outcome
+    assert outcome_of_http_status(status, conditional=False) is outcome
 
 
 def test_every_outcome_is_told_of_some_answer():
@@ -190,7 +190,7 @@ def test_a_star_names_no_version(etag):
 )
 def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other):
     """RFC 9111, 4.3.4: the opaque part names the version, however weak or coded it is."""
-    assert is_other_version(asked, answered) is other
+    assert is_304_of_other_version(asked, answered) is other
 
 
 @pytest.mark.covers("M-10", "R0-37")

@@ -144,13 +144,13 @@ def test_a_long_body_is_checked_beside_the_event_loop(
 ):
     """A million values take a second, in which no other request would be answered."""
     threads = []
-    check = bodies.check_json
+    check = bodies.check_json_body
 
     def noted(body: bytes) -> None:
         threads.append(threading.current_thread())
         check(body)
 
-    monkeypatch.setattr(bodies, "check_json", noted)
+    monkeypatch.setattr(bodies, "check_json_body", noted)
     refused = ask(
         app, "POST", "/echo", content=b'{"a": "%s\x00"}' % (b"a" * (size - 10)), headers=JSON
     )

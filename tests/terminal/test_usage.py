@@ -17,7 +17,7 @@ from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.sources.declared import Source
 from smartcrawl.terminal.standard_output import OutputError, printed
-from smartcrawl.terminal.usage import check_usage, unwritable
+from smartcrawl.terminal.usage import check_usage, output_file_refusal
 
 
 @pytest.fixture
@@ -75,10 +75,10 @@ def test_only_a_setting_that_resembles_a_known_one_is_refused(
 def test_a_file_is_writable_where_its_folder_is_there(tmp_path: Path):
     (tmp_path / "file").write_text("")
 
-    assert unwritable(tmp_path / "file") is None
-    assert unwritable(tmp_path / "new") is None
-    assert "folder" in (unwritable(tmp_path) or "")
-    assert "make it" in (unwritable(tmp_path / "none" / "new") or "")
+    assert output_file_refusal(tmp_path / "file") is None
+    assert output_file_refusal(tmp_path / "new") is None
+    assert "folder" in (output_file_refusal(tmp_path) or "")
+    assert "make it" in (output_file_refusal(tmp_path / "none" / "new") or "")
 
 
 def check(source: Source, folder: Path, **values: object) -> None:

@@ -22,8 +22,8 @@ from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import (
     METADATA_NAMES,
     ConnectionGuard,
-    bare_host,
-    literal_address,
+    bare_connection_host,
+    literal_connection_address,
 )
 
 
@@ -68,8 +68,8 @@ class GuardedResolver(CachingHostnameResolver):
         """Return why a host is refused by its spelling, without a look-up: literals and names."""
         if not self.guarding:
             return None
-        bare = bare_host(host)
-        if bare.rstrip(".") in METADATA_NAMES or literal_address(bare) is not None:
+        bare = bare_connection_host(host)
+        if bare.rstrip(".") in METADATA_NAMES or literal_connection_address(bare) is not None:
             return self.guard.refusal(bare, host=bare, port=port)
         return None  # judged when it is resolved
 
@@ -115,7 +115,7 @@ class _Filter:
         self._found.append(address)
 
     def resolutionComplete(self) -> None:
-        key = bare_host(self._host), self._port
+        key = bare_connection_host(self._host), self._port
         if self._refusal is None:
             self._resolver.refused.pop(key, None)
             for address in self._found:
@@ -156,7 +156,7 @@ async def resolve_for_proxy(resolver: GuardedResolver, host: str, port: int) -> 
     A name that cannot be resolved here is not refused: the proxy may know it.
     """
     await resolve_allowed_addresses(resolver, host, port)
-    return resolver.refused.get((bare_host(host), port))
+    return resolver.refused.get((bare_connection_host(host), port))
 
 
 class AddressCheck:

@@ -29,7 +29,7 @@ from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     REDIRECTS,
     http_conditional_headers,
-    is_other_version,
+    is_304_of_other_version,
     kept_validators,
 )
 from smartcrawl.rules.model import Fault
@@ -185,7 +185,7 @@ class RobotsDownloads:
             _header(response, "ETag"), _header(response, "Last-Modified"), now
         )
         if status == 304 and kept is not None and headers and not hop:
-            if is_other_version(headers.get("If-None-Match"), etag):
+            if is_304_of_other_version(headers.get("If-None-Match"), etag):
                 return await self._download(url, None, trusted=False)
             return replace(
                 kept,

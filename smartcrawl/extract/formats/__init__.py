@@ -21,7 +21,7 @@ __all__ = [
     "MAX_TEXT",
     "FormatError",
     "FormatFault",
-    "check_format",
+    "check_document_format",
     "load_format_readers",
     "read_document",
 ]
@@ -61,7 +61,7 @@ def read_document(body: bytes, *, media_type: str, content_type: str, url: str) 
 
     Source: R0-60, R0-17, R0-46.
     """
-    check_format(media_type, url)
+    check_document_format(media_type, url)
     reader = cast(_Reader, import_module(f"{__name__}.{_READERS[media_type]}"))
     try:
         document = reader.read(body, content_type=content_type, url=url)
@@ -84,7 +84,7 @@ def load_format_readers() -> None:
         import_module(f"{__name__}.{name}")
 
 
-def check_format(media_type: str, url: str) -> None:
+def check_document_format(media_type: str, url: str) -> None:
     """Raise ValueError unless ``media_type`` is one of ``FORMATS`` and ``url`` absolute."""
     if media_type not in FORMATS:
         raise ValueError(f"not a format that is read: {media_type!r}")

@@ -64,7 +64,7 @@ def cell_place(packed: int) -> tuple[int, int]:
     return packed >> _COLUMN_BITS, packed & (MAX_COLUMN - 1)
 
 
-def pack_workbook(archive: ZipArchive) -> PackedWorkbook | None:
+def pack_spreadsheet_cells(archive: ZipArchive) -> PackedWorkbook | None:
     """Return a workbook with its cells side by side; None if calamine can read it as it is.
 
     Raises:
@@ -192,7 +192,7 @@ class _Cells:
         """Write the XML of the new sheet; return the place of each of its cells.
 
         Raises:
-            FormatError: see ``pack_workbook`` of this module.
+            FormatError: see ``pack_spreadsheet_cells`` of this module.
         """
         self._out.append(f"<worksheet xmlns={quoteattr(_MAIN)}><sheetData><row r='1'>")
         walk_markup(self, xml, part=part)

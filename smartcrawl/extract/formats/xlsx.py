@@ -47,7 +47,7 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
     archive = ZipArchive(body)
     archive.declared()
     try:
-        text = _sheets(body, sheets.pack_workbook(archive))
+        text = _sheets(body, sheets.pack_spreadsheet_cells(archive))
     except PasswordError as error:
         what = "the workbook is encrypted: it wants a password"
         raise FormatError(FormatFault.ENCRYPTED, what) from error

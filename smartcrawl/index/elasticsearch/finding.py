@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from smartcrawl.index.elasticsearch import search
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit, Tags
-from smartcrawl.index.proposing import propose_pages, weighed_terms
-from smartcrawl.index.queries import MOST, Query, parsed_query, queried_sources
+from smartcrawl.index.proposing import propose_search_hits, weighed_terms
+from smartcrawl.index.queries import MOST, Query, parsed_query, search_query_sources
 from smartcrawl.index.ranking import Ranked, rank_pages
 from smartcrawl.index.spelling import SpellingFound, spelling_variants
 
@@ -31,7 +31,7 @@ class _Proposed(NamedTuple):
         return not self.hits
 
 
-def answer(
+def elasticsearch_answer(
     ask: Ask, query: str, *, sources: Sequence[str], limit: int, offset: int = 0, marks: Tags
 ) -> tuple[list[ElasticsearchHit], str]:
     """Return the pages that answer a query, best first, and the query that they answer.
@@ -40,13 +40,13 @@ def answer(
     """
     asked = parsed_query(query)
     asked = asked.only(asked.terms[:MOST])
-    wanted = queried_sources(sources, asked.sources)
+    wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return [], ""
     listed = ask(size=0, aggregations=search.language_aggregation(), request_cache=True)
     finder = _Finder(ask, search.searched_field_endings(listed["aggregations"]), wanted)
     asked = finder.bounded(asked)
-    asked, found, meant = propose_pages(query, asked, finder, limit, offset)
+    asked, found, meant = propose_search_hits(query, asked, finder, limit, offset)
     return finder.found(asked, found, slice(offset, offset + limit), marks), meant
 
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer_suffix
 from smartcrawl.index.elasticsearch.mapping import WEIGHTS
-from smartcrawl.index.queries import Query, Term, queried_host_and_path
+from smartcrawl.index.queries import Query, Term, search_query_site
 from smartcrawl.index.ranking import MOST_PARTS, ProposedPage, RankedPart
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
@@ -142,7 +142,7 @@ def index_site_pattern(site: str) -> str:
     >>> index_site_pattern("a.example/docs")
     'https?://([^/]*\\.)?a\\.example(:[0-9]+)?\\/docs.*'
     """
-    host, path = queried_host_and_path(site)
+    host, path = search_query_site(site)
     port = "" if ":" in host else "(:[0-9]+)?"
     behind = f"{_quoted(path)}.*" if path else "(/.*)?"
     return rf"https?://([^/]*\.)?{_quoted(host)}{port}{behind}"

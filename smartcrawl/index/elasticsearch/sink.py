@@ -235,7 +235,9 @@ class ElasticsearchSink:
             SinkError: the server does not answer.
         """
         within = {"limit": limit, "offset": offset}
-        return finding.answer(self._search, query, sources=sources, **within, marks=marks)
+        return finding.elasticsearch_answer(
+            self._search, query, sources=sources, **within, marks=marks
+        )
 
     def _search(self, **asked: Any) -> Any:
         request = partial(self._client.search, index=self._names.search, **asked)

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id
-from smartcrawl.index.proposing import propose_pages, weighed_terms
+from smartcrawl.index.proposing import propose_search_hits, weighed_terms
 from smartcrawl.index.queries import (
     MOST,
     Query,
     Term,
     parsed_query,
-    queried_host_and_path,
-    queried_sources,
+    search_query_site,
+    search_query_sources,
 )
 from smartcrawl.index.ranking import (
     MOST_PARTS,
@@ -144,12 +144,12 @@ def search_index_tables(
     ``sources`` empty means all.
     """
     asked = parsed_query(query)
-    wanted = queried_sources(sources, asked.sources)
+    wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
     search = _Search(connection, language, wanted)
     asked = asked.only(search.existing(asked.terms))
-    asked, found, meant = propose_pages(query, asked, search, limit, offset)
+    asked, found, meant = propose_search_hits(query, asked, search, limit, offset)
     return Answer(search.hits(asked, found, slice(offset, offset + limit), marks), meant)
 
 
@@ -165,7 +165,7 @@ class _Search:
 
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the contents that have any of the words, and all that they must have."""
-        names = [query_value_letters(place) for place in range(len(query.terms))]
+        names = [fts5_value_letters(place) for place in range(len(query.terms))]
         words = {
             f"word_{name}": self._language.value(term.text)
             for name, term in zip(names, query.terms, strict=True)
@@ -191,7 +191,7 @@ class _Search:
             some = terms[start : start + MOST]
             values = [self._language.value(term.text) for term in some]
             counts = self._counts(
-                {f"word_{query_value_letters(n)}": one for n, one in enumerate(values)}
+                {f"word_{fts5_value_letters(n)}": one for n, one in enumerate(values)}
             )
             found += [term for term, count in zip(some, counts, strict=True) if count]
             if len(found) >= MOST:
@@ -222,7 +222,7 @@ class _Search:
             values |= of_sites
         for negation, texts in (("", query.required), ("NOT", query.excluded)):
             for place, text in enumerate(texts):
-                name = f"{negation.lower() or 'with'}_{query_value_letters(place)}"
+                name = f"{negation.lower() or 'with'}_{fts5_value_letters(place)}"
                 values[name] = self._language.value(text)
                 match = self._language.match(name)
                 conditions.append(_HAVING.format(negation=negation, match=match))
@@ -349,8 +349,8 @@ def _sites(query: Query) -> tuple[str, dict[str, Any]]:
     for negation, sites in (("", query.sites), ("NOT ", query.excluded_sites)):
         each: list[str] = []
         for site in sites:
-            host, path = queried_host_and_path(site)
-            name = query_value_letters(len(values))
+            host, path = search_query_site(site)
+            name = fts5_value_letters(len(values))
             names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
             each.append(_SITE.format(**names))
             below, start = _LIKE_SIGNS.sub(r"!\g<0>", host), _LIKE_SIGNS.sub(r"!\g<0>", path)
@@ -361,10 +361,10 @@ def _sites(query: Query) -> tuple[str, dict[str, Any]]:
     return " AND ".join(conditions), values
 
 
-def query_value_letters(place: int) -> str:
+def fts5_value_letters(place: int) -> str:
     """Return a number in letters, for the name of a value.
 
-    >>> query_value_letters(0), query_value_letters(27)
+    >>> fts5_value_letters(0), fts5_value_letters(27)
     ('a', 'bb')
     """
     return chr(ord("a") + place % 26) * (1 + place // 26)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import IndexBuffer, searchable_chunks
-from smartcrawl.index.embedded.finding import TEXTS, Marks, query_value_letters
+from smartcrawl.index.embedded.finding import TEXTS, Marks, fts5_value_letters
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
@@ -137,11 +137,11 @@ class _Stems:
             "part": f"{shape},MaxWords=32,MinWords=16",
         }
         names |= {
-            f"word_{query_value_letters(n)}": searched_words(term.text)
+            f"word_{fts5_value_letters(n)}": searched_words(term.text)
             for n, term in enumerate(terms)
         }
         tests = [
-            f"phraseto_tsquery('stems', :word_{query_value_letters(n)})" for n in range(len(terms))
+            f"phraseto_tsquery('stems', :word_{fts5_value_letters(n)})" for n in range(len(terms))
         ]
         statement = _SHOWN.format(query=f"({' || '.join(tests)})")
         rows = connection.execute(statement, names).fetchall()

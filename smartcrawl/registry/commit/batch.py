@@ -11,7 +11,7 @@ from typing import Any
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.urls import display_url
-from smartcrawl.registry.commit.clones import elect_original
+from smartcrawl.registry.commit.clones import write_clone_places
 from smartcrawl.registry.commit.collapsed import note_former
 from smartcrawl.registry.commit.contents import prepare_content_rows
 from smartcrawl.registry.commit.renaming import renumber_batch_rows
@@ -266,7 +266,7 @@ class RegistryCommit:
             row = (probe.http_status, rule, probe.page.no, self._run)
             self._connection.execute(_PROBED, row)
         if changed:
-            elect_original(self._connection, self._run, sorted(changed), midway=True)
+            write_clone_places(self._connection, self._run, sorted(changed), midway=True)
             self._sink.moved(changed)
         self._sink.flush()
         self.counts.after_visits(now, 0 if self._sharing is None else stale)

@@ -42,7 +42,7 @@ SELECT DISTINCT r.content FROM several JOIN record r USING (content)
 """
 
 
-def elect_original(
+def write_clone_places(
     connection: Connection, run: int, contents: Iterable[int], *, midway: bool
 ) -> None:
     """Set the places of the pages of some contents (rules.clones.decide_clone_places)."""
@@ -76,5 +76,5 @@ def settle_clone_rows(connection: Connection, run: int, source: int) -> list[int
     names = {"since": since, "source": source}
     groups: Any = connection.execute(_GROUPS_OF_RUN, names).fetchall()
     contents = [content for (content,) in groups]
-    elect_original(connection, since, contents, midway=False)
+    write_clone_places(connection, since, contents, midway=False)
     return contents

@@ -44,7 +44,7 @@ def first_unwritable_visit(visits: list[Visit], attempt: Attempt) -> tuple[Visit
     return visits[bad - 1], why
 
 
-def mark_visit_unprocessable(visit: Visit, why: str) -> Failed:
+def record_refused_visit(visit: Visit, why: str) -> Failed:
     """End a visit as UNPROCESSABLE; stored content and validators stay.
 
     It does not count as unreachable: its server answered, and its links were offered
@@ -62,7 +62,7 @@ def fail_unwritable_visit(visit: Visit, error: Exception) -> Failed:
     """End a visit that the database refuses, and clear every value that it may refuse."""
     visit.url, visit.kind, visit.answer.location = visit.page.url, visit.page.kind, None
     visit.collapse = visit.parsed.unreadable = visit.snapshot = None
-    return mark_visit_unprocessable(
+    return record_refused_visit(
         visit, f"the registry does not take it: {database_refusal_reason(error)}"
     )
 

@@ -34,9 +34,9 @@ from smartcrawl.sources.stores import (
     Drive,
     Folder,
     Store,
-    is_store_absence,
-    store_fault,
-    store_fault_reason,
+    file_store_fault,
+    file_store_fault_reason,
+    is_file_absent_in_store,
 )
 
 PATIENCE: Final = 60.0  #: seconds for one operation, including the driver's retries
@@ -156,7 +156,7 @@ class SnapshotStore:
         except Exception as error:  # the library's errors about its configuration
             raise SettingError(
                 f"the driver of SNAPSHOT_STORE {shown(self.url)!r} does not start"
-                f" ({shown(store_fault_reason(error))}); check {self._who}"
+                f" ({shown(file_store_fault_reason(error))}); check {self._who}"
             ) from error
         if not system.async_impl:
             return Drive(system, root, self._patience)
@@ -215,7 +215,7 @@ class SnapshotStore:
         try:
             data = self._store.read(path, longest)
         except Exception as error:  # drivers raise any error of their libraries
-            if not is_store_absence(error) or not self._store.exists():
+            if not is_file_absent_in_store(error) or not self._store.exists():
                 raise self._failure(error, f"read {path} from") from error
             raise SnapshotMissingError(
                 f"{shown(self.url)} holds no {path}: restore it, or have its page fetched again"
@@ -248,8 +248,8 @@ class SnapshotStore:
         for path in paths:
             _check(path)
         errors = self._store.remove(paths)
-        if any(map(is_store_absence, errors)) and self._store.exists():
-            errors = [None if is_store_absence(error) else error for error in errors]
+        if any(map(is_file_absent_in_store, errors)) and self._store.exists():
+            errors = [None if is_file_absent_in_store(error) else error for error in errors]
         return [
             None if error is None else self._failure(error, f"remove {path} from")
             for path, error in zip(paths, errors, strict=True)
@@ -261,8 +261,8 @@ class SnapshotStore:
 
     def _failure(self, error: Exception, doing: str) -> SnapshotStoreError:
         """Translate a driver's error: the failed operation, the reason and the remedy."""
-        why = store_fault_reason(error) or f"no answer in {self._patience:g} s"
-        remedy = store_fault(error).value.format(who=self._who)
+        why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
+        remedy = file_store_fault(error).value.format(who=self._who)
         failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
         failure.__cause__ = error
         return failure

@@ -88,7 +88,7 @@ def database_problems(connection: apsw.Connection) -> list[str]:
     except (apsw.CorruptError, apsw.NotADBError, RegistryDamagedError, *_UNREADABLE) as error:
         found.append(" ".join(str(error).split()))
     except apsw.SQLError as error:
-        if not is_fts5_table_broken(error):
+        if not is_database_fts5_damaged(error):
             raise
         found.append(str(error))
     return found[:_MOST]
@@ -185,7 +185,7 @@ def _problems_of(path: Path) -> list[str]:
         return database_problems(connection)
 
 
-def is_fts5_table_broken(error: Exception) -> bool:
+def is_database_fts5_damaged(error: Exception) -> bool:
     """Whether FTS5 does not recognize its own tables, which is an SQLError, no CorruptError."""
     return isinstance(error, apsw.SQLError) and "invalid fts5 file format" in str(error)
 
@@ -195,7 +195,7 @@ def explained_damage(path: Path, error: Exception) -> RegistryDamagedError | Non
 
     The whole file is read.
     """
-    if is_fts5_table_broken(error):
+    if is_database_fts5_damaged(error):
         return damaged_database_error(path, error)
     try:
         found = _problems_of(path)

@@ -52,7 +52,7 @@ class PostgresDatabase:
 
     def __str__(self) -> str:
         """Return the URL without its password."""
-        return safe_database_url(self._url)
+        return postgres_url_without_password(self._url)
 
     def exists(self) -> bool:
         """Whether the registry exists."""
@@ -143,10 +143,10 @@ class PostgresDatabase:
             return HeartbeatLease.is_held(connection, source)
 
 
-def safe_database_url(url: str) -> str:
+def postgres_url_without_password(url: str) -> str:
     """Return the URL of a database without its password.
 
-    >>> safe_database_url("postgresql://crawler:secret@db.example/registry")
+    >>> postgres_url_without_password("postgresql://crawler:secret@db.example/registry")
     'postgresql://crawler@db.example/registry'
     """
     scheme, _, rest = url.partition("://")

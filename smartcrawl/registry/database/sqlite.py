@@ -23,7 +23,7 @@ from smartcrawl.registry.database.integrity import (
     damaged_database_error,
     database_problems,
     explained_damage,
-    is_fts5_table_broken,
+    is_database_fts5_damaged,
 )
 from smartcrawl.registry.database.lease import FileLease
 from smartcrawl.registry.database.migrations import migrations
@@ -135,7 +135,7 @@ class SqliteDatabase:
         """Return the damage that an error reports, or None if it reports none."""
         if isinstance(error, apsw.NotADBError):
             return not_a_registry(self.path, error)
-        is_damage = isinstance(error, apsw.CorruptError) or is_fts5_table_broken(error)
+        is_damage = isinstance(error, apsw.CorruptError) or is_database_fts5_damaged(error)
         return damaged_database_error(self.path, error) if is_damage else None
 
     def is_of_data(self, error: Exception) -> bool:
@@ -205,7 +205,7 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
             " program holds it open for writing: end that program and start again"
         ) from error
     except apsw.Error as error:
-        if is_fts5_table_broken(error):
+        if is_database_fts5_damaged(error):
             raise damaged_database_error(path, error) from error
         if isinstance(error, apsw.SQLError) and "no such " in str(error):
             found = explained_damage(path, error)  # a part of the schema is lost

@@ -18,10 +18,10 @@ from smartcrawl.rules.absence import (
     Look,
     Loss,
     Policy,
+    absent_runs_before_removal,
     is_abandoned,
     is_absence_old,
     lets_go,
-    missing_runs,
     needs_verification,
     withholds,
 )
@@ -327,7 +327,9 @@ def withhold_candidates(connection: Connection, ending: EndingRunRow) -> int:
     early = [
         no
         for no, gone_count, detail in _rows(connection, _EXCLUDED_NOW, names)
-        if 0 < json.loads(detail).get("completeRuns", 0) < missing_runs(gone_count, policy)
+        if 0
+        < json.loads(detail).get("completeRuns", 0)
+        < absent_runs_before_removal(gone_count, policy)
     ]
     connection.execute(_DROP, (numbers_for_sql(early),))
     connection.execute(_IS_THERE, values | {"spoken": numbers_for_sql(SPOKEN)})

@@ -12,7 +12,7 @@ from smartcrawl.registry.commit.visit import EVENT
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.pages import leads_to_indexed
+from smartcrawl.registry.pages import leads_to_indexed_record
 from smartcrawl.registry.removal.candidates import (
     OUT_OF_SCOPE,
     EndingRunRow,
@@ -316,7 +316,7 @@ def _canonicals(
     alone: list[int] = []
     for no, target, standing, answered in rows:
         if standing == Standing.LINKS:
-            if not leads_to_indexed(connection, target, no):
+            if not leads_to_indexed_record(connection, target, no):
                 alone.append(no)
         elif answered and target not in flooded:
             final = canonical_after_moves(no, leads, indexed)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.documents import Chunk, Link
-from smartcrawl.registry.commit.clones import elect_original
+from smartcrawl.registry.commit.clones import write_clone_places
 from smartcrawl.registry.commit.contents import drop_content
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.commit.visit import EVENT
@@ -189,7 +189,7 @@ class RecordRemover:
             if row[3] is not None:
                 contents.add(row[3])
             removed.append(RemovedRecordRow(row[0], row[1], row[2], row[9], after.word.word))
-        elect_original(connection, self._run, sorted(contents), midway=False)
+        write_clone_places(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
         for content in sorted(contents):
             drop_content(connection, self._sink, content)
@@ -292,7 +292,7 @@ class Restorer:
             if pin:
                 self._connection.execute(_PIN, (now, record))
             restored.append(url)
-        elect_original(self._connection, self._seen_run, sorted(contents), midway=False)
+        write_clone_places(self._connection, self._seen_run, sorted(contents), midway=False)
         self._sink.moved(contents)
         self._sink.flush()
         return Undone(tuple(restored), tuple(kept), tuple(expired))

@@ -48,7 +48,7 @@ def order_run_row(connection: Connection, run: int, order: RunOrder, now: int) -
     return False
 
 
-def run_order(connection: Connection, run: int) -> RunOrder | None:
+def run_order_row(connection: Connection, run: int) -> RunOrder | None:
     """Return the order to a run; one row is read. ``run``: run.no."""
     found = connection.execute(_LOOK, (run,)).get
     return None if found is None else RunOrder(found)
@@ -59,7 +59,7 @@ def lock_run_row(connection: Connection, run: int) -> None:
     connection.execute(_LOCK, (run,))
 
 
-def is_before_seal(connection: Connection, run: int) -> bool:
+def is_run_row_before_seal(connection: Connection, run: int) -> bool:
     """Whether a run is open: a process may work on it, or died."""
     found = connection.execute(_STATE, (run,)).get
     return found is not None and RunState(found) in BEFORE_SEAL

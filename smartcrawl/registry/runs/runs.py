@@ -41,7 +41,7 @@ from smartcrawl.registry.removal.sweep import (
 from smartcrawl.registry.removal.tombstones import forget_overdue
 from smartcrawl.registry.runs.job_runs import record_job_process
 from smartcrawl.registry.runs.last_runs import LastRun
-from smartcrawl.registry.runs.run_orders import lock_run_row, run_order, withdraw_run_order_row
+from smartcrawl.registry.runs.run_orders import lock_run_row, run_order_row, withdraw_run_order_row
 from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, Word
 from smartcrawl.rules.run_orders import INTERRUPTED, Beginning, state_after_order
 
@@ -268,7 +268,7 @@ def declared_source_rows(connection: Connection) -> list[str]:
 def interrupt_run_row(connection: Connection, run: int, now: int, reasons: list[str]) -> None:
     """Close a run that did not end normally, as its order says; the caller's transaction."""
     lock_run_row(connection, run)
-    state, ends = state_after_order(run_order(connection, run), tuple(reasons))
+    state, ends = state_after_order(run_order_row(connection, run), tuple(reasons))
     values = (state, now, json.dumps(list(ends)), run, RunState.SEALED)
     connection.execute(_INTERRUPT, values)
     connection.execute(_NO_HOSTS_NOW, (run,))
@@ -296,7 +296,7 @@ def add_seed_rows(
 def seal_run_row(connection: Connection, run: int, reasons: tuple[str, ...], now: int) -> bool:
     """Seal a run: complete without ``reasons``.
 
-    False if another process has sealed it, or an order came before (``is_before_seal``).
+    False if another process has sealed it, or an order came before (``is_run_row_before_seal``).
     """
     with transaction(connection):
         values = (RunState.SEALED, not reasons, json.dumps(list(reasons)), now, run)
@@ -314,7 +314,7 @@ def propose_unreached_rows(connection: Connection, ending: EndingRunRow) -> bool
     """
     with transaction(connection):
         connection.execute(_VERIFYING, (RunState.VERIFYING, ending.run, RunState.OPEN))
-        if run_order(connection, ending.run) is not None:
+        if run_order_row(connection, ending.run) is not None:
             return False
         propose_absent(connection, ending)
         return True

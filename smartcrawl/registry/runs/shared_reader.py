@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
-from smartcrawl.registry.runs.run_orders import run_order
+from smartcrawl.registry.runs.run_orders import run_order_row
 from smartcrawl.rules.model import RunOrder, RunState
 
 _REACHED = """
@@ -117,4 +117,4 @@ class SharedReader:
 
     def order(self) -> RunOrder | None:
         """Return the order to the run."""
-        return run_order(self.connection, self._run)
+        return run_order_row(self.connection, self._run)

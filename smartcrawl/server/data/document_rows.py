@@ -161,7 +161,7 @@ def documents_page(
     return data, Place(rows[limit - 1][2], rows[limit - 1][4]) if more else None
 
 
-def document_count(connection: Connection, filters: Filters) -> int:
+def listed_document_count(connection: Connection, filters: Filters) -> int:
     """Return the number of documents that a list has in all."""
     values = filters.values() | {"until": filters.until}
     statement = COUNT[connection.dialect, filters.domain is not None]

@@ -18,9 +18,9 @@ from smartcrawl.server.data.cursors import CURSOR_PATTERN, Cursors, Place
 from smartcrawl.server.data.document_rows import (
     LATEST,
     Filters,
-    document_count,
     document_data,
     documents_page,
+    listed_document_count,
 )
 from smartcrawl.server.data.kept import KeptAnswers
 from smartcrawl.server.data.queries import (
@@ -28,9 +28,9 @@ from smartcrawl.server.data.queries import (
     Query,
     WholeNumber,
     described_query,
-    first_second,
     json_response,
-    last_second,
+    queried_first_second,
+    queried_last_second,
     read_query,
 )
 from smartcrawl.server.errors import invalid_input, not_found
@@ -81,18 +81,18 @@ class ListQuery(Query):
         Raises:
             ApiError: one of them is wrong.
         """
-        since = 0 if self.from_ is None else first_second(self.from_, "from")
-        until = LATEST if self.to is None else last_second(self.to, "to")
+        since = 0 if self.from_ is None else queried_first_second(self.from_, "from")
+        until = LATEST if self.to is None else queried_last_second(self.to, "to")
         if since > until:
             raise invalid_input("to", "to must not be before from")
-        return Filters(None if self.domain is None else host_key(self.domain), since, until)
+        return Filters(None if self.domain is None else queried_host_key(self.domain), since, until)
 
 
-def host_key(domain: str) -> str:
+def queried_host_key(domain: str) -> str:
     """Return the host of a domain, as the registry names it; a port other than 80 and 443 counts.
 
-    >>> host_key("Example.com:443"), host_key("bücher.example"), host_key("a.example:8080")
-    ('example.com', 'xn--bcher-kva.example', 'a.example:8080')
+    >>> [queried_host_key(x) for x in ("Example.com:443", "bücher.example", "a.example:8080")]
+    ['example.com', 'xn--bcher-kva.example', 'a.example:8080']
 
     Raises:
         ApiError: the text is none.
@@ -163,7 +163,8 @@ def _add_list(context: Context, router: APIRouter) -> None:
                 raise invalid_input("offset", "offset must not be given with a cursor")
             below = cursors.read(query.cursor, filters)
         total = await totals.get(
-            filters, lambda: stores.read(lambda connection: document_count(connection, filters))
+            filters,
+            lambda: stores.read(lambda connection: listed_document_count(connection, filters)),
         )
         rows, last = await _page(context, filters, below, query)
         return json_response(

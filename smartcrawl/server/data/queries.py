@@ -97,11 +97,11 @@ async def refuse_query(request: Request) -> None:
         raise invalid_input(name, f"{shown(name)} is not known: this path takes no parameters")
 
 
-def first_second(text: str, field: str) -> int:
+def queried_first_second(text: str, field: str) -> int:
     """Return the first second (Unix) of a date, or a moment.
 
-    >>> first_second("2024-01-20", "from"), first_second("2024-01-20T10:00:00+01:00", "from")
-    (1705708800, 1705741200)
+    >>> [queried_first_second(x, "from") for x in ("2024-01-20", "2024-01-20T10:00:00+01:00")]
+    [1705708800, 1705741200]
 
     Raises:
         ApiError: the text is neither.
@@ -109,10 +109,10 @@ def first_second(text: str, field: str) -> int:
     return _seconds(_moment(text, field)[0])
 
 
-def last_second(text: str, field: str) -> int:
+def queried_last_second(text: str, field: str) -> int:
     """Return the last second (Unix) of a date, or a moment.
 
-    >>> last_second("1970-01-01", "to"), last_second("1970-01-01T00:01Z", "to")
+    >>> queried_last_second("1970-01-01", "to"), queried_last_second("1970-01-01T00:01Z", "to")
     (86399, 60)
 
     Raises:

@@ -19,7 +19,7 @@ from smartcrawl.registry.items import (
     register_address_row,
     store_order_rows,
 )
-from smartcrawl.registry.jobs import load_known_sources
+from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.ordered import (
     force_ordered_rows,
@@ -49,7 +49,7 @@ class ItemOrders:
         self._connection = connection
         self._options = options
         self._now = now
-        self._known = load_known_sources(options, connection)
+        self._known = load_sources_and_registry_jobs(options, connection)
 
     def add(self, url: str, *, force: bool) -> dict[str, Any]:
         """Register an address in the sources that have it or whose scope holds it (E-13).

@@ -152,7 +152,7 @@ def given_version(headers: Mapping[str, str], body: Any) -> int | None:
     return int(found[1])
 
 
-def refuse_private_seeds(definition: JobDefinition, options: Options) -> None:
+def refuse_private_job_seeds(definition: JobDefinition, options: Options) -> None:
     """Refuse seeds at addresses that no crawl may connect to; names are checked when it does.
 
     Raises:
@@ -216,7 +216,7 @@ class _Changes:
     def _checked(self, body: Any) -> tuple[JobDefinition, tuple[str, ...]]:
         """Return the definition of a body, and the names of the declared sources."""
         definition = JobDefinition.checked(body, self._now())
-        refuse_private_seeds(definition, self._context.options)
+        refuse_private_job_seeds(definition, self._context.options)
         return definition, self._names()
 
     def _store(self, connection: Connection) -> JobStore:

@@ -82,7 +82,7 @@ def job_from_row(row: Any) -> Job:
     )
 
 
-def definition_text(definition: JobDefinition) -> str:
+def job_definition_text(definition: JobDefinition) -> str:
     """Return a definition as JSON, without the name, which has a column of its own."""
     return json.dumps(definition.model_dump(exclude={"name"}))
 
@@ -111,7 +111,7 @@ class JobStore:
         def work() -> None:
             self._connection.execute(_TAKING_NAMES)
             self._refuse_taken(definition.name, declared)
-            row = (id_, definition.name, definition_text(definition), status, due_at, now)
+            row = (id_, definition.name, job_definition_text(definition), status, due_at, now)
             self._connection.execute(_CREATE, row)
 
         self._write(work)
@@ -176,7 +176,7 @@ class JobStore:
                 due_at = None if status in _NO_DUE else cron.next_fire(now)
             elif job.schedule.recurring:  # from now on it runs once more
                 due_at = None if status in _NO_DUE | _DONE else now + 1  # no run has this time
-            row = (definition.name, definition_text(definition), status, due_at, id_)
+            row = (definition.name, job_definition_text(definition), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
 
         self._write(work)

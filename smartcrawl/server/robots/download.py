@@ -21,7 +21,7 @@ from anyio import CapacityLimiter, to_thread
 from smartcrawl.extract.robots_txt import LIMIT, robots_txt_as_utf8
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import join_url, url_endpoint
-from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard, literal_address
+from smartcrawl.rules.connections import METADATA_NAMES, ConnectionGuard, literal_connection_address
 from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 
 SECONDS: Final = 5.0  #: for everything
@@ -188,7 +188,7 @@ class RobotsDownload:
     async def _addresses(self, host: str, port: int) -> list[str]:
         """Resolve a host; a single address that is not allowed refuses it."""
         found = [host]
-        if literal_address(host) is None and host.rstrip(".") not in METADATA_NAMES:
+        if literal_connection_address(host) is None and host.rstrip(".") not in METADATA_NAMES:
             try:
                 found = await to_thread.run_sync(
                     _resolved, host, port, abandon_on_cancel=True, limiter=self._threads

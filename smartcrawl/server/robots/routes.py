@@ -13,7 +13,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import Robots
-from smartcrawl.server.data.documents import host_key
+from smartcrawl.server.data.documents import queried_host_key
 from smartcrawl.server.data.queries import json_response, refuse_query
 from smartcrawl.server.errors import ApiError, not_found
 from smartcrawl.server.robots.download import RobotsAnswer, RobotsDownload
@@ -86,7 +86,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_query)],
     )
     async def robots_of(domain: Annotated[str, Path(examples=["example.com"])]) -> Response:
-        host = host_key(domain)
+        host = queried_host_key(domain)
         kept = await to_thread.run_sync(
             context.stores.read, lambda connection: stored_robots(connection, host)
         )

@@ -14,7 +14,7 @@ import pytest
 from anyio import to_thread
 
 from smartcrawl.model.processes import Process
-from smartcrawl.registry.runs.run_orders import order_run_row, run_order
+from smartcrawl.registry.runs.run_orders import order_run_row, run_order_row
 from smartcrawl.registry.runs.runs import RunRequest, interrupt_run_row, open_run_row
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.server.idempotency import Reply
@@ -54,7 +54,7 @@ def crawling(api: Api, run: int) -> Iterator[None]:
     def crawl() -> None:
         connection = api.database.open()
         while not ending.wait(0.02):
-            order = run_order(connection, run)
+            order = run_order_row(connection, run)
             if order is not None:
                 interrupt_run_row(connection, run, NOW, ["paused"])
                 if order is RunOrder.CANCEL:

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from smartcrawl.model.processes import Process
-from smartcrawl.registry.runs.run_orders import order_run_row, run_order
+from smartcrawl.registry.runs.run_orders import order_run_row, run_order_row
 from smartcrawl.registry.runs.runs import (
     RunRequest,
     interrupt_run_row,
@@ -74,7 +74,7 @@ def running(office: Office, *, cron: str | None = None) -> tuple[str, str, int]:
 def obeyed(office: Office, run: int, now: int = NOW) -> None:
     """Let the crawl carry out its order."""
     interrupt_run_row(office.connection, run, now, ["paused"])
-    if run_order(office.connection, run) is RunOrder.CANCEL:
+    if run_order_row(office.connection, run) is RunOrder.CANCEL:
         order_run_row(office.connection, run, RunOrder.CANCEL, now)
 
 
