@@ -176,7 +176,7 @@ def test_workers_find_what_one_worker_finds(stage: Stage, crew: Crew):
 # Servers that go away
 
 
-@pytest.mark.covers("M-33")
+@pytest.mark.covers("M-33", "R2-41", "R2-74")
 def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, redis_url: str):
     workers = under_way(stage, crew)
     with RedisClient.from_url(redis_url) as client:

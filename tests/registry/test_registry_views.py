@@ -3,6 +3,7 @@
 import json
 import re
 import sqlite3
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
 
@@ -815,3 +816,15 @@ def test_words_of_several_chunks_are_counted_together(desk: Desk):
     assert desk.rows("SELECT totalcount, wordcount, txt FROM urlwords") == [
         (4, 3, "one two\ntwo three")
     ]
+
+
+@pytest.mark.covers("R2-60")
+def test_a_document_has_the_key_of_its_address_and_any_number_of_links(shelf: Shelf):
+    addresses = {row["url_hash"] for row in shelf.rows("url_frontier")}
+    documents = [row["url_hash"] for row in shelf.rows("crawled_documents")]
+    links = Counter(row["source_url_hash"] for row in shelf.rows("outlinks"))
+
+    assert len(documents) == len(set(documents))
+    assert set(documents) <= addresses
+    assert set(links) <= set(documents)
+    assert links[POST_HASH] == len(LINKS)

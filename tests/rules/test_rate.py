@@ -111,6 +111,7 @@ def test_any_history_is_bounded_and_near_the_truth(steps, later):
     assert least - 1e-9 <= rate_of(marks, now).visits <= most + 1e-9
 
 
+@pytest.mark.covers("G-30")
 @pytest.mark.parametrize(
     ("queued", "rate", "expected"),
     [(0, 2.0, 0), (3, 2.0, 2), (100, 0.5, 200), (5, 0.0, None), (0, 0.0, None)],

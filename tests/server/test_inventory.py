@@ -155,3 +155,47 @@ def test_a_key_in_the_description_is_none_of_the_query(described: Described):
         ("http", "bearer"),
         ("apiKey", "header"),
     }
+
+
+@pytest.mark.covers("R2-01")
+@pytest.mark.parametrize(
+    ("purpose", "endpoints"),
+    [
+        ("control", ["POST /api/v1/jobs", "POST /api/v1/jobs/{job_id}/control"]),
+        ("monitoring", ["GET /api/v1/jobs/{job_id}", "GET /ready", "GET /api/v1/frontier/stats"]),
+        ("data", ["GET /api/v1/documents", "GET /api/v1/documents/{url_hash}"]),
+        ("configuration", ["PUT /api/v1/jobs/{job_id}", "POST /api/v1/frontier/urls"]),
+    ],
+)
+def test_the_api_serves_its_four_purposes(described: Described, purpose: str, endpoints: list[str]):
+    assert {operation.name for operation in described.operations()} >= set(endpoints), purpose
+
+
+#: Fields of the first version, as the specification names them; a client may rely on them.
+FIRST_FIELDS = {
+    "JobHead": {"job_id", "name", "status", "created_at", "next_run"},
+    "Progress": {
+        "pages_crawled", "pages_queued", "pages_failed", "bytes_downloaded", "domains_visited",
+    },
+    "Timing": {"started_at", "elapsed_seconds", "estimated_completion"},
+    "Rate": {"pages_per_second", "bytes_per_second"},
+    "FrontierStats": {
+        "total_urls", "by_priority", "by_domain", "ready_to_crawl", "delayed",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.covers("R2-04")
+@pytest.mark.parametrize("model", FIRST_FIELDS)
+def test_a_version_adds_fields_and_takes_none_away(described: Described, model: str):
+    schema = described.data["components"]["schemas"][model]
+
+    assert schema["properties"].keys() >= FIRST_FIELDS[model]
+    assert set(schema["required"]) >= FIRST_FIELDS[model]
+
+
+@pytest.mark.covers("R2-04")
+def test_new_fields_of_a_request_are_optional(described: Described):
+    schema = described.data["components"]["schemas"]["JobDefinition"]
+
+    assert set(schema["required"]) == {"name", "seed_urls"}

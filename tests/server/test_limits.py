@@ -85,7 +85,7 @@ def test_each_class_has_its_limit(tmp_path: Path):
     assert [limits_of(answer)[0] for answer in answers] == [100, 1000, 500]
 
 
-@pytest.mark.covers("R2-07")
+@pytest.mark.covers("R2-07", "G-10")
 @pytest.mark.parametrize(
     ("kind", "calls"),
     [
@@ -148,6 +148,7 @@ def test_above_the_limit_comes_429_until_the_minute_ends(tmp_path: Path):
     assert (after.status_code, limits_of(after)) == (200, (3, 2, RESET + 60))
 
 
+@pytest.mark.covers("G-10")
 def test_each_address_counts_for_itself_and_a_network_of_ipv6_as_one(tmp_path: Path):
     """ATT-49."""
     app = application(tmp_path, monitoring_limit=1, clock=lambda: NOW)

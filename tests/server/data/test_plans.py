@@ -99,6 +99,41 @@ def test_hosts_by_their_last_visit_are_found_by_an_index(full: Library):
     assert "host_crawled" in found_by_index(full, statement, at=NOW)
 
 
+@pytest.mark.covers("R2-49")
+def test_stored_pages_of_a_host_are_found_by_an_index(full: Library):
+    """idx_frontier_domain, for pages that were visited."""
+    statement = """
+        SELECT s.no FROM state s WHERE s.host = (SELECT no FROM host WHERE name = :host)
+           AND s.last_checked IS NOT NULL AND s.standing > 0 ORDER BY s.last_checked LIMIT 9
+    """
+    plan = found_by_index(full, statement, host="a.example.com")
+
+    assert "state_host_checked" in plan
+
+
+@pytest.mark.covers("R2-49")
+def test_what_is_due_is_one_scan_of_the_narrow_table(full: Library):
+    """idx_frontier_ready and idx_frontier_status: an index would cost each visit (design.md 5)."""
+    plan = full.plan("SELECT count(*) FROM state WHERE next_visit <= :at", {"at": NOW})
+    steps = [step.replace("->", "").split() for step in plan]
+    scans = [words for words in steps if words[0] == "SCAN" or words[:2] == ["Seq", "Scan"]]
+
+    assert len(scans) == 1, plan
+    assert "state" in scans[0]
+
+
+@pytest.mark.covers("R2-54")
+def test_links_of_a_document_are_found_by_its_id_and_key(full: Library):
+    """idx_outlinks_source: the links of a page are one row, with its number as the key."""
+    statement = """
+        SELECT l.raw FROM record r LEFT JOIN links l ON l.no = r.no
+         WHERE r.source IN (SELECT no FROM source) AND r.id = :id
+    """
+    plan = found_by_index(full, statement, id=b"x" * 32)
+
+    assert "record_id" in plan
+
+
 def test_a_scan_would_be_noticed(full: Library):
     with pytest.raises(AssertionError):
         found_by_index(full, "SELECT s.no FROM state s WHERE s.depth = :depth", depth=1)
