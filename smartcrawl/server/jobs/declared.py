@@ -42,6 +42,9 @@ UPDATE job SET definition = ?, status = ?, due_at = ?, version = version + 1 WHE
 _ANEW = "UPDATE job SET complete = NULL, reasons = '[]' WHERE id = ?"
 #: A new schedule begins the job anew. It is the only way to crawl its source once more.
 _OVER: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED, JobStatus.CANCELLED})
+_LIVE_RUN: Final = """
+SELECT 1 FROM job_run WHERE job = ? AND state IN ('waiting', 'running', 'paused') LIMIT 1
+"""
 _STAY: Final = frozenset({JobStatus.RUNNING, JobStatus.PAUSED})
 
 
@@ -146,12 +149,15 @@ class KnownJobs:
         found = self._store.get(job.id)
         if version is not None and version != found.version:
             raise stale_version(found.version, version)
-        status, due_at = found.status, now
+        status = found.status
+        due_at: int | None = now
         if cron is not None:
             due_at = cron
             status = status if status in _STAY else JobStatus.SCHEDULED
-        elif status in _OVER:
-            status = JobStatus.CREATED
+        else:
+            if self._connection.execute(_LIVE_RUN, (found.no,)).get is not None:
+                due_at = None
+            status = JobStatus.CREATED if status in _OVER else status
         text = json.dumps({"schedule": schedule.model_dump()})
         row = (text, status, due_at, job.id)
         self._connection.execute(_SCHEDULE, row)
