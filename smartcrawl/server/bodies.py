@@ -11,13 +11,16 @@ import re
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-from anyio import to_thread
+from anyio import move_on_after, to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smartcrawl.server.errors import ApiError, invalid_input, send_error
 
 LIMIT: Final = 1_048_576  #: bytes
+_TOO_LARGE: Final = 413
+_DISCARDED: Final = 16 * LIMIT  #: bytes of a body that is too large that are read, at most
+_SECONDS: Final = 2.0  #: for them
 _LITTLE: Final = 16_384  #: bytes that the event loop may check
 DEPTH: Final = 32  #: arrays and objects within each other
 _LARGEST: Final = 2**63  #: exclusive; the smallest integer is -2**63
@@ -37,9 +40,9 @@ class Bodies:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        headers = Headers(scope=scope)
         try:
             _check_address(scope)
-            headers = Headers(scope=scope)
             _check_length(headers)
             body = await _read(receive)
             if body:
@@ -49,6 +52,8 @@ class Bodies:
                 else:  # a second of work at most, in which others are served
                     await to_thread.run_sync(check_json_body, body)
         except ApiError as error:
+            if error.status == _TOO_LARGE and "expect" not in headers:
+                await _discard_rest(receive)
             await send_error(scope, receive, send, error)
             return
         if body is not None:
@@ -68,9 +73,20 @@ def _check_length(headers: Headers) -> None:
 
 
 def _too_large() -> ApiError:
-    headers = {"Connection": "close"}  # the rest of the body is not read
+    headers = {"Connection": "close"}  # not all of the rest is read
     reason = f"a body has at most {LIMIT} bytes"
     return ApiError("PAYLOAD_TOO_LARGE", reason=reason, headers=headers)
+
+
+async def _discard_rest(receive: Receive) -> None:
+    """Read some more of a body that is too large: a proxy that cannot send it answers with 502."""
+    left = _DISCARDED
+    with move_on_after(_SECONDS):
+        while left > 0:
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if not message.get("more_body", False):
+                return
 
 
 async def _read(receive: Receive) -> bytes | None:

@@ -178,7 +178,9 @@ def test_orphans_and_withheld_removals_are_those_that_are_listed(desk: Desk):
     crawl(desk, home=True, p0=True, p1=None, p2=404)
     assert counts(desk).orphans == 13, "what robots.txt forbids is one"
     alike(desk)
-    desk.rows("INSERT INTO pin SELECT no, source, 0 FROM record WHERE url LIKE '%/p3'")
+    desk.rows(
+        "INSERT INTO pin (no, source, at) SELECT no, source, 0 FROM record WHERE url LIKE '%/p3'"
+    )
     assert (counts(desk).orphans, counts(desk).pinned) == (12, 1)
     alike(desk)
 

@@ -30,6 +30,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.rules.model import Fault
+from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.gate import HostGate, Turn
 from smartcrawl.spiders.base import VisitSpider
 
@@ -389,6 +390,7 @@ class Bench:
         self.crawler.spider.crawler = self.crawler
         options = Options.of(SETTINGS | {"DATA_DIR": "nowhere"} | settings)
         self.crawler.spider.run = SimpleNamespace(
+            halt=Halt(),
             options=options,
             blocked_hosts=frozenset(),
             incomplete=self.incomplete.append,

@@ -8,6 +8,7 @@ import pytest
 from smartcrawl.model.exceptions import GivenUpError, RegistryError
 from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.run.halt import Halt
 from smartcrawl.run.reading import Reading
 from smartcrawl.sources.declared import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
@@ -23,6 +24,7 @@ class Parts:
     def __init__(self, tmp_path, error: Exception | None = None) -> None:
         self.calls: list[str] = []
         self.error = error
+        self.halt = Halt()
         self.options = options(tmp_path)
         self.configuration = SourceExtractionConfig.of(Source(name="a", seeds=(URL,)), self.options)
         self.scope = SimpleNamespace(hosts={"b.example"}, holds=lambda url: True)

@@ -29,7 +29,7 @@ import json, os, sys, time
 from pathlib import Path
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.runs.run_orders import (
-    order_run_row, run_order, withdraw_run_order_row,
+    order_run_row, run_order_row, withdraw_run_order_row,
 )
 from smartcrawl.registry.runs.runs import (
     RunRequest, interrupt_run_row, last_run_row, open_run_row, seal_run_row,
@@ -52,7 +52,7 @@ if "open" in does:
     print("opened", flush=True)
 folder = Path(os.environ["FOLDER"])
 while "wait" in does and not (folder / f"go-{given['source']}").exists():
-    order = run_order(connection, run.no) if "obey" in does else None
+    order = run_order_row(connection, run.no) if "obey" in does else None
     if order is not None:
         interrupt_run_row(connection, run.no, int(time.time()), ["paused"])
         if order is RunOrder.CANCEL:
