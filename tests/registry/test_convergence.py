@@ -69,7 +69,7 @@ from tests.registry.world import (
 )
 
 SHORT, LONG_FORM = 150, 2_500  #: examples
-ENOUGH = 400  #: examples within which a planted fault is found
+ENOUGH = 1_500  #: examples within which a planted fault is found
 DATA = Path("/nowhere")
 
 

@@ -32,6 +32,7 @@ _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
     "fsync": "off",  # a crash of the server loses nothing by it, only one of the machine
+    "max_connections": "400",  # each test process has servers with pools of their own
     "jit": "off",  # its compiler is no part of what is unpacked
     "shared_buffers": "32MB",
     "dynamic_shared_memory_type": "mmap",  # in the data folder: nothing is left elsewhere
