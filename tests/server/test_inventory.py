@@ -185,7 +185,6 @@ FIRST_FIELDS = {
 }  # fmt: skip
 
 
-@pytest.mark.covers("R2-04")
 @pytest.mark.parametrize("model", FIRST_FIELDS)
 def test_a_version_adds_fields_and_takes_none_away(described: Described, model: str):
     schema = described.data["components"]["schemas"][model]
