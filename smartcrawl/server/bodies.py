@@ -18,7 +18,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from smartcrawl.server.errors import ApiError, invalid_input, send_error
 
 LIMIT: Final = 1_048_576  #: bytes
-_TOO_LARGE: Final = 413
 _DISCARDED: Final = 16 * LIMIT  #: bytes of a body that is too large that are read, at most
 _SECONDS: Final = 2.0  #: for them
 _LITTLE: Final = 16_384  #: bytes that the event loop may check
@@ -52,7 +51,7 @@ class Bodies:
                 else:  # a second of work at most, in which others are served
                     await to_thread.run_sync(check_json_body, body)
         except ApiError as error:
-            if error.status == _TOO_LARGE and "expect" not in headers:
+            if error.code == "PAYLOAD_TOO_LARGE" and "expect" not in headers:
                 await _discard_rest(receive)
             await send_error(scope, receive, send, error)
             return

@@ -1,5 +1,6 @@
 """Bodies, paths and queries that no route should see."""
 
+import asyncio
 import gzip
 import json
 import threading
@@ -16,6 +17,10 @@ from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
 
 JSON = {"Content-Type": "application/json"}
+
+
+async def never(*_: object) -> None:
+    raise AssertionError("a refused body reached a route")
 
 
 def add_routes(_: Context, router: APIRouter) -> None:
@@ -105,6 +110,33 @@ def test_a_body_has_at_most_one_mebibyte(app, chunked: bool):
         return answer.status_code
 
     assert [status(LIMIT), status(LIMIT + 1), status(4 * LIMIT)] == [200, 413, 413]
+
+
+@pytest.mark.parametrize(
+    ("headers", "mebibytes", "read"),
+    [([], 4, 4), ([], 99, 16), ([(b"expect", b"100-continue")], 4, 0)],
+    ids=["all", "bounded", "not asked for"],
+)
+def test_the_rest_of_a_body_that_is_too_large_is_read_before_the_answer(
+    headers: list[tuple[bytes, bytes]], mebibytes: int, read: int
+):
+    """A proxy that cannot send it answers with 502 of its own."""
+    events: list[str] = []
+
+    async def receive() -> dict[str, Any]:
+        events.append("read")
+        more = events.count("read") < mebibytes
+        return {"type": "http.request", "body": b"x" * LIMIT, "more_body": more}
+
+    async def send(message: dict[str, Any]) -> None:
+        events.append(message["type"])
+
+    length = (b"content-length", str(mebibytes * LIMIT).encode())
+    asked = {"type": "http", "path": "/", "headers": [length, *headers]}
+    scope = asked | {"smartcrawl.request_id": "req_1"}
+    asyncio.run(bodies.Bodies(never)(scope, receive, send))
+
+    assert events == ["read"] * read + ["http.response.start", "http.response.body"]
 
 
 @pytest.mark.parametrize(
