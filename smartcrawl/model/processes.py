@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,18 @@ class Process:
     def is_alive(self) -> bool:
         """Whether a process of this machine runs; a dead one that waits to be reaped does not."""
         return self.start != "" and _start_of(self.pid) == self.start
+
+
+def signal_name(exit_status: int) -> str:
+    """Return the name of the signal that ended a process; its exit status is negative.
+
+    >>> signal_name(-9), signal_name(-40)
+    ('SIGKILL', 'signal 40')
+    """
+    try:
+        return signal.Signals(-exit_status).name
+    except ValueError:  # a real-time signal
+        return f"signal {-exit_status}"
 
 
 def _start_of(pid: int) -> str | None:

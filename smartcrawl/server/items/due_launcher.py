@@ -6,15 +6,15 @@ A run that died leaves its pages due, so that it is begun anew instead of resume
 from __future__ import annotations
 
 import logging
-import signal
 import subprocess
 from typing import Final
 
-from smartcrawl.model.processes import Process
+from smartcrawl.model.processes import Process, signal_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
 from smartcrawl.server.items.due_runs import DueRun, DueRuns
+from smartcrawl.server.jobs.crawls import is_crawling
 from smartcrawl.server.jobs.launcher import BEAT, MOST_STARTS, SILENCE
 from smartcrawl.server.jobs.local import CrawlProgram
 
@@ -77,7 +77,7 @@ class DueLauncher:
     def _look_at(self, run: DueRun, now: int) -> None:
         child = self._children.get(run.no)
         if child is None:
-            if not self._is_crawling(run):
+            if not is_crawling(self._database, run.source, run.process):
                 self._died(run, now, "its process and its server died")
             return
         status = child.poll()
@@ -87,7 +87,7 @@ class DueLauncher:
         if status == EXIT_SOURCE_BUSY:
             self._runs.again(run, now + BUSY_AGAIN, starts=0)
         elif status < 0:
-            self._died(run, now, f"its process was ended by {signal.Signals(-status).name}")
+            self._died(run, now, f"its process was ended by {signal_name(status)}")
         else:
             self._runs.end(run)
             if status in (EXIT_COMPLETE, EXIT_INCOMPLETE):
@@ -97,13 +97,6 @@ class DueLauncher:
                 logger.error(
                     "the ordered run of %s failed (exit status %d): see %s", run.source, status, log
                 )
-
-    def _is_crawling(self, run: DueRun) -> bool:
-        """Whether the process of a run, which is no child of this server, is alive."""
-        process = run.process
-        if process is not None and process.is_here:
-            return process.is_alive()
-        return self._database.is_held(run.source)
 
     def _died(self, run: DueRun, now: int, why: str) -> None:
         if run.starts >= MOST_STARTS:

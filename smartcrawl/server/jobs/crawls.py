@@ -62,9 +62,11 @@ class Crawls(Protocol):
         """Return the reason of a run whose crawl died."""
 
 
-def is_crawling(database: Database, begun: BegunRun) -> bool:
-    """Whether the process of a run, which need be no child of this server, is alive."""
-    process = begun.process
+def is_crawling(database: Database, source: str, process: Process | None) -> bool:
+    """Whether the process that crawls a source, which need be no child of this server, is alive.
+
+    ``process``: None if it is not known; then the lease of the source decides.
+    """
     if process is not None and process.is_here:
         return process.is_alive()
-    return database.is_held(begun.name)
+    return database.is_held(source)

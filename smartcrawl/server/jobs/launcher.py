@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import signal
 from typing import Final
 
-from smartcrawl.model.processes import Process
+from smartcrawl.model.processes import Process, signal_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
@@ -110,7 +109,7 @@ class JobLauncher:
         if status == EXIT_SOURCE_BUSY:
             other = begun.process
             came_second = other is not None and other.pid != exited.pid
-            if came_second and is_crawling(self._database, begun):
+            if came_second and is_crawling(self._database, begun.name, other):
                 return  # it came second: the first process crawls for this run
             if begun.resumes:
                 self._processes.release(begun.id)  # it waits for its source
@@ -121,8 +120,7 @@ class JobLauncher:
         elif status in (EXIT_COMPLETE, EXIT_INCOMPLETE):
             self._end(begun, status, now, *begun.reasons)
         elif status < 0:
-            name = signal.Signals(-status).name
-            self._end(begun, None, now, f"its process was ended by {name}")
+            self._end(begun, None, now, f"its process was ended by {signal_name(status)}")
         else:
             log = self._crawls.place_of_log(begun.id)
             self._end(begun, status, now, f"its process failed (exit status {status}): see {log}")

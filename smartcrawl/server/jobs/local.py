@@ -111,7 +111,8 @@ class LocalCrawls:
         """Return the state of a run's process."""
         child = self._children.get(begun.id)
         if child is None:
-            return Sight.CRAWLING if is_crawling(self._database, begun) else Sight.GONE
+            lives = is_crawling(self._database, begun.name, begun.process)
+            return Sight.CRAWLING if lives else Sight.GONE
         status = child.poll()
         if status is None:
             return Sight.CRAWLING

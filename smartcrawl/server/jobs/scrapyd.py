@@ -90,7 +90,7 @@ class ScrapydCrawls:
             if listed is not None:
                 self._unsure.discard(begun.id)
             return Sight.CRAWLING
-        if begun.run is not None and is_crawling(self._database, begun):
+        if begun.run is not None and is_crawling(self._database, begun.name, begun.process):
             return Sight.CRAWLING  # scrapyd was started again beside it
         if self._listed_at - self._missing.setdefault(begun.id, self._listed_at) < MISSING:
             return Sight.CRAWLING

@@ -18,8 +18,13 @@ from smartcrawl import settings
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.processes import Process
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
-from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.registry.runs.runs import (
+    RunRequest,
+    interrupt_run_row,
+    open_run_row,
+    seal_run_row,
+)
+from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.server.jobs import scrapyd_client
 from smartcrawl.server.jobs.launcher import JobLauncher
 from smartcrawl.server.jobs.processes import JobProcesses
@@ -27,6 +32,7 @@ from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydCrawls
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError
 from tests.server.api_client import server_options
 from tests.server.jobs.conftest import NOW, Office
+from tests.server.jobs.test_job_orders import order
 from tests.servers.processes import free_port
 
 
@@ -506,3 +512,29 @@ def checked(**changed: str) -> object:
 
 def test_the_password_is_in_no_representation():
     assert "secret" not in repr(server_options(scrapyd_url="http://a:secret@localhost:6800/"))
+
+
+@pytest.mark.covers("R2-32", "E-07")
+def test_a_paused_run_goes_on_once_scrapyd_has_ended_its_process(harbour: Harbour):
+    job = harbour.office.create()
+    harbour.tick()
+    run = harbour.opened()
+    harbour.tick()
+    order(harbour.office, job.id, JobAction.PAUSE, harbour.now)
+    interrupt_run_row(harbour.office.connection, run, harbour.now, ["paused"])
+    harbour.tick(5)
+    assert harbour.office.store.get(job.id).status is JobStatus.PAUSED
+
+    order(harbour.office, job.id, JobAction.RESUME, harbour.now)
+    harbour.tick(10)  # its former process has not ended
+    assert len(harbour.there.scheduled) == 1
+    assert harbour.runs == [("waiting", 1, True)]
+    harbour.there.end_all()
+    harbour.tick(MISSING)
+
+    (first, second) = harbour.there.scheduled
+    assert second == first | {"resume": "1"}
+    assert harbour.runs == [("waiting", 2, False)]
+    assert harbour.opened(resume=True) == run
+    harbour.tick()
+    assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
