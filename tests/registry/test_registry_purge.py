@@ -18,6 +18,7 @@ from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, RemovalRule, RunState, Standing, Status
 from tests.index.asking import search
 from tests.registry.build import LATER, NOW, Desk, closing, index_is_sound
+from tests.registry.counted import counts_are_true
 
 HOME, A, B, C = (f"http://a.example/{path}" for path in ("", "a", "b", "c"))
 _ERRORS = {404: Outcome.NOT_FOUND, 410: Outcome.NOT_FOUND, 403: Outcome.HTTP_ERROR}
@@ -65,11 +66,13 @@ def urls(targets: list[purge.Target]) -> list[str]:
 
 
 def removed(desk: Desk, targets: list[purge.Target], now: int = LATER) -> list[purge.Removal]:
-    return purge.remove_stored_pages(desk.connection, EMBEDDED, targets, now)
+    done = purge.remove_stored_pages(desk.connection, EMBEDDED, targets, now)
+    assert all(counts_are_true(desk.connection, removal.run) for removal in done)
+    return done
 
 
 def undone(desk: Desk, run: int, *, pin: bool = False, now: int = LATER):
-    return purge.undo_stored_removals(
+    done = purge.undo_stored_removals(
         desk.connection,
         EMBEDDED,
         run,
@@ -77,6 +80,9 @@ def undone(desk: Desk, run: int, *, pin: bool = False, now: int = LATER):
         pin=pin,
         chunked=lambda packed: chunks(unpack_stored_document(packed)),
     )
+    of_source = "SELECT max(o.no) FROM run o JOIN run r USING (source) WHERE r.no = ?"
+    assert counts_are_true(desk.connection, desk.value(of_source, (run,)))
+    return done
 
 
 def hits(desk: Desk, query: str = "words") -> set[str]:

@@ -10,6 +10,7 @@ from typing import Any
 from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.registry.commit.clones import write_clone_places
 from smartcrawl.registry.commit.contents import drop_content
+from smartcrawl.registry.commit.run_counts import WordChanges
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.commit.visit import EVENT
 from smartcrawl.registry.connection import Connection
@@ -164,6 +165,7 @@ class RecordRemover:
         removed: list[RemovedRecordRow] = []
         contents: set[int] = set()
         rows: list[Any] = connection.execute(_HELD, (numbers_for_sql(by_no),)).fetchall()
+        words = WordChanges(connection, self._run, by_no)
         for row in rows:
             candidate = by_no[row[0]]
             after = state_after_removal(candidate.rule)
@@ -195,6 +197,7 @@ class RecordRemover:
             drop_content(connection, self._sink, content)
         self._sink.flush()
         connection.execute(_NO_CANDIDATE, (numbers_for_sql(by_no),))
+        words.write()
         return removed
 
     def _keep(self, candidate: Candidate, row: tuple[Any, ...], now: int) -> None:
@@ -279,6 +282,7 @@ class Restorer:
         expired: list[str] = []
         contents: set[int] = set()
         rows: list[Any] = self._connection.execute(_TO_UNDO, (run,)).fetchall()
+        words = WordChanges(self._connection, self._seen_run, {row[1] for row in rows})
         for no, record, content, restore, links, standing, current, url, _ in rows:
             if not _is_restorable(restore, current, standing):
                 (expired if restore is None else kept).append(url)
@@ -295,6 +299,7 @@ class Restorer:
         write_clone_places(self._connection, self._seen_run, sorted(contents), midway=False)
         self._sink.moved(contents)
         self._sink.flush()
+        words.write()
         return Undone(tuple(restored), tuple(kept), tuple(expired))
 
     def _restore(

@@ -12,7 +12,6 @@ from typing import Any
 from smartcrawl.registry.commit import unreadable
 from smartcrawl.registry.commit.collapsed import delete_source_collapses
 from smartcrawl.registry.commit.run_counts import (
-    WordChanges,
     begin_run_counts,
     count_run_again,
     count_words_again,
@@ -360,9 +359,7 @@ def sweep(
             Candidate(row[0], RemovalRule(row[1]), verified_candidate_evidence(*row[2:]))
             for row in rows
         ]
-        words = WordChanges(connection, run, (row[0] for row in rows))
         gone = remover.remove(candidates, now)
-        words.write()
         connection.execute(_REMOVED, (len(gone), run))
         return gone, len(rows) == BATCH
 

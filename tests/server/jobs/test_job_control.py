@@ -1,8 +1,8 @@
 """Orders to jobs over HTTP (E-06, E-07)."""
 
+import asyncio
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -361,17 +361,23 @@ def test_an_order_to_a_job_that_is_deleted_meanwhile_keeps_its_first_answer(
 
 def test_a_waiting_answer_lends_no_connection(api: Api, monkeypatch: pytest.MonkeyPatch):
     """Another request is answered meanwhile, although one connection writes."""
-    job, _, _ = running(api)
-    monkeypatch.setattr(control, "WAIT", 1.0)
+    job, _, run = running(api)
     other = api.create("other", schedule=DAILY)["job_id"]
-    with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(controlled, api, job, "pause")
-        while api.rows("SELECT requested FROM run") != [("pause",)]:
+    monkeypatch.setattr(control, "WAIT", 60.0)
+
+    async def both() -> None:
+        transport = httpx.ASGITransport(api.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8080") as http:
+            slow = asyncio.create_task(http.post(f"{JOBS}/{job}/pause"))
+            while api.rows("SELECT requested FROM run") != [("pause",)]:
+                assert not slow.done()
+                await asyncio.sleep(0.01)
+            assert answered(await http.post(f"{JOBS}/{other}/pause")) == ("paused", None)
             assert not slow.done()
-        began = time.monotonic()
-        assert answered(controlled(api, other, "pause")) == ("paused", None)
-        assert not slow.done(), time.monotonic() - began
-        assert answered(slow.result()) == ("running", "pause")
+            interrupt_run_row(api.connection, run, NOW, ["paused"])
+            assert answered(await slow) == ("paused", None)
+
+    asyncio.run(both())
 
 
 def test_each_look_reads_and_writes_only_what_obeyed(
