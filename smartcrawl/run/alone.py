@@ -28,7 +28,7 @@ from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Load
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 
 class OwnTurns:

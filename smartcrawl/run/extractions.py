@@ -33,7 +33,9 @@ class ExtractionPlan:
         trust: HostTrust,
         stored_pages: StoredPages,
         batches: Batches,
+        is_listed: bool = False,
     ) -> None:
+        """``is_listed``: reading a page again costs its source nothing, so all are read."""
         self.again = FrontierQueue()  #: numbers of skipped pages that are to be extracted again
         self.under_way = False  #: whether pages are being extracted from their snapshots
         self._configuration = configuration
@@ -48,7 +50,7 @@ class ExtractionPlan:
         self._trust = trust
         self._stored_pages = stored_pages
         self._batches = batches
-        self._whole_left = options.re_extract_per_run or -1
+        self._whole_left = -1 if is_listed else options.re_extract_per_run or -1
         self._whole: set[int] = set()  #: numbers of the pages that may be requested whole
         self._unread_logged = False
 

@@ -13,8 +13,8 @@ from smartcrawl.registry.jobs import load_all_sources
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
-    Source,
     ad_hoc,
     load_declared_sources,
     select_declared_source,
@@ -34,6 +34,8 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         RunHeldError: another process crawls this source alone.
         SmartcrawlError: the run cannot be opened; the message names the remedy.
     """
+    if not source.traits.is_shareable:
+        return _open_alone(source, options, orders, now)
     if options.redis is None:
         return Run.open(source, options, orders, now)
     if options.due_only and not orders.force:
@@ -43,6 +45,22 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     shared: Any = import_module("smartcrawl.run.shared.workers")
     run: Run = shared.join_shared_run(source, options, orders, now)
     return run
+
+
+def _open_alone(source: Source, options: Options, orders: Orders, now: int) -> Run:
+    """Open a run of a source that one process lists.
+
+    Raises:
+        SourceError: its run was to be shared with other workers.
+    """
+    if orders.job is not None:
+        raise SourceError(
+            f"-a job={orders.job}: one process lists {source.name}, so its runs cannot be shared;"
+            " leave the argument out"
+        )
+    if options.redis is not None:
+        logger.info("%s: this process alone lists it, REDIS_URL does not matter", source.name)
+    return Run.open(source, options, orders, now)
 
 
 def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Source:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from smartcrawl.model.options import Options
 from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.rules.absence import Policy
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import belongs_to_source
 
 

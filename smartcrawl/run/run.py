@@ -40,7 +40,7 @@ from smartcrawl.run.storage import open_registry_for_run
 from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.run.strays import Strays
 from smartcrawl.run.workers import OpenWorkers, Workers
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
 
@@ -125,7 +125,7 @@ class Run:
             RegistryWriter(self.registry, opened, judgement=judgement, merged=merge),
             written=self._written,
             shortcomings=self.shortcomings,
-            keeps_bodies=self.registry.snapshots is not None,
+            keeps_bodies=self.registry.snapshots is not None and self.source.keeps_snapshots,
             forced=opened.forced,
             shared=opened.shared,
         )
@@ -184,6 +184,7 @@ class Run:
             trust=self.trust,
             stored_pages=self.stored_pages,
             batches=self.batches,
+            is_listed=self.source.traits.is_listed,
         )
 
     def _new_collapses(self) -> Collapses:

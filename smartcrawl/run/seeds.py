@@ -9,7 +9,7 @@ from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
 
 
