@@ -104,6 +104,7 @@ class Options:
     trust_sample_ratio: float
     max_unverified_days: int  #: 0: a 304 counts for ever
     soft_404: bool  #: request an address that cannot exist from each host
+    file_validator: str  #: how changed files are found: mtime, ctime or hash
     head_policy: str
     head_min_bytes: int
     revalidation_lane: bool  #: revalidate stored pages beside the engine where possible
@@ -172,6 +173,7 @@ class Options:
             trust_sample_ratio=number_setting(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
             max_unverified_days=whole_number_setting(settings, "MAX_UNVERIFIED_DAYS"),
             soft_404=switch_setting(settings, "SOFT_404_DETECTION"),
+            file_validator=choice_setting(settings, "FILE_VALIDATOR", "mtime", "ctime", "hash"),
             head_policy=choice_setting(settings, "HEAD_POLICY", "never", "auto", "always"),
             head_min_bytes=whole_number_setting(settings, "HEAD_MIN_BYTES"),
             revalidation_lane=_lane(settings),

@@ -161,7 +161,7 @@ class Alone:
                 resume=orders.resume,
                 forced=orders.force,
                 declared=not source.ad_hoc,
-                due=options.due_only,
+                due=options.due_only and not source.traits.is_listed,
                 job=orders.job,
                 job_run=orders.job_run,
             )

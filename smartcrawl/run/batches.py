@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from smartcrawl.model.batches import Batch, HostNow
-from smartcrawl.model.pages import Visit
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.commit.snapshots import commits_new_snapshot
 from smartcrawl.registry.writer import RegistryWriter, Written
@@ -86,6 +86,19 @@ class Batches:
         counts["bytes_downloaded"] += traffic.wire_bytes
         visit.answer.body = None
         self.batch.probes.append(visit)
+
+    def confirm(self, page: Page) -> None:
+        """Add a stored file that its listing shows to be unchanged; nothing was requested."""
+        batch, progress = self.batch, self.progress
+        batch.counts["visits"] += 1
+        batch.counts["not_modified"] += 1
+        batch.counts["bytes_saved"] += page.record.content_length
+        batch.tally(page.host).crawled += 1
+        batch.touched.append(page.no)
+        progress.visits += 1
+        progress.not_modified += 1
+        word = Word.UNCHANGED.word
+        progress.words[word] = progress.words.get(word, 0) + 1
 
     def record(self, visit: Visit) -> None:
         """Add a decided visit to the open batch."""

@@ -28,6 +28,7 @@ from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
+from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.pins import Pins
@@ -110,6 +111,7 @@ class Run:
             seeds=self.seeds,
         )
         self.extractions = self._new_extractions()
+        self.listed = self._new_listed()
         self.collapses = self._new_collapses()
         self.due_pages = self._new_due_pages(now)
         self.ending = self._new_ending()
@@ -185,6 +187,20 @@ class Run:
             stored_pages=self.stored_pages,
             batches=self.batches,
             is_listed=self.source.traits.is_listed,
+        )
+
+    def _new_listed(self) -> ListedFiles | None:
+        """Return the listing of the run; None where links lead from page to page."""
+        if not self.source.traits.is_listed:
+            return None
+        return ListedFiles(
+            opened=self.opened,
+            progress=self._readers.progress,
+            links=self.links,
+            offers=self._offers,
+            extractions=self.extractions,
+            batches=self.batches,
+            shortcomings=self.shortcomings,
         )
 
     def _new_collapses(self) -> Collapses:
@@ -308,15 +324,17 @@ class Run:
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
-        return None if self._ends else self.turns.next_page(free)
+        return None if self.is_ending else self.turns.next_page(free)
 
     @property
     def pending(self) -> bool:
         """Whether this process may still get pages to request."""
-        return not self._ends and self.turns.pending
+        lists = self.listed is not None and self.listed.is_open
+        return not self.is_ending and (lists or self.turns.pending)
 
     @property
-    def _ends(self) -> bool:  # by a failure or an order: no page is requested any more
+    def is_ending(self) -> bool:
+        """Whether no page is requested any more, by a failure or an order."""
         return self.failure is not None or self.halt.order is not None
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:

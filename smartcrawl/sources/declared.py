@@ -24,11 +24,15 @@ from smartcrawl.sources.fields import (
     declared_field_text,
     declared_web_address,
 )
-from smartcrawl.sources.kinds import SITE
+from smartcrawl.sources.files import FilesSource
+from smartcrawl.sources.kinds import FILES, SITE
 from smartcrawl.sources.site import SiteSource
 
 #: The model of each kind that sources.toml may have.
-_MODELS: Final[Mapping[str, type[Source]]] = {SITE.name: SiteSource}
+_MODELS: Final[Mapping[str, type[Source]]] = {
+    SITE.name: SiteSource,
+    FILES.name: FilesSource,
+}
 
 
 def load_declared_sources(path: Path) -> dict[str, Source]:
