@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
+from smartcrawl.model.file_urls import folder_url
 from smartcrawl.model.urls import normalize_url
 
 _DRIVE: Final = re.compile(r"(?:\\\\[?.]\\)?([A-Za-z]:)(?:[\\/]|\Z)")
@@ -17,8 +18,6 @@ _UNC: Final = re.compile(
 )
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]+)://")
 _SHARE: Final = re.compile(r"(file://[^/]+)(.*)", re.DOTALL)
-#: Schemes of Hadoop for Azure, which name the container before the host.
-_CONTAINERS: Final = frozenset({"wasb", "wasbs", "abfs", "abfss"})
 _KEPT: Final = "/!$&'()*+,;=:@"  #: characters of a path that are not escaped (RFC 3986)
 
 
@@ -28,7 +27,8 @@ def normalize_path(path: str, base: str = "") -> str:
     ``path`` is a path of POSIX, of Windows with a drive, a UNC path, or the URL of a file in a
     store; ``base`` is the absolute folder or URL that a relative one starts from. Case matters,
     except in Windows paths. A query and a user part are secrets of a store (a SAS token, a
-    key) and are left out; a container that is named there stays. A second call changes nothing.
+    key) and are left out; a container that is named there stays. Keys of buckets keep their
+    slashes (docs/adr/0062). A second call changes nothing.
 
     >>> normalize_path("/srv/docs//Guide/../a b.pdf")
     'file:///srv/docs/a%20b.pdf'
@@ -36,10 +36,10 @@ def normalize_path(path: str, base: str = "") -> str:
     'file:///c:/docs/sub/report.pdf'
     >>> normalize_path(r"\\\\NAS\\Share\\Dir\\A.txt")
     'file://nas/share/dir/a.txt'
-    >>> normalize_path("https://Acc.blob.core.windows.net/Docs//a.pdf/?sv=2024&sig=secret")
-    'https://acc.blob.core.windows.net/Docs/a.pdf'
+    >>> normalize_path("https://Acc.blob.core.windows.net/Docs//a.pdf?sv=2024&sig=secret")
+    'https://acc.blob.core.windows.net/Docs//a.pdf'
     >>> normalize_path("s3://bucket/a//b/"), normalize_path("b.txt", "/srv/docs")
-    ('s3://bucket/a/b', 'file:///srv/docs/b.txt')
+    ('s3://bucket/a//b/', 'file:///srv/docs/b.txt')
 
     Raises:
         ValueError: ``path`` is relative and there is no ``base``, or it is empty.
@@ -56,15 +56,17 @@ def normalize_path(path: str, base: str = "") -> str:
     if found := _SCHEME.match(path):
         return _stored(found[1].lower(), path)
     if path.startswith("/"):
-        return f"file://{_tidy(path)}"
+        return folder_url(path)
     if not path or not base:
         raise ValueError(f"{path!r} is no absolute path, and has nothing to start from")
     start = normalize_path(base)
     relative = path.replace("\\", "/") if _is_windows(start) else path
     relative = relative.lower() if _is_windows(start) else relative
     scheme, _, rest = start.partition("://")
+    if scheme != "file":
+        return normalize_url(f"{start.removesuffix('/')}/{quote(relative, safe=_KEPT)}")
     host, _, folder = rest.partition("/")
-    drive = folder[:2] if scheme == "file" and re.match(r"[a-z]:", folder) else ""
+    drive = folder[:2] if re.match(r"[a-z]:", folder) else ""
     folder = _unquoted(folder[len(drive) :])
     return f"{scheme}://{host}{f'/{drive}' if drive else ''}{_tidy(f'/{folder}/{relative}')}"
 
@@ -80,14 +82,7 @@ def _stored(scheme: str, url: str) -> str:
         known = normalize_url(url)
         share = _SHARE.match(known)  # the address of a UNC path
         return f"{share[1]}{_tidy(_unquoted(share[2]).lower())}" if share else known
-    parts = urlsplit(url)
-    user, _, host = parts.netloc.rpartition("@")
-    if scheme in ("http", "https"):
-        host = host.lower().removesuffix(":443" if scheme == "https" else ":80")
-    elif scheme in _CONTAINERS:
-        container = user.partition(":")[0]
-        host = f"{container}@{host.lower()}" if container else host.lower()
-    return f"{scheme}://{host}{_tidy(_unquoted(parts.path))}"
+    return normalize_url(re.split("[?#]", url, maxsplit=1)[0])
 
 
 def _unquoted(path: str) -> str:

@@ -13,10 +13,19 @@ from base64 import b32encode
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import urlsplit
 
 import can_ada
 
+from smartcrawl.model.escapes import ESCAPE, PLAIN, normal_escapes
+from smartcrawl.model.file_urls import (
+    display_file,
+    file_host_key,
+    file_partition,
+    item_kind,
+    normalize_file_url,
+    web_store,
+)
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.traps import MAX_LENGTH
 
@@ -26,22 +35,11 @@ _BASE32: Final = "abcdefghijklmnopqrstuvwxyz234567"
 _ITEM_ID: Final = re.compile(rf"(?:url|file)_([{_BASE32}]{{{SHORT_HASH_LENGTH}}})")
 
 _WEB: Final = ("http://", "https://")
-#: Azure's services for files, and their names as schemes.
-_STORES: Final = {"blob.core.windows.net": "blob", "file.core.windows.net": "share"}
 
-# Characters that RFC 3986 allows in a path, and escapes in their normal form: upper case, and not
-# of an unreserved character.
-_PLAIN: Final = r"A-Za-z0-9\-._~!$&'()*+,;=:@/"
-_ESCAPE: Final = r"%(?:[0189A-F][0-9A-F]|2[0-9A-CF]|3[A-F]|40|5[B-E]|60|7[B-DF])"
 _PARTS: Final = re.compile(
-    rf"(https?://[^/?#@]+/)([{_PLAIN}]*(?:{_ESCAPE}[{_PLAIN}]*)*)"
-    rf"(?:\?([{_PLAIN}?]*(?:{_ESCAPE}[{_PLAIN}?]*)*))?"
+    rf"(https?://[^/?#@]+/)([{PLAIN}]*(?:{ESCAPE}[{PLAIN}]*)*)"
+    rf"(?:\?([{PLAIN}?]*(?:{ESCAPE}[{PLAIN}?]*)*))?"
 ).fullmatch
-_ODD: Final = re.compile(rf"(?!{_ESCAPE})%(?:[0-9A-Fa-f]{{2}})?|[^{_PLAIN}?%]")
-_UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-
-_WINDOWS_PATH: Final = re.compile(r"[A-Za-z]:[\\/]")
-_DRIVE: Final = re.compile(r"/[A-Za-z]:(?:/|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +111,8 @@ def _requestable(parsed: can_ada.URL) -> str | None:
 def normalize_url(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     """Return the one spelling that identifies an address (``normalizedSource``).
 
-    http(s) and ``file:`` URLs and Windows paths are normalized; anything else is returned as it
-    is. Never raises, and a second call changes nothing.
+    http(s) URLs, those of files (``normalize_file_url``) and Windows paths are normalized; anything
+    else is returned as it is. Never raises, and a second call changes nothing.
 
     >>> normalize_url("HTTP://Example.COM:80/a/?b=2&a=1&utm_source=x#top")
     'http://example.com/a?a=1&b=2'
@@ -128,14 +126,13 @@ def normalize_url(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     Source: R0-12 to R0-23, R2-61 to R2-69, M-18, M-19, M-54.
     """
     try:
+        if not url.startswith(_WEB) and (known := normalize_file_url(url)) is not None:
+            return known
         text = str(can_ada.parse(url))
         if text.startswith(_WEB):
             return _normal_web(unsigned_url(text), trackers)
-        if _WINDOWS_PATH.match(url):
-            # In a Windows path "%", "?" and "#" are characters of a name.
-            text = str(can_ada.parse("file:///" + quote(url.replace("\\", "/"), safe="/:")))
         if text.startswith("file:"):
-            return _normal_file(text)
+            return normalize_file_url(text) or text
     except (ValueError, TypeError):  # TypeError: a lone surrogate, which UTF-8 cannot encode
         pass
     return url
@@ -149,49 +146,12 @@ def _normal_web(url: str, trackers: Trackers) -> str:
         scheme, _, rest = head.partition("://")
         authority, _, path = rest.partition("/")
         origin = f"{scheme}://{authority.rpartition('@')[2]}/"
-        path, query = _escaped(path), _escaped(query)
+        path, query = normal_escapes(path), normal_escapes(query)
     else:
         origin, path, query = parts.groups()
-    if path.endswith("/"):
-        path = path.rstrip("/")
+    if path.endswith("/") and (path.find("/") == len(path) - 1 or web_store(origin) is None):
+        path = path.rstrip("/")  # not of a blob, whose key it ends
     return origin + path + _normal_query(query, trackers) if query else origin + path
-
-
-def _normal_file(url: str) -> str:
-    """Normalize a serialized ``file:`` URL; behind a drive letter case does not matter."""
-    head, _, query = url.partition("#")[0].partition("?")
-    host, _, path = head.removeprefix("file://").partition("/")
-    path = re.sub("/{2,}", "/", _escaped("/" + path))
-    on_drive = _DRIVE.match(path)
-    if on_drive:
-        path = "/".join(_folded(segment) for segment in path.split("/"))
-    path = path.rstrip("/")
-    if on_drive and len(path) == len("/c:"):
-        path += "/"
-    return f"file://{host}{path or '/'}{'?' + _escaped(query) if query else ''}"
-
-
-def _folded(segment: str) -> str:
-    """Return a segment of a Windows path in lower case; bytes that are no UTF-8 stay."""
-    text = unquote(segment, errors="surrogateescape").lower()
-    return quote(text, safe="!$&'()*+,;=:@", errors="surrogateescape")
-
-
-def _escaped(text: str) -> str:
-    """Return ``text`` with percent-encoding in the form of RFC 3986, section 6.2.2.
-
-    >>> _escaped("%7efoo%2fbar|100%")
-    '~foo%2Fbar%7C100%25'
-    """
-    return _ODD.sub(_respelled, text)
-
-
-def _respelled(match: re.Match[str]) -> str:
-    found = match[0]
-    if len(found) == 1:
-        return quote(found, safe="")
-    char = chr(int(found[1:], 16))
-    return char if char in _UNRESERVED else found.upper()
 
 
 def _normal_query(query: str, trackers: Trackers) -> str:
@@ -301,26 +261,32 @@ def url_partition_key(normalized: str, strategy: str = "host") -> str:
     Source: R0-08, R0-09, R0-81.
     """
     scheme, _, rest = normalized.partition("://")
-    if scheme not in ("http", "https"):
-        return scheme
-    account, dot, service = url_host_key(normalized).partition(".")
-    stored = _STORES.get(service) if dot else None
+    if item_kind(normalized) == "url":
+        by_host = strategy != "scheme" and scheme in ("http", "https")
+        return url_host_key(normalized) if by_host else scheme
     if strategy == "scheme":
-        return stored or scheme
-    if stored is None:
-        return url_host_key(normalized)
-    return f"{account}/{rest.partition('/')[2].partition('/')[0]}"
+        return file_partition(normalized)
+    if web_store(normalized) is None:
+        return file_host_key(normalized)
+    container = rest.partition("/")[2].partition("/")[0].partition("?")[0]
+    return f"{url_host_key(normalized).partition('.')[0]}/{container}"
 
 
 def url_host_key(url: str) -> str:
     """Return the host of a URL, with its port unless that is 80 or 443 (R0-08).
 
+    Of a file, it is the place that has the role of a host (see ``file_host_key``).
+
     >>> url_host_key("https://Example.com:443/a"), url_host_key("http://[::1]:8801/")
     ('example.com', '[::1]:8801')
+    >>> url_host_key("file:///srv/a"), url_host_key("s3://bucket/a")
+    ('file', 'bucket')
 
     Raises:
         ValueError: ``url`` is not absolute.
     """
+    if not url.startswith(_WEB) and item_kind(url) == "file":
+        return file_host_key(url)
     return can_ada.parse(url).host.removesuffix(":80").removesuffix(":443")
 
 
@@ -349,11 +315,15 @@ def url_endpoint(url: str) -> tuple[str, int]:
 
 
 def display_url(url: str) -> str:
-    """Return a URL for display: its host in Unicode (``displaySource``, R0-19).
+    """Return a URL for display: its host in Unicode (``displaySource``, R0-19); a file by its path.
 
     >>> display_url("https://xn--bcher-kva.example/stra%C3%9Fe")
     'https://bücher.example/stra%C3%9Fe'
+    >>> display_url("file:///srv/me/a%20b.md"), display_url("s3://bucket/a%20b")
+    ('/srv/me/a b.md', 's3://bucket/a b')
     """
+    if not url.startswith(_WEB) and (path := display_file(url)) is not None:
+        return path
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")
     if "xn--" not in host:

@@ -22,7 +22,8 @@ from smartcrawl.model.urls import normalize_url, url_partition_key
         ("/back\\slash", "file:///back%5Cslash"),
         ("/not-utf8-\udcff", "file:///not-utf8-%FF"),
         ("file:///srv//docs/a/", "file:///srv/docs/a"),
-        ("s3://bucket/a//b/", "s3://bucket/a/b"),
+        ("s3://bucket/a//b/", "s3://bucket/a//b/"),
+        ("sftp://host/a//b/", "sftp://host/a/b"),
         ("gs://bucket", "gs://bucket/"),
     ],
 )
@@ -57,7 +58,7 @@ def test_a_windows_path_has_its_drive_case_and_slashes_normalized(path: str, kno
     [
         (
             "https://Acc.blob.core.windows.net/Docs//Dir/a.pdf?sv=2024-01-01&sig=secret",
-            "https://acc.blob.core.windows.net/Docs/Dir/a.pdf",
+            "https://acc.blob.core.windows.net/Docs//Dir/a.pdf",
         ),
         (
             "https://acc.blob.core.windows.net:443/docs/?sig=secret#secret",
@@ -74,7 +75,7 @@ def test_a_windows_path_has_its_drive_case_and_slashes_normalized(path: str, kno
         ("s3://key:secret@bucket/a", "s3://bucket/a"),
         (
             "abfss://Docs:secret@Acc.dfs.core.windows.net/Dir//a.pdf",
-            "abfss://Docs@acc.dfs.core.windows.net/Dir/a.pdf",
+            "abfss://Docs@acc.dfs.core.windows.net/Dir//a.pdf",
         ),
         ("s3://bucket/%FF/a", "s3://bucket/%FF/a"),
     ],
@@ -97,6 +98,7 @@ def test_the_url_of_a_blob_keeps_container_and_path_and_no_secret(url: str, know
         (r"..\..\B.TXT", r"C:\Docs", "file:///c:/b.txt"),
         ("Sub/B.TXT", r"\\NAS\Share", "file://nas/share/sub/b.txt"),
         ("a/B", "s3://bucket/dir", "s3://bucket/dir/a/B"),
+        ("a//B?", "s3://bucket/dir/", "s3://bucket/dir/a//B%3F"),
         ("/elsewhere", "/srv", "file:///elsewhere"),
         ("b.txt", "/not-utf8-\udcff", "file:///not-utf8-%FF/b.txt"),
     ],
@@ -118,6 +120,7 @@ _STARTS = st.sampled_from(
         "C:\\",
         "\\\\nas\\share\\",
         "s3://b/",
+        "sftp://h/",
         "https://a.blob.core.windows.net/c/",
         "wasbs://c@a.blob.core.windows.net/",
         "file://NAS/Share/",
@@ -133,6 +136,6 @@ def test_a_second_call_changes_nothing(start: str, parts: list[str]):
     known = normalize_path(start + "/".join(parts))
 
     assert normalize_path(known) == known
-    assert "//" not in known.partition("://")[2].removeprefix("/")
-    if known.startswith("file:"):
-        assert normalize_url(known) == known
+    assert normalize_url(known) == known
+    if known.startswith(("file:", "sftp:")):
+        assert "//" not in known.partition("://")[2].removeprefix("/")

@@ -1,0 +1,253 @@
+"""Addresses of files: in folders, in buckets and on file servers (R0-20 to R0-25).
+
+The names of folders are bytes, and so are their parts of an address: what is no UTF-8 is
+percent-encoded. A folder's path has one spelling, but the key of an object in a bucket is opaque
+(docs/adr/0062). Nothing here reads or writes anything.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+from urllib.parse import quote, unquote, unquote_to_bytes
+
+import can_ada
+
+from smartcrawl.model.escapes import ESCAPE, PLAIN, normal_escapes
+from smartcrawl.model.redaction import escaped
+
+Kind = Literal["url", "file"]
+
+_WEB: Final = ("http", "https")
+#: Azure's services for files, and their names as schemes.
+_STORES: Final = {"blob.core.windows.net": "blob", "file.core.windows.net": "share"}
+#: Schemes of object stores in Azure, some of which name the container before the host.
+_AZURE: Final = frozenset({"az", "abfs", "abfss", "wasb", "wasbs"})
+#: Schemes of file servers, whose paths are those of folders.
+_SERVERS: Final = frozenset({"sftp", "ssh", "ftp", "ftps", "smb", "hdfs", "webhdfs"})
+
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://")
+#: The canonical URL of a local file.
+_LOCAL: Final = re.compile(
+    rf"file://(?:/(?!\.{{1,2}}(?:/|\Z))(?:[{PLAIN.removesuffix('/')}]|{ESCAPE})+)+"
+).fullmatch
+_WINDOWS_PATH: Final = re.compile(r"[A-Za-z]:[\\/]")
+_UNC_PATH: Final = re.compile(r"\\\\([^\\/?]+)[\\/]")
+_DRIVE: Final = re.compile(r"/[A-Za-z]:(?:/|\Z)")
+_SLASHES: Final = re.compile("/{2,}")
+_KEPT: Final = "/!$&'()*+,;=:@"  #: characters of a path that are not escaped (RFC 3986)
+
+
+def item_kind(normalized: str) -> Kind:
+    """Return the type of a record: ``url`` for web pages, ``file`` for files and blobs (R0-25).
+
+    ``normalized``: the normalized source. The blobs of Azure are files though they have web
+    addresses (R0-22). A file that a web site shows, such as GitHub's, is a page.
+
+    >>> item_kind("https://example.com/a.pdf"), item_kind("file:///srv/a.pdf")
+    ('url', 'file')
+    >>> item_kind("https://acc.blob.core.windows.net/docs/a.pdf"), item_kind("not a URL")
+    ('file', 'url')
+    """
+    scheme, separator, _ = normalized.partition("://")
+    if scheme in _WEB:
+        return "file" if web_store(normalized) else "url"
+    return "file" if separator and _SCHEME.match(normalized) else "url"
+
+
+def web_store(url: str) -> str | None:
+    """Return Azure's service behind a web address: ``blob``, ``share``, or None.
+
+    >>> web_store("https://acc.blob.core.windows.net/docs/a.pdf"), web_store("https://a.example/")
+    ('blob', None)
+    """
+    if ".core.windows.net" not in url or url.partition("://")[0] not in _WEB:
+        return None
+    host = url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    host = host.removesuffix(":80").removesuffix(":443")
+    return _STORES.get(host.partition(".")[2])
+
+
+def normalize_file_url(url: str) -> str | None:
+    """Return the normalized source of a file's address; None: it is of no file.
+
+    >>> normalize_file_url(r"C:\\Docs\\Sub\\\\Report.PDF")
+    'file:///c:/docs/sub/report.pdf'
+    >>> normalize_file_url("S3://key:secret@b/%7Ea//B/../?versionId=1")
+    's3://b/~a//B/../'
+    >>> normalize_file_url("https://example.com/") is None
+    True
+
+    Raises:
+        ValueError: a surrogate is in it.
+        TypeError: likewise.
+
+    Source: R0-20 to R0-23, R0-77.
+    """
+    if url.startswith("file:///") and _LOCAL(url) and not _DRIVE.match(url, 7):
+        return url
+    if _WINDOWS_PATH.match(url):
+        # In a Windows path "%", "?" and "#" are characters of a name.
+        url = "file:///" + quote(url.replace("\\", "/"), safe="/:")
+    if url[:5].lower() == "file:":
+        return _normal_file(str(can_ada.parse(url)))
+    found = _SCHEME.match(url)
+    if found is None or (scheme := found[1].lower()) in _WEB:
+        return None
+    return _normal_stored(scheme, url[found.end() :])
+
+
+def _normal_file(url: str) -> str:
+    """Normalize a serialized ``file:`` URL; behind a drive letter case does not matter."""
+    head, _, query = url.partition("#")[0].partition("?")
+    host, _, path = head.removeprefix("file://").partition("/")
+    path = _SLASHES.sub("/", normal_escapes("/" + path))
+    on_drive = _DRIVE.match(path)
+    if on_drive:
+        path = "/".join(_folded(segment) for segment in path.split("/"))
+    path = path.rstrip("/")
+    if on_drive and len(path) == len("/c:"):
+        path += "/"
+    return f"file://{host}{path or '/'}{'?' + normal_escapes(query) if query else ''}"
+
+
+def _folded(segment: str) -> str:
+    """Return a segment of a Windows path in lower case; bytes that are no UTF-8 stay."""
+    text = unquote(segment, errors="surrogateescape").lower()
+    return quote(text, safe="!$&'()*+,;=:@", errors="surrogateescape")
+
+
+def _normal_stored(scheme: str, rest: str) -> str:
+    """Normalize what follows the scheme of a store's address; its key stays as it is."""
+    rest = re.split("[?#]", rest, maxsplit=1)[0]
+    authority, _, key = rest.partition("/")
+    user, _, host = authority.rpartition("@")
+    if scheme in _SERVERS or (scheme in _AZURE and user):
+        host = host.lower()
+    if not host.startswith("["):
+        host = normal_escapes(host)
+    if scheme in _AZURE and (container := user.partition(":")[0]):
+        host = f"{normal_escapes(container)}@{host}"
+    key = normal_escapes(key)
+    if scheme in _SERVERS:
+        key = _tidy(key)
+    return f"{scheme}://{host}/{key}"
+
+
+def _tidy(path: str) -> str:
+    """Return the path of a folder without empty parts, dots and slashes at its ends."""
+    kept: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            del kept[-1:]
+        elif part not in ("", "."):
+            kept.append(part)
+    return "/".join(kept)
+
+
+def folder_url(path: bytes | str) -> str:
+    """Return the canonical ``file://`` URL of an absolute path (a file's as well as a folder's).
+
+    A text stands for the bytes of ``os.fsencode`` in UTF-8. ``path_of_file_url`` is the inverse.
+
+    >>> folder_url(b"/srv/docs//a b/"), folder_url("/srv/\\udcff?"), folder_url("/")
+    ('file:///srv/docs/a%20b', 'file:///srv/%FF%3F', 'file:///')
+    >>> folder_url(r"C:\\Docs")
+    'file:///c:/docs'
+
+    Raises:
+        ValueError: the path is relative, or has a NUL.
+    """
+    text = path.decode("utf-8", "surrogateescape") if isinstance(path, bytes) else path
+    if "\0" in text:
+        raise ValueError(f"{text!r} is no path: it has a NUL character")
+    if _WINDOWS_PATH.match(text):
+        return normalize_file_url(text) or text
+    if found := _UNC_PATH.match(text):
+        rest = _tidy(text[found.end() :].replace("\\", "/").lower())
+        return f"file://{quote(found[1].lower())}/{quote(rest, safe=_KEPT)}"
+    if not text.startswith("/"):
+        raise ValueError(f"{text!r} is no absolute path")
+    spelled = "/" + quote(_tidy(text), safe=_KEPT, errors="surrogateescape")
+    if _DRIVE.match(spelled):  # a folder of POSIX that looks like a drive
+        spelled = f"{spelled[:2]}%3A{spelled[3:]}"
+    return f"file://{spelled}"
+
+
+def path_of_file_url(url: str) -> bytes | None:
+    """Return the path of a file on this machine; None if the URL is of no such file.
+
+    >>> path_of_file_url("file:///srv/a%20b/%FF"), path_of_file_url("file://nas/a")
+    (b'/srv/a b/\\xff', None)
+    >>> path_of_file_url("file:///c:/docs"), path_of_file_url("file:///srv/a%2Fb")
+    (b'c:/docs', None)
+    """
+    try:
+        known = normalize_file_url(url)
+    except (ValueError, TypeError):
+        return None
+    if known is None or not known.startswith("file:///") or "?" in known:
+        return None
+    spelled = known.removeprefix("file://")
+    if "%2F" in spelled or "%00" in spelled:  # no name has these
+        return None
+    return unquote_to_bytes(spelled[1:] if _DRIVE.match(spelled) else spelled)
+
+
+def file_host_key(url: str) -> str:
+    """Return the place of a file, which has the role of a host: machine, bucket or container.
+
+    >>> file_host_key("file:///srv/a"), file_host_key("file://nas/share/a")
+    ('file', 'nas')
+    >>> file_host_key("s3://bucket/a//b"), file_host_key("sftp://h.example:22/a")
+    ('bucket', 'h.example:22')
+    >>> file_host_key("abfss://docs@acc.dfs.core.windows.net/a")
+    'acc/docs'
+
+    Source: R0-08, R0-09.
+    """
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
+    container, _, host = rest.partition("/")[0].rpartition("@")
+    if container and scheme in _AZURE:
+        return f"{host.partition('.')[0].lower()}/{container.partition(':')[0]}"
+    return host or scheme
+
+
+def file_partition(url: str) -> str:
+    """Return the partition key of a file by its scheme: ``file``, ``blob``, ``share``, ``s3`` …
+
+    >>> [file_partition(x) for x in ("file:///a", "abfs://docs/a", "s3://b/a")]
+    ['file', 'blob', 's3']
+    >>> file_partition("https://acc.file.core.windows.net/share/a")
+    'share'
+
+    Source: R0-09.
+    """
+    scheme = url.partition("://")[0]
+    return "blob" if scheme in _AZURE else web_store(url) or scheme
+
+
+def display_file(url: str) -> str | None:
+    """Return a file as people know it: the path of a local one, else its address unescaped.
+
+    None: the address is none of a file. Bytes that are no text become escapes such as ``\\xff``.
+
+    >>> display_file("file:///srv/me/a%20b.md"), display_file("s3://bucket/a%20b")
+    ('/srv/me/a b.md', 's3://bucket/a b')
+    >>> print(display_file("file:///c:/docs/%0A.pdf"), display_file("file://nas/docs/a"))
+    c:\\docs\\\\n.pdf \\\\nas\\docs\\a
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme in _WEB or not _SCHEME.match(url):
+        return None
+    host, _, spelled = rest.partition("/")
+    known = unquote_to_bytes(spelled.encode("utf-8", "backslashreplace"))
+    path = known.decode("utf-8", "backslashreplace")
+    if scheme != "file":
+        return escaped(f"{scheme}://{host}/{path}")
+    if host:
+        path = f"//{host}/{path}"
+    elif not _DRIVE.match("/" + spelled):
+        return escaped("/" + path)
+    return escaped(path.replace("/", "\\"))
