@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from smartcrawl.sources.listing.entries import Entry, Skip, batched
-from smartcrawl.sources.listing.names import folder_url, quoted_name, shown_path
+from smartcrawl.sources.listing.names import folder_url, quoted_name, root_path, shown_path
 from smartcrawl.sources.listing.opening import inside, is_broken_link
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import FileValidator, file_validator, modified_at
-from smartcrawl.sources.listing.walk import Below, Walk, WalkedFolder
+from smartcrawl.sources.listing.walk import Below, MovedFolderError, Walk, WalkedFolder
 from smartcrawl.sources.stores import Fault, file_store_fault
 
 _KINDS: Final = {
@@ -40,7 +40,7 @@ class FolderListing:
         """Set up the pass over ``root``, a folder's absolute path; it begins at ``now_ns``."""
         self.problems: list[str] = []
         self.skipped: Counter[str] = Counter()
-        self._root = os.path.abspath(root)
+        self._root = root_path(root)
         self._rules = rules
         self._validator = validator
         self._now_ns = now_ns
@@ -70,12 +70,12 @@ class FolderListing:
         """Enter a folder, unless it is gone, refuses, or is in a circle of links."""
         try:
             entered = walk.enter(folder, below)
-        except FileNotFoundError as error:
-            if error.filename is None:
-                self._problem(folder.path, error)
-                folder.below.clear()
-            else:
-                self.skipped[Skip.GONE] += 1
+        except MovedFolderError as error:
+            self._problem(folder.path, error)
+            folder.below.clear()
+            return None
+        except FileNotFoundError:
+            self.skipped[Skip.GONE] += 1
             return None
         except OSError as error:
             self._problem(f"{folder.path}{below.name}", error)
@@ -173,6 +173,8 @@ class FolderListing:
             why = f"{files} {'file' if files == 1 else 'files'} in it: {why}"
         fault = file_store_fault(error)
         remedy = fault.value.format(who="this user", setting="root")
-        if fault is Fault.OTHER:
+        if isinstance(error, MovedFolderError):
+            remedy = "the next run lists it"
+        elif fault is Fault.OTHER:
             remedy = "check the disk or the mount"
         self.problems.append(f"{place} ({why}; {remedy})")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
@@ -23,6 +24,15 @@ def quoted_name(name: str) -> str:
     ('a%20b', '%C3%BC', '%FF', '50%25')
     """
     return name if _IS_PLAIN(name) else quote(os.fsencode(name), safe=_KEPT)
+
+
+def root_path(root: str | Path) -> str:
+    """Return the absolute path of a root, without more slashes and dots.
+
+    >>> root_path("//srv/docs//./")
+    '/srv/docs'
+    """
+    return "/" + os.path.abspath(root).lstrip("/")
 
 
 def folder_url(path: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,6 +12,12 @@ from smartcrawl.sources.listing.names import quoted_name
 from smartcrawl.sources.listing.opening import close_quietly, open_below, open_folder, open_root
 
 _OPEN: Final = 32  #: folders that are open at once; deeper trees have theirs opened again
+
+_MOVED: Final = "it was moved or replaced while it was listed"
+
+
+class MovedFolderError(OSError):
+    """A folder is not where it was when the listing came through it first."""
 
 
 class Below(NamedTuple):
@@ -90,6 +97,7 @@ class Walk:
         """Open a folder that ``pending`` yielded.
 
         Raises:
+            MovedFolderError: ``folder`` itself is not there any more.
             OSError: it refuses, or is not there any more.
         """
         if below.real is None:
@@ -135,6 +143,8 @@ class Walk:
         for depth, name in enumerate(folder.real.split("/")[:-1], 1):
             try:
                 below = open_folder(name, current)
+            except OSError as error:
+                raise MovedFolderError(error.errno, _MOVED) from error
             finally:
                 if not kept:
                     close_quietly(current)
@@ -145,7 +155,7 @@ class Walk:
                 other.opened = current
         if folder.opened < 0:
             close_quietly(current)
-            raise FileNotFoundError(2, "it was replaced while it was listed")
+            raise MovedFolderError(errno.ESTALE, _MOVED)
 
     def close(self) -> None:
         """Close all folders."""
