@@ -119,7 +119,7 @@ class RobotsMiddleware:
             raise NotConfigured("ROBOTSTXT_OBEY is off")
         run = run_of_crawler(crawler)
         if run is not None and not run.source.traits.asks_robots:
-            raise NotConfigured("files have no robots.txt")
+            raise NotConfigured  # files have no robots.txt
         return cls(RobotsDownloads.from_crawler(crawler), run)
 
     async def process_request(self, request: Request) -> None:
@@ -218,7 +218,7 @@ class HostMiddleware:
         if run is None or gate is None:
             raise NotConfigured("the spider has no run")
         if not run.source.traits.is_polite:
-            raise NotConfigured("files are on no host")
+            raise NotConfigured  # files are on no host
         middleware = cls(crawler, run, gate)
         crawler.signals.connect(middleware.answered, signal=signals.response_downloaded)
         return middleware
@@ -334,7 +334,7 @@ class AddressMiddleware:
         if run is None:
             raise NotConfigured("the spider has no run")
         if not run.source.traits.is_polite:
-            raise NotConfigured("files are on no host")
+            raise NotConfigured  # files are on no host
         enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
         return cls(
             AddressCheck(installed_resolver(), proxied=enabled and environment_has_proxies())

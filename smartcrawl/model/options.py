@@ -180,14 +180,21 @@ class Options:
             robots_obeyed=switch_setting(settings, "ROBOTSTXT_OBEY"),
             robots_ttl=whole_number_setting(settings, "ROBOTS_TTL_SECONDS"),
             retry_after_max_wait=whole_number_setting(settings, "RETRY_AFTER_MAX_WAIT"),
-            host_failures_to_park=whole_number_setting(settings, "HOST_FAILURES_TO_PARK", least=1),
-            host_failure_seconds=whole_number_setting(settings, "HOST_FAILURE_SECONDS"),
-            host_park_seconds=whole_number_setting(settings, "HOST_PARK_SECONDS"),
-            host_probes=whole_number_setting(settings, "HOST_PROBES", least=1),
+            **_host_limits(settings),
             sitemaps_from_robots=switch_setting(settings, "SITEMAPS_FROM_ROBOTS"),
             host_url_budget=whole_number_setting(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number_setting(settings, "MAX_HOSTS"),
         )
+
+
+def _host_limits(settings: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limits after which a host that does not answer is parked, and given up."""
+    return {
+        "host_failures_to_park": whole_number_setting(settings, "HOST_FAILURES_TO_PARK", least=1),
+        "host_failure_seconds": whole_number_setting(settings, "HOST_FAILURE_SECONDS"),
+        "host_park_seconds": whole_number_setting(settings, "HOST_PARK_SECONDS"),
+        "host_probes": whole_number_setting(settings, "HOST_PROBES", least=1),
+    }
 
 
 def _lane(settings: Mapping[str, Any]) -> bool:

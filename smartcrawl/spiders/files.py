@@ -23,7 +23,7 @@ class FilesSpider(VisitSpider):
 
     name = "files"
     #: A folder is no host: nothing is delayed, and only this spider reads files.
-    custom_settings = {
+    custom_settings = {  # noqa: RUF012  # as Scrapy has it
         "DOWNLOAD_DELAY": 0,
         "AUTOTHROTTLE_ENABLED": False,
         "CONCURRENT_REQUESTS_PER_DOMAIN": 16,

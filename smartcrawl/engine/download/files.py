@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
-from typing import Final
+from typing import Final, Self
 
 from scrapy import Request
+from scrapy.core.downloader.handlers.base import BaseDownloadHandler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
@@ -26,27 +27,26 @@ _TEXT_TYPES: Final = {
 }  # fmt: skip
 
 
-class FileHandler:
+class FileHandler(BaseDownloadHandler):
     """Reads files below the root of the run's source, each as an answer of a server.
 
     Missing is 404, refused is 403, larger than the limit is 413. A store that is away raises.
     """
 
-    lazy = False
-
-    def __init__(self, run: Run, source: FilesSource, most: int) -> None:
+    def __init__(self, crawler: Crawler, run: Run, source: FilesSource) -> None:
+        super().__init__(crawler)
         self._run = run
         self._source = source
         self._scope = source.scope
-        self._most = source.max_file_size or most
+        self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler) -> FileHandler:
+    def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
         run = run_of_crawler(crawler)
         if run is None or not isinstance(run.source, FilesSource):
             raise NotConfigured("only a crawl of files reads files")
-        return cls(run, run.source, crawler.settings.getint("DOWNLOAD_MAXSIZE"))
+        return cls(crawler, run, run.source)
 
     async def download_request(self, request: Request) -> Response:
         """Read the file of a request of the run.
@@ -90,9 +90,6 @@ class FileHandler:
         if body.modified_at is not None:
             headers["Last-Modified"] = iso_time(body.modified_at) or ""
         return Response(url, headers=headers, body=body.data)
-
-    async def close(self) -> None:
-        """Do nothing: no file stays open."""
 
 
 def media_type_of_name(name: str) -> str | None:
