@@ -56,7 +56,7 @@ class FilesSpider(VisitSpider):
         visit = attempt.visit(response.url)
         answer = visit.answer
         visit.http_status = response.status
-        visit.outcome = outcome_of_http_status(response.status, conditional=False)
+        visit.outcome = outcome_of_http_status(response.status, conditional=True)
         answer.etag = _text(response, "ETag")
         answer.last_modified = _text(response, "Last-Modified")
         if response.status == TOO_LARGE:
