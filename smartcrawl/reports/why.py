@@ -171,7 +171,11 @@ class Stories:
             return _decided(_UNASKED[word], last["run"], last["at"])
         if outcome is None:
             return _decided(f"{word.word}; its history says why", run, visited)
-        before = {Word.NEW: Standing.BARE, Word.MODIFIED: Standing.HELD}
+        before = {
+            Word.NEW: Standing.BARE,
+            Word.MOVED: Standing.BARE,
+            Word.MODIFIED: Standing.HELD,
+        }
         standing = before.get(word, Standing(entry.standing))
         action = decide(standing, outcome).action
         text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
