@@ -2,6 +2,7 @@
 
 import pytest
 
+from smartcrawl.index.elasticsearch.documents import PageDocument
 from smartcrawl.index.images import images_to_index
 from smartcrawl.model.documents import Image
 from smartcrawl.model.file_urls import folder_url, item_kind
@@ -229,3 +230,13 @@ def test_an_item_of_a_file_is_found_and_ordered_by_its_id(desk: Desk, url: str):
 
     assert (found.no, found.id, found.url) == (number, word, url)
     assert (after.requested, after.generation, after.id) == (True, 1, word)
+
+
+@covers("R0-02", "R0-24")
+@pytest.mark.parametrize("url", [GUIDE, BLOB, "https://a.example/"])
+def test_documents_of_elasticsearch_have_the_ids_of_the_registry(desk: Desk, url: str):
+    store(desk, url)
+
+    document = PageDocument("docs", url_digest(url), url, b"")
+
+    assert document.as_json()["id"] == entity(desk, url)["id"]
