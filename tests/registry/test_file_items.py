@@ -27,7 +27,7 @@ covers = pytest.mark.covers
 
 GUIDE = "file:///srv/docs/a.md"
 CHANGED = "2025-06-01T10:00:00.123456789Z"  #: as the listing of a folder has it
-KEYS = ["s3://bucket/a//b", "s3://bucket/a/b", "s3://bucket/A/b", "s3://bucket/a/b/"]
+OBJECTS = ["s3://bucket/a//b", "s3://bucket/a/b", "s3://bucket/A/b", "s3://bucket/a/b/"]
 BLOB = "https://acc.blob.core.windows.net/docs/a.pdf"
 #: Addresses of every kind, with odd parts.
 EVERY = [
@@ -36,7 +36,7 @@ EVERY = [
     "file:///srv/%C3%A4%FF%20b",
     "file:///c:/docs/a",
     "file://nas/share/a",
-    *KEYS,
+    *OBJECTS,
     "s3:///a",
     "gs://b/../x",
     "az://docs/a",
@@ -122,13 +122,13 @@ def test_the_view_agrees_with_the_rules_on_type_id_and_partition(desk: Desk, str
 
 @covers("R0-22", "R0-23")
 def test_keys_that_differ_in_slashes_or_case_are_records_of_their_own(desk: Desk):
-    for place, url in enumerate(KEYS):
+    for place, url in enumerate(OBJECTS):
         store(desk, url, f"{LONG} {place}")
 
     found = desk.rows('SELECT "normalizedSource" FROM "IngestItems" ORDER BY "normalizedSource"')
 
-    assert [source for (source,) in found] == sorted(KEYS)
-    assert len({record["contentHash"] for record in record_table(desk.connection)}) == len(KEYS)
+    assert [source for (source,) in found] == sorted(OBJECTS)
+    assert len({record["contentHash"] for record in record_table(desk.connection)}) == len(OBJECTS)
 
 
 @covers("R0-20", "R0-22")
