@@ -117,7 +117,10 @@ class RobotsMiddleware:
         """Read the settings, once."""
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is off")
-        return cls(RobotsDownloads.from_crawler(crawler), run_of_crawler(crawler))
+        run = run_of_crawler(crawler)
+        if run is not None and not run.source.traits.asks_robots:
+            raise NotConfigured  # files have no robots.txt
+        return cls(RobotsDownloads.from_crawler(crawler), run)
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.
@@ -214,6 +217,8 @@ class HostMiddleware:
         run, gate = run_of_crawler(crawler), gate_of_crawler(crawler)
         if run is None or gate is None:
             raise NotConfigured("the spider has no run")
+        if not run.source.traits.is_polite:
+            raise NotConfigured  # files are on no host
         middleware = cls(crawler, run, gate)
         crawler.signals.connect(middleware.answered, signal=signals.response_downloaded)
         return middleware
@@ -325,8 +330,11 @@ class AddressMiddleware:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the resolver of this process, for a spider that has a run."""
-        if run_of_crawler(crawler) is None:
+        run = run_of_crawler(crawler)
+        if run is None:
             raise NotConfigured("the spider has no run")
+        if not run.source.traits.is_polite:
+            raise NotConfigured  # files are on no host
         enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
         return cls(
             AddressCheck(installed_resolver(), proxied=enabled and environment_has_proxies())

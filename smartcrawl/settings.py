@@ -87,6 +87,9 @@ TRUST_SAMPLE_RATIO = _env("TRUST_SAMPLE_RATIO", 0.005)  # share of pages downloa
 MAX_UNVERIFIED_DAYS = _env(
     "MAX_UNVERIFIED_DAYS", 90
 )  # days without a whole download after which no 304 counts; 0: never
+FILE_VALIDATOR = _env(
+    "FILE_VALIDATOR", "mtime"
+)  # how changed files of folders are found: mtime, ctime, or hash (each file is read)
 HEAD_POLICY = _env("HEAD_POLICY", "auto")  # never, auto or always: a HEAD before a download
 REVALIDATION_LANE = _env(
     "REVALIDATION_LANE", "auto"
@@ -226,6 +229,7 @@ EXTENSIONS = {
     "smartcrawl.engine.control.RunControl": 0,  # before the run ends: it stops looking for orders
     "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the run ends
     "smartcrawl.engine.lifecycle.RunLifecycle": 1,
+    "smartcrawl.engine.listing.ListingFeed": 1,
     "smartcrawl.engine.lane.lane.RevalidationLane": 2,
     "smartcrawl.engine.delays.DelayControl": 0,
     "smartcrawl.engine.download.decoding.SlowBodies": 0,

@@ -22,7 +22,9 @@ from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import DOCUMENTS, Source, load_declared_sources
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.terminal.command import command_without_registry_error
 from smartcrawl.terminal.output import print_complaint
 
@@ -118,8 +120,8 @@ class Command(CrawlCommand):
             return [given]
         runs = [{**given, "source": name} for name in declared]
         runs += [{**given, **start} for name, start in known.items() if name not in declared]
-        if documents is not None and DOCUMENTS not in declared:
-            runs.append({**given, "source": DOCUMENTS})
+        if documents is not None and DOCUMENTS.name not in declared:
+            runs.append({**given, "source": DOCUMENTS.name})
         if not runs:
             raise RegistryError(
                 f"nothing was crawled yet: begin with {program_crawl_line('https://…')}, or declare"

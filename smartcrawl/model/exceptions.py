@@ -149,6 +149,26 @@ class SnapshotStoreError(SnapshotError):
     """The store cannot be reached, is full, or denies access."""
 
 
+class ListedFileError(SmartcrawlError):
+    """A file of a folder or a store could not be read, and its stored page stays as it is."""
+
+
+class ChangedWhileReadError(ListedFileError):
+    """A file changed while it was read, and changed again while it was read once more."""
+
+
+class FileTooLargeError(ListedFileError):
+    """A file has more bytes than a body may have; it was not read."""
+
+    def __init__(self, message: str, size: int) -> None:
+        super().__init__(message)
+        self.size = size  #: bytes
+
+
+class StoreAwayError(ListedFileError):
+    """The folder or store itself is away, refuses, or gave no answer: no evidence about a file."""
+
+
 class LaneError(SmartcrawlError):
     """The revalidation lane got no complete answer within its limits; the engine repeats it."""
 

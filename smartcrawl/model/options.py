@@ -104,6 +104,7 @@ class Options:
     trust_sample_ratio: float
     max_unverified_days: int  #: 0: a 304 counts for ever
     soft_404: bool  #: request an address that cannot exist from each host
+    file_validator: str  #: how changed files are found: mtime, ctime or hash
     head_policy: str
     head_min_bytes: int
     revalidation_lane: bool  #: revalidate stored pages beside the engine where possible
@@ -172,20 +173,28 @@ class Options:
             trust_sample_ratio=number_setting(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
             max_unverified_days=whole_number_setting(settings, "MAX_UNVERIFIED_DAYS"),
             soft_404=switch_setting(settings, "SOFT_404_DETECTION"),
+            file_validator=choice_setting(settings, "FILE_VALIDATOR", "mtime", "ctime", "hash"),
             head_policy=choice_setting(settings, "HEAD_POLICY", "never", "auto", "always"),
             head_min_bytes=whole_number_setting(settings, "HEAD_MIN_BYTES"),
             revalidation_lane=_lane(settings),
             robots_obeyed=switch_setting(settings, "ROBOTSTXT_OBEY"),
             robots_ttl=whole_number_setting(settings, "ROBOTS_TTL_SECONDS"),
             retry_after_max_wait=whole_number_setting(settings, "RETRY_AFTER_MAX_WAIT"),
-            host_failures_to_park=whole_number_setting(settings, "HOST_FAILURES_TO_PARK", least=1),
-            host_failure_seconds=whole_number_setting(settings, "HOST_FAILURE_SECONDS"),
-            host_park_seconds=whole_number_setting(settings, "HOST_PARK_SECONDS"),
-            host_probes=whole_number_setting(settings, "HOST_PROBES", least=1),
+            **_host_limits(settings),
             sitemaps_from_robots=switch_setting(settings, "SITEMAPS_FROM_ROBOTS"),
             host_url_budget=whole_number_setting(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number_setting(settings, "MAX_HOSTS"),
         )
+
+
+def _host_limits(settings: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limits after which a host that does not answer is parked, and given up."""
+    return {
+        "host_failures_to_park": whole_number_setting(settings, "HOST_FAILURES_TO_PARK", least=1),
+        "host_failure_seconds": whole_number_setting(settings, "HOST_FAILURE_SECONDS"),
+        "host_park_seconds": whole_number_setting(settings, "HOST_PARK_SECONDS"),
+        "host_probes": whole_number_setting(settings, "HOST_PROBES", least=1),
+    }
 
 
 def _lane(settings: Mapping[str, Any]) -> bool:

@@ -12,8 +12,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.ordered import stored_documents_source
-from smartcrawl.sources.declared import DOCUMENTS, Source, load_declared_sources
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.kinds import DOCUMENTS
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
     from smartcrawl.sources.jobs.definition import JobDefinition
@@ -74,8 +76,8 @@ def load_sources_and_registry_jobs(options: Options, connection: Connection) -> 
     known = load_declared_sources(options.sources_file)
     for name, job in registry_job_definitions(connection).items():
         known.setdefault(name, job.source())
-    documents = None if DOCUMENTS in known else stored_documents_source(connection)
-    return known if documents is None else known | {DOCUMENTS: documents}
+    documents = None if DOCUMENTS.name in known else stored_documents_source(connection)
+    return known if documents is None else known | {DOCUMENTS.name: documents}
 
 
 def load_all_sources(options: Options) -> dict[str, Source]:

@@ -15,7 +15,9 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.items import insert_address_row, pin_record_row
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.sources.declared import DOCUMENTS, Source, documents_source
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.kinds import DOCUMENTS
+from smartcrawl.sources.site import documents_source
 
 _ORDER: Final = """
 INSERT INTO ordered_address (source, id, url, forced, at) VALUES (?, ?, ?, ?, ?)
@@ -112,13 +114,13 @@ def register_ordered_addresses(
 
 def is_name_for_documents(connection: Connection) -> bool:
     """Whether no other source was ever crawled under the name of the source of single pages."""
-    return connection.execute(_KIND, (DOCUMENTS,)).get in (None, DOCUMENTS)
+    return connection.execute(_KIND, (DOCUMENTS.name,)).get in (None, DOCUMENTS.name)
 
 
 def stored_documents_source(connection: Connection) -> Source | None:
     """Return the source of single pages; None: there is none, or the name is that of another."""
     if not is_name_for_documents(connection):
         return None
-    rows: Sequence[Any] = connection.execute(_PAGES, {"name": DOCUMENTS}).fetchall()
-    is_stored = connection.execute(_KIND, (DOCUMENTS,)).get is not None
+    rows: Sequence[Any] = connection.execute(_PAGES, {"name": DOCUMENTS.name}).fetchall()
+    is_stored = connection.execute(_KIND, (DOCUMENTS.name,)).get is not None
     return documents_source(url for (url,) in rows) if rows or is_stored else None

@@ -30,6 +30,9 @@ SELECT r.no, s.depth, l.scope, l.targets
   FROM record r JOIN state s USING (no) JOIN links l USING (no)
  WHERE r.source = :source AND r.kind > 0 AND s.standing = 1 AND s.reached_run < :run
 """
+_STORED = """
+SELECT count(*) FROM state s JOIN record r USING (no) WHERE r.source = ? AND s.standing > 0
+"""
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 
 
@@ -69,6 +72,10 @@ class RunProgressReader:
         """
         names = {"run": run, "since": since}
         return int(self._connection.execute(_NOT_ASKED_SINCE, names).get)
+
+    def count_stored(self) -> int:
+        """Return the number of stored pages of the source."""
+        return int(self._connection.execute(_STORED, (self._source,)).get)
 
     def unnamed_sitemaps(self, run: int) -> list[tuple[int, int, int, bytes]]:
         """Return the stored sitemaps that a run did not reach.

@@ -126,7 +126,13 @@ def reported_links(connection: Connection, number: int) -> tuple[int, bytes, byt
 
 
 def reported_facts(
-    entry: ReportedRecord, runs: ReportedRuns, policy: Policy, *, reached: bool, aside: bool
+    entry: ReportedRecord,
+    runs: ReportedRuns,
+    policy: Policy,
+    *,
+    reached: bool,
+    aside: bool,
+    is_listed: bool = False,
 ) -> Facts:
     """Return the facts on which a record's removal depends (rules.forecast)."""
     word = None if entry.word is None else Word(entry.word)
@@ -143,6 +149,7 @@ def reported_facts(
         age,
         since,
         bool(entry.pinned),
+        is_listed,
     )
 
 

@@ -17,7 +17,7 @@ from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.absence import Loss, withholds
 from smartcrawl.rules.model import RemovalRule, Standing
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 #: Keys of each source's plan.
 KEYS = (

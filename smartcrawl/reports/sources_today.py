@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_start_rows
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
+from smartcrawl.sources.site import SiteSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ def source_today(
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
-    return Source(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
+    return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
 
 
 def sources_today(

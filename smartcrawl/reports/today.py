@@ -11,7 +11,7 @@ from smartcrawl.rules.forecast import reason_without_validators
 from smartcrawl.rules.model import Extraction, Mode, Standing
 from smartcrawl.rules.reindex import decide_extraction
 from smartcrawl.rules.trust import UNCONFIRMED, Trust
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
 
 _BELIEVED = Trust()

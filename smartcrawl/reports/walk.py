@@ -28,7 +28,7 @@ from smartcrawl.rules.forecast import Finding, ForecastWay, forecast_ways
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Standing, Word
 from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 
 @dataclass(slots=True)

@@ -33,7 +33,7 @@ from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import http_conditional_headers
 from smartcrawl.rules.model import Action, RemovalRule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import source_refusals
 
 #: Keys of the answer, and of each of its records.

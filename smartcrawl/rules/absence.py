@@ -6,10 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.rules.model import Fault, Outcome, RemovalRule
 
 #: Statuses of a temporary problem of the server. They never count, whatever the settings.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
+
+#: Rules for pages that a complete run did not see. Their evidence is the absence of an answer.
+UNSEEN: Final = frozenset({RemovalRule.EXCLUDED, RemovalRule.ORPHAN, RemovalRule.ABSENT})
 
 #: Temporary redirects: the page may be back in the next run (RFC 9110 15.4).
 TEMPORARY: Final = frozenset({302, 303, 307})
@@ -203,6 +206,27 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
     return age >= absent_runs_before_removal(gone_count, policy) and is_absence_old(
         absent_since, now, policy.orphan_min_age
     )
+
+
+def rule_of_unseen(
+    *, is_listed: bool, is_excluded: bool = False, is_reached: bool = False
+) -> RemovalRule | None:
+    """Return the rule for a stored page that a complete run did not see; None: the page stays.
+
+    ``is_listed``: whether the listing of its source says what exists (folders, buckets,
+    repositories). ``is_excluded``: whether today's scope or robots.txt leaves the page out.
+    ``is_reached``: whether the run reached it without a request.
+
+    >>> rule_of_unseen(is_listed=True).word, rule_of_unseen(is_listed=False).word
+    ('absent', 'orphan')
+
+    Source: R1-29, M-07; design.md 8.
+    """
+    if is_excluded:
+        return RemovalRule.EXCLUDED
+    if not is_listed:
+        return RemovalRule.ORPHAN
+    return None if is_reached else RemovalRule.ABSENT
 
 
 def needs_verification(

@@ -8,7 +8,16 @@ from typing import Final
 
 from smartcrawl.rules.absence import Policy, absent_runs_before_removal, counts_as_lost
 from smartcrawl.rules.http import REDIRECTS, outcome_of_http_status
-from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, Standing, Status, Word
+from smartcrawl.rules.model import (
+    REMOVES_PINNED,
+    Extraction,
+    Fault,
+    Outcome,
+    RemovalRule,
+    Standing,
+    Status,
+    Word,
+)
 
 
 class Finding(StrEnum):
@@ -21,7 +30,7 @@ class Finding(StrEnum):
     NOT_ACCEPTABLE = auto()  #: 406, noindex, or a type that is not read
     CANONICAL = auto()  #: it names another page as canonical
     EXCLUDED = auto()  #: robots.txt or scope leaves it out
-    ABSENT = auto()  #: no link leads to it
+    ABSENT = auto()  #: no link leads to it, or its listing lacks it
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +46,7 @@ class Facts:
     age: int = 0  #: complete runs since it was reached and allowed
     absent_since: int | None = None  #: when the first of them was sealed
     pinned: bool = False
+    is_listed: bool = False  #: a complete listing of its source says which pages exist
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +136,8 @@ def forecast_ways(
 ) -> tuple[ForecastWay, ...]:
     """Return the ways to lose a page, those under way first; none where nothing is stored.
 
-    ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page is removed only for its answers.
+    ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page is removed only for its answers,
+    or because its listing lacks it.
 
     Source: R0-50, R4-07, M-05; design.md 8.
     """
@@ -134,15 +145,14 @@ def forecast_ways(
         return ()
     counts = policy.purge_statuses != frozenset() or facts.finding is Finding.GONE
     found = [_gone(facts, policy)] if counts else []
-    if not facts.pinned:
-        found.append(_absent(facts, policy, at_once=remove_excluded))
+    found.append(_absent(facts, policy, at_once=remove_excluded))
     rest = _RESTS.get(facts.finding)
     # Of a page with links only, noindex or a canonical page removes nothing more.
     if rest is not None and (facts.standing is Standing.HELD or facts.finding is Finding.MOVED):
         rule, finds = rest
-        if rule is RemovalRule.NOT_ACCEPTABLE or not facts.pinned:
-            found.append(ForecastWay(rule, 1, finds, complete=False, current=True))
-    return tuple(sorted(found, key=lambda way: not way.current))
+        found.append(ForecastWay(rule, 1, finds, complete=False, current=True))
+    kept = (way for way in found if not facts.pinned or way.rule in REMOVES_PINNED)
+    return tuple(sorted(kept, key=lambda way: not way.current))
 
 
 def _gone(facts: Facts, policy: Policy) -> ForecastWay:
@@ -164,6 +174,8 @@ def _gone(facts: Facts, policy: Policy) -> ForecastWay:
 def _absent(facts: Facts, policy: Policy, *, at_once: bool) -> ForecastWay:
     excluded = facts.finding is Finding.EXCLUDED
     current = excluded or facts.finding is Finding.ABSENT
+    if facts.is_listed and not excluded:
+        return ForecastWay(RemovalRule.ABSENT, 1, "do not list it", complete=True, current=current)
     at_once = at_once and excluded
     needed = absent_runs_before_removal(facts.gone_count, policy)
     if facts.lost_count and not excluded and counts_as_lost(facts.http_status):

@@ -150,11 +150,23 @@ class RemovalRule(IntEnum):
     EXCLUDED = 5  #: robots.txt, scope or the operator leaves it out
     ORPHAN = 6  #: no link leads to it any more
     FORGOTTEN = 7  #: by order of the operator
+    ABSENT = 8  #: the complete listing of its source lacks it
 
     @property
     def word(self) -> str:
         """The word as reports print it, such as ``not acceptable``."""
         return self.name.lower().replace("_", " ")
+
+
+#: Rules that remove pinned pages, too. A pin makes a page a seed; it does not make it exist.
+REMOVES_PINNED: Final = frozenset(
+    {
+        RemovalRule.GONE,
+        RemovalRule.NOT_ACCEPTABLE,
+        RemovalRule.FORGOTTEN,
+        RemovalRule.ABSENT,
+    }
+)
 
 
 class Fault(IntEnum):
@@ -183,6 +195,8 @@ class Fault(IntEnum):
     ADDRESS_REFUSED = 1109
     HOST_DOWN = 1110
     TOO_SLOW = 1111
+    CHANGED_WHILE_READ = 1112
+    STORE_AWAY = 1113
     PROCESSING = 1200
     EMPTY = 1201
     BROKEN_SITEMAP = 1202

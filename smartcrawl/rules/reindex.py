@@ -208,6 +208,7 @@ REMOVALS: Final[Mapping[RemovalRule, Removal]] = {
     RemovalRule.EXCLUDED: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
     RemovalRule.ORPHAN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
     RemovalRule.FORGOTTEN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+    RemovalRule.ABSENT: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
 }
 
 

@@ -86,6 +86,12 @@ class AddressBook:
             found = [renamed.get(number, number) for number in found]
         return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
 
+    def numbers_by_url(self, urls: Sequence[str], register: Register) -> dict[str, int]:
+        """Return the number of each URL, all of which are in scope; nothing is cached."""
+        found = [_OUTSIDE] * len(urls)
+        self._look_up(list(enumerate(urls)), found, register, None)
+        return dict(zip(urls, found, strict=True))
+
     def _look_up(
         self,
         missing: list[tuple[int, str]],

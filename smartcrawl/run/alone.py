@@ -28,7 +28,7 @@ from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Load
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 
 class OwnTurns:
@@ -161,7 +161,7 @@ class Alone:
                 resume=orders.resume,
                 forced=orders.force,
                 declared=not source.ad_hoc,
-                due=options.due_only,
+                due=options.due_only and not source.traits.is_listed,
                 job=orders.job,
                 job_run=orders.job_run,
             )

@@ -8,13 +8,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from smartcrawl.model.batches import Batch, HostNow
-from smartcrawl.model.pages import Visit
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.commit.snapshots import commits_new_snapshot
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
 from smartcrawl.rules.seal import counts_as_unanswered
-from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
+from smartcrawl.sources.base import Source
 
 
 @dataclass(slots=True)
@@ -86,6 +92,19 @@ class Batches:
         counts["bytes_downloaded"] += traffic.wire_bytes
         visit.answer.body = None
         self.batch.probes.append(visit)
+
+    def confirm(self, page: Page) -> None:
+        """Add a stored file that its listing shows to be unchanged; nothing was requested."""
+        batch, progress = self.batch, self.progress
+        batch.counts["visits"] += 1
+        batch.counts["not_modified"] += 1
+        batch.counts["bytes_saved"] += page.record.content_length
+        batch.tally(page.host).crawled += 1
+        batch.touched.append(page.no)
+        progress.visits += 1
+        progress.not_modified += 1
+        word = Word.UNCHANGED.word
+        progress.words[word] = progress.words.get(word, 0) + 1
 
     def record(self, visit: Visit) -> None:
         """Add a decided visit to the open batch."""
@@ -219,3 +238,28 @@ class Batches:
     def close(self) -> None:
         """Wait for the submitted batches and close the writer."""
         self._writer.close()
+
+
+def open_batches(
+    *,
+    source: Source,
+    options: Options,
+    orders: Orders,
+    registry: Registry,
+    opened: OpenRun,
+    shortcomings: Shortcomings,
+    written: Callable[[Written], None],
+) -> Batches:
+    """Return the batches of a run, judged by its source, settings and orders."""
+    closing = closing_from_orders(source, options, orders)
+    pace = closing.pace if opened.due else 0
+    judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
+    merge = merged_shortcomings if opened.shared else None
+    return Batches(
+        RegistryWriter(registry, opened, judgement=judgement, merged=merge),
+        written=written,
+        shortcomings=shortcomings,
+        keeps_bodies=registry.snapshots is not None and source.keeps_snapshots,
+        forced=opened.forced,
+        shared=opened.shared,
+    )

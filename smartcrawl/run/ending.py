@@ -33,7 +33,7 @@ from smartcrawl.run.orders import Orders, closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Workers
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import belongs_to_source
 
 

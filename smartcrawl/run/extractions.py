@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, Page
@@ -33,7 +34,9 @@ class ExtractionPlan:
         trust: HostTrust,
         stored_pages: StoredPages,
         batches: Batches,
+        is_listed: bool = False,
     ) -> None:
+        """``is_listed``: reading a page again costs its source nothing, so all are read."""
         self.again = FrontierQueue()  #: numbers of skipped pages that are to be extracted again
         self.under_way = False  #: whether pages are being extracted from their snapshots
         self._configuration = configuration
@@ -48,9 +51,24 @@ class ExtractionPlan:
         self._trust = trust
         self._stored_pages = stored_pages
         self._batches = batches
-        self._whole_left = options.re_extract_per_run or -1
+        self._whole_left = -1 if is_listed else options.re_extract_per_run or -1
         self._whole: set[int] = set()  #: numbers of the pages that may be requested whole
         self._unread_logged = False
+
+    def load(self, numbers: Sequence[int], *, forced: bool) -> list[Page]:
+        """Return pages whose turn has come, each with its plan and its depth.
+
+        A depth of an earlier run counts where it is smaller, unless the run is ``forced``.
+        """
+        pages = self._links.pages(numbers)
+        for page in pages:
+            self.configure(page)
+            offered = self._frontier.depth(page.no)
+            if forced or page.depth >= offered:
+                page.depth = offered
+            else:
+                self._frontier.mark(page.no, page.depth)
+        return pages
 
     def configure(self, page: Page, *, kind: int | None = None) -> None:
         """Set the page's index mode of today, and the way to get its content.

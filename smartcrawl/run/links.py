@@ -25,7 +25,7 @@ from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, renumber_sitemap_offers
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 SITEMAP: Final = "sitemap"  #: type of a link from a sitemap to another sitemap
 REDIRECT: Final = "redirect"  #: type of the single link that stores a redirect
@@ -167,6 +167,8 @@ class Links:
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
         parsed.links, parsed.links_count = pack_stored_links(listed), len(listed)
+        if not self._source.traits.follows_links:
+            return
         depth = self._frontier.depth(page.no) + (not same_depth)
         if self.is_too_deep(depth):
             return
@@ -265,6 +267,8 @@ class Links:
     def replay(self, page: Page) -> None:
         """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
         record, state = page.record, page.state
+        if not self._source.traits.follows_links:
+            return
         same_depth = page.kind or (record.moved and state.standing is Standing.BARE)
         depth = self._frontier.depth(page.no) + (not same_depth)
         if record.targets is None or self.is_too_deep(depth) or self._is_kept_back(page):

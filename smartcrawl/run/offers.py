@@ -59,6 +59,13 @@ class Offers:
         register = self._register(origin, depth, kind)
         return self._book.numbers(urls, scope, register, refuse, cached=False)
 
+    def numbers_by_url(self, urls: Sequence[str]) -> dict[str, int]:
+        """Return the number of each URL; those of new addresses are registered.
+
+        They come from a listing, which knows the scope; no budget limits them.
+        """
+        return self._book.numbers_by_url(urls, self._register(None, 0))
+
     def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
         def register(found: Found) -> None:
             address = Address(*found, depth, origin, kind)

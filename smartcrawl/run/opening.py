@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
@@ -13,17 +14,21 @@ from smartcrawl.registry.jobs import load_all_sources
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
-    Source,
     ad_hoc,
     load_declared_sources,
     select_declared_source,
     source_with_sitemaps,
 )
+from smartcrawl.sources.files import FilesSource, ad_hoc_files
+from smartcrawl.sources.kinds import FILES, SITE, Kind
 
 logger = logging.getLogger(__name__)
 
-ARGUMENTS = ("url", "sitemap", "source", "force", "resume", "max_pages", "lost_threshold", "job")
+_OF_RUNS = ("force", "resume", "max_pages", "lost_threshold", "job")
+ARGUMENTS = ("url", "sitemap", "source", *_OF_RUNS)  #: of the spider site
+FILES_ARGUMENTS = ("root", "source", *_OF_RUNS)  #: of the spider files
 _FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of the HTTP API
 
 
@@ -34,6 +39,8 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         RunHeldError: another process crawls this source alone.
         SmartcrawlError: the run cannot be opened; the message names the remedy.
     """
+    if not source.traits.is_shareable:
+        return _open_alone(source, options, orders, now)
     if options.redis is None:
         return Run.open(source, options, orders, now)
     if options.due_only and not orders.force:
@@ -45,18 +52,29 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     return run
 
 
+def _open_alone(source: Source, options: Options, orders: Orders, now: int) -> Run:
+    """Open a run of a source that one process lists.
+
+    Raises:
+        SourceError: its run was to be shared with other workers.
+    """
+    if orders.job is not None:
+        raise SourceError(
+            f"-a job={orders.job}: one process lists {source.name}, so its runs cannot be shared;"
+            " leave the argument out"
+        )
+    if options.redis is not None:
+        logger.info("%s: this process alone lists it, REDIS_URL does not matter", source.name)
+    return Run.open(source, options, orders, now)
+
+
 def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Source:
-    """Return the source that ``url``, ``source`` or sources.toml names.
+    """Return the source that ``url``, ``source`` or sources.toml names, of the spider ``site``.
 
     Raises:
         SourceError: no source or several sources fit, or an argument is unknown.
     """
-    unknown = [name for name in arguments if name not in (*ARGUMENTS, *_FROM_SCRAPYD)]
-    if unknown:
-        raise SourceError(
-            f"unknown argument {unknown[0]!r}: the spider site takes {', '.join(ARGUMENTS)}"
-            f"{meant(unknown[0], ARGUMENTS)}"
-        )
+    _refuse_unknown(arguments, SITE, ARGUMENTS)
     url, name = arguments.get("url"), arguments.get("source")
     sitemaps = str(arguments.get("sitemap", "")).split()
     declared = load_declared_sources(options.sources_file)
@@ -65,19 +83,80 @@ def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Sour
     if url is not None:
         return ad_hoc(url, declared, sitemaps=sitemaps)
     if name is not None:
-        if name not in declared:
-            declared = load_all_sources(options)
-        return source_with_sitemaps(select_declared_source(name, declared), sitemaps)
+        return source_with_sitemaps(_named(options, declared, name, SITE), sitemaps)
     if sitemaps:
         return ad_hoc(None, declared, sitemaps=sitemaps)
-    if len(declared) == 1:
-        return next(iter(declared.values()))
-    if not declared:
+    if (only := _only(declared, SITE)) is not None:
+        return only
+    raise SourceError(
+        "nothing to crawl: give -a url=https://… or -a sitemap=https://…,"
+        f" or declare sources in {options.sources_file}"
+    )
+
+
+def files_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> FilesSource:
+    """Return the source that ``root``, ``source`` or sources.toml names, of the spider ``files``.
+
+    Raises:
+        SourceError: no source or several sources fit, or an argument is unknown.
+    """
+    _refuse_unknown(arguments, FILES, FILES_ARGUMENTS)
+    root, name = arguments.get("root"), arguments.get("source")
+    declared = load_declared_sources(options.sources_file)
+    if root is not None and name is not None:
+        raise SourceError("give either -a root=… or -a source=…, not both")
+    if root is not None:
+        try:
+            return ad_hoc_files(root)
+        except ValueError as error:
+            raise SourceError(f"-a root {error}") from error
+    found = _named(options, declared, name, FILES) if name is not None else _only(declared, FILES)
+    if found is None:
         raise SourceError(
-            "nothing to crawl: give -a url=https://… or -a sitemap=https://…,"
-            f" or declare sources in {options.sources_file}"
+            "nothing to crawl: give -a root=FOLDER, or declare a source of the kind files in"
+            f" {options.sources_file}"
         )
-    raise SourceError(f"several sources are declared: give -a source= one of {', '.join(declared)}")
+    assert isinstance(found, FilesSource), "its kind was checked"
+    return found
+
+
+def _refuse_unknown(arguments: dict[str, Any], kind: Kind, known: tuple[str, ...]) -> None:
+    unknown = [name for name in arguments if name not in (*known, *_FROM_SCRAPYD)]
+    if unknown:
+        raise SourceError(
+            f"unknown argument {unknown[0]!r}: the spider {kind.spider} takes {', '.join(known)}"
+            f"{meant(unknown[0], known)}"
+        )
+
+
+def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Kind) -> Source:
+    """Return the source of a name.
+
+    Raises:
+        SourceError: there is none, or another spider crawls it.
+    """
+    source = select_declared_source(
+        name, declared if name in declared else load_all_sources(options)
+    )
+    if source.traits.spider != kind.spider:
+        raise SourceError(
+            f"-a source={name}: it is of the kind {source.kind}, which another spider crawls:"
+            f" scrapy crawl {source.traits.spider} -a source={name}"
+        )
+    return source
+
+
+def _only(declared: Mapping[str, Source], kind: Kind) -> Source | None:
+    """Return the only declared source that a spider crawls; None: there is none.
+
+    Raises:
+        SourceError: there are several.
+    """
+    names = [name for name, source in declared.items() if source.traits.spider == kind.spider]
+    if len(names) > 1:
+        listed = ", ".join(names)
+        raise SourceError(f"several sources are declared: give -a source= one of {listed}")
+    return declared[names[0]] if names else None
 
 
 def run_orders(arguments: dict[str, Any]) -> Orders:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from smartcrawl.model.options import Options
 from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.rules.absence import Policy
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import belongs_to_source
 
 
@@ -44,6 +44,7 @@ def closing_from_orders(source: Source, options: Options, orders: Orders) -> Rem
         # The counts of a due crawl rise no faster than those of a daily full crawl.
         pace=options.schedule.spread(options.schedule.base, 0),
         max_redirects=options.max_redirects,
+        is_listed=source.traits.is_listed,
         in_scope=lambda url, depth: (
             belongs_to_source(source, url) and not (depth_limit and depth > depth_limit)
         ),

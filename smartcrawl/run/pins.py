@@ -10,7 +10,7 @@ from smartcrawl.registry.pending_pins import pin_registered_rows
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.run.offers import Offers
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
 
 

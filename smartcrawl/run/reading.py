@@ -97,7 +97,8 @@ class Reading:
             logger.exception("cannot process %s", visit.url)
             visit.fail(Fault.PROCESSING, f"processing failed: {type(error).__name__}: {error}")
             parsed.document, parsed.links, parsed.targets = None, None, b""
-        run.trust.learn(visit)
+        if run.source.traits.is_polite:
+            run.trust.learn(visit)
         # A seed that collapsed leads on: its pages show whether the whole site collapsed.
         waits = visit.collapse is not None and not run.seeds.is_seed(visit.page.no)
         if _keeps_links(visit) and not (visit.again or waits):
@@ -170,9 +171,10 @@ class Reading:
         visit.parsed.body_hash = body_hash(body)
         noindex, nofollow = _header_directives(visit)
         as_sitemap = page.kind or page.plan.named or looks_like_sitemap(body)
-        if as_sitemap and take_sitemap_visit(run, visit, body):
+        if as_sitemap and run.source.traits.follows_links and take_sitemap_visit(run, visit, body):
             return
-        if _is_emptied(visit, body) and not run.forces(page):
+        shielded = run.source.traits.is_shielded
+        if shielded and _is_emptied(visit, body) and not run.forces(page):
             visit.fail(Fault.EMPTY, "status 200 with an empty body: the stored page stays")
         elif self._is_stored(visit) and not (run.forces(page) or noindex or nofollow):
             visit.outcome = Outcome.SAME
@@ -188,7 +190,8 @@ class Reading:
             and page.state.standing is Standing.HELD
             and record.configuration == page.plan.wanted
             and not record.signs & NAMES_SIGNED  # stored links lack their signatures
-            and bool(record.targets)  # an earlier nofollow header may have emptied them
+            and (bool(record.targets) or not self._run.source.traits.follows_links)
+            # An earlier nofollow header may have emptied them.
             and visit.url == page.url  # relative links resolve against this URL
             and visit.outcome is Outcome.CHANGED
         )
@@ -267,6 +270,8 @@ class Reading:
             )
         elif visit.accepted:
             pass  # these checks passed when the answer arrived
+        elif not run.source.traits.is_shielded:
+            pass  # an emptied file is news
         elif await self._is_soft_404(visit, document):
             visit.outcome = Outcome.SOFT_404
             visit.error = "status 200 with the text that the host has for missing pages"

@@ -8,16 +8,14 @@ from typing import Any, Self
 from smartcrawl.model.exceptions import RegistryError, RunOverError, SinkError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.writer import RegistryWriter, Written
+from smartcrawl.registry.writer import Written
 from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
-from smartcrawl.run.batches import Batches
+from smartcrawl.run.batches import open_batches
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
@@ -25,14 +23,15 @@ from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.halt import Halt
-from smartcrawl.run.hosts.trust import HostTrust
+from smartcrawl.run.hosts.trust import open_host_trust
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
+from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.offers import Offers
-from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.orders import Orders
 from smartcrawl.run.pins import Pins
 from smartcrawl.run.seeds import Seeds
-from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
+from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.run.sitemap_links import SitemapLinks
 from smartcrawl.run.starts import warn_of_other_run_start
@@ -40,7 +39,7 @@ from smartcrawl.run.storage import open_registry_for_run
 from smartcrawl.run.stored_pages import StoredPages
 from smartcrawl.run.strays import Strays
 from smartcrawl.run.workers import OpenWorkers, Workers
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
 
@@ -87,9 +86,17 @@ class Run:
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
         self._book = AddressBook(self._readers.pages, registry.numbers.draw, options.trackers)
-        self.batches = self._new_batches()
+        self.batches = open_batches(
+            source=source,
+            options=options,
+            orders=orders,
+            registry=registry,
+            opened=opened,
+            shortcomings=self.shortcomings,
+            written=self._written,
+        )
         self.hosts = workers.host_notes(self._readers, self.batches)
-        self.trust = self._new_trust(now)
+        self.trust = open_host_trust(self._readers.hosts, options, self.batches, now, opened.no)
         self.seeds = Seeds(
             source=source,
             registry=registry,
@@ -110,30 +117,11 @@ class Run:
             seeds=self.seeds,
         )
         self.extractions = self._new_extractions()
+        self.listed = self._new_listed()
         self.collapses = self._new_collapses()
         self.due_pages = self._new_due_pages(now)
         self.ending = self._new_ending()
         self._pins = Pins(source, registry, opened, self._readers.pages, self._offers)
-
-    def _new_batches(self) -> Batches:
-        opened, options = self.opened, self.options
-        closing = closing_from_orders(self.source, options, self.orders)
-        pace = closing.pace if opened.due else 0
-        judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
-        merge = merged_shortcomings if opened.shared else None
-        return Batches(
-            RegistryWriter(self.registry, opened, judgement=judgement, merged=merge),
-            written=self._written,
-            shortcomings=self.shortcomings,
-            keeps_bodies=self.registry.snapshots is not None,
-            forced=opened.forced,
-            shared=opened.shared,
-        )
-
-    def _new_trust(self, now: int) -> HostTrust:
-        days = self.options.max_unverified_days
-        known = self._readers.hosts.trust(now - days * 86_400 if days else 0)
-        return HostTrust(known, self.options, self.batches, now, self.opened.no)
 
     def _new_offers(self) -> Offers:
         budget = UrlBudget(
@@ -184,6 +172,21 @@ class Run:
             trust=self.trust,
             stored_pages=self.stored_pages,
             batches=self.batches,
+            is_listed=self.source.traits.is_listed,
+        )
+
+    def _new_listed(self) -> ListedFiles | None:
+        """Return the listing of the run; None where links lead from page to page."""
+        if not self.source.traits.is_listed:
+            return None
+        return ListedFiles(
+            opened=self.opened,
+            progress=self._readers.progress,
+            links=self.links,
+            offers=self._offers,
+            extractions=self.extractions,
+            batches=self.batches,
+            shortcomings=self.shortcomings,
         )
 
     def _new_collapses(self) -> Collapses:
@@ -285,11 +288,9 @@ class Run:
         self.batches.drain()
         pins = self._pins.registered(self.scope)
         if self.source.ad_hoc and not self.opened.joined:
-            given = set(self.seeds.all)
-            warn_of_other_run_start(self.registry, self.source, self.opened.no, given, self.options)
-        self.registry.add_seeds(self.opened.no, list(self.seeds.seeds))
-        self.registry.add_seeds(self.opened.no, pins, Role.PIN)
-        self.registry.add_seeds(self.opened.no, list(self.seeds.given), Role.SITEMAP)
+            run, given = self.opened.no, set(self.seeds.all)
+            warn_of_other_run_start(self.registry, self.source, run, given, self.options)
+        self.seeds.store(pins)
 
     @property
     def scope(self) -> Scope:
@@ -307,26 +308,21 @@ class Run:
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
-        return None if self._ends else self.turns.next_page(free)
+        return None if self.is_ending else self.turns.next_page(free)
 
     @property
     def pending(self) -> bool:
         """Whether this process may still get pages to request."""
-        return not self._ends and self.turns.pending
+        lists = self.listed is not None and self.listed.is_open
+        return not self.is_ending and (lists or self.turns.pending)
 
     @property
-    def _ends(self) -> bool:  # by a failure or an order: no page is requested any more
+    def is_ending(self) -> bool:
+        """Whether no page is requested any more, by a failure or an order."""
         return self.failure is not None or self.halt.order is not None
 
     def _load(self, numbers: Sequence[int]) -> list[Page]:
-        pages = self.links.pages(numbers)
-        for page in pages:
-            self.extractions.configure(page)
-            offered = self.frontier.depth(page.no)
-            if self.forced or page.depth >= offered:
-                page.depth = offered
-            else:
-                self.frontier.mark(page.no, page.depth)
+        pages = self.extractions.load(numbers, forced=self.forced)
         return pages if self.due_pages is None else self.due_pages.due(pages)
 
     def _written(self, written: Written) -> None:

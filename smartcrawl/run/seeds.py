@@ -9,8 +9,8 @@ from smartcrawl.model.pages import Page
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.sources.declared import Source
+from smartcrawl.registry.runs.runs import OpenRun, Role
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
 
 _WEB: Final = ("http://", "https://")
@@ -53,6 +53,13 @@ class Seeds:
     def all(self) -> list[int]:
         """The numbers of all seeds and given sitemaps."""
         return [*self.seeds, *self.given]
+
+    def store(self, pins: list[int]) -> None:
+        """Record the seeds, the pinned pages and the given sitemaps of the run."""
+        run = self._opened.no
+        self._registry.add_seeds(run, list(self.seeds))
+        self._registry.add_seeds(run, pins, Role.PIN)
+        self._registry.add_seeds(run, list(self.given), Role.SITEMAP)
 
     # Hosts
 

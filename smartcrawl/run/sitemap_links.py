@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
 from smartcrawl.model.urls import url_host_key
@@ -87,12 +86,7 @@ class SitemapLinks:
 
         ``kind`` is their level, ``origin`` the page that names them; ``given``: with the source.
         """
-        scope = replace(
-            self._seeds.scope,
-            hosts=self._seeds.scope.hosts.union(hosts),
-            url_patterns=(),
-            skipped_extensions=frozenset(),
-        )
+        scope = self._seeds.scope.with_sitemaps_of(hosts)
         found = self._offers.sitemap_numbers(
             urls, scope, depth, origin=origin, kind=kind, given=given
         )

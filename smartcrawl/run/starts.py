@@ -8,7 +8,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from smartcrawl.run.hosts.notes import HostNotes
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 Load = Callable[[Sequence[int]], list[Page]]  #: numbers to pages, with one statement
 

@@ -6,127 +6,33 @@ A source is the document set: scope, runs, records and deletion are per source (
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final, Literal, Self
+from typing import Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator, model_validator
+from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant
-from smartcrawl.model.urls import url_has_port, url_host_key
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
-    LIST,
     MODES,
     NAME,
     NAME_RULE,
-    Addresses,
-    AuthoritiesFile,
-    Domains,
-    IndexMode,
-    Label,
-    Limit,
-    Pattern,
-    Patterns,
-    Selectors,
     declared_field_text,
     declared_web_address,
 )
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.files import FilesSource
+from smartcrawl.sources.kinds import FILES, SITE
+from smartcrawl.sources.site import SiteSource
 
-KIND: Final = "site"  #: the only kind that this version crawls
-DOCUMENTS: Final = "documents"  #: name and kind of the source of single pages (docs/adr/0061)
-
-
-class ModeRule(BaseModel):
-    """Index mode of the pages whose addresses match a pattern."""
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    pattern: Pattern
-    mode: IndexMode
-
-
-class Source(BaseModel):
-    """One declared or ad-hoc source.
-
-    Source: design.md 2; M-28.
-    """
-
-    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
-
-    name: str  #: name with release, as in docs@2.1
-    kind: Literal["site", "documents"] = KIND
-    seeds: Addresses = ()  #: request URLs; at least one, or a sitemap
-    sitemaps: Addresses = ()  #: URLs of sitemaps and feeds
-    allowed_domains: Domains = ()  #: a domain and its subdomains, or one host with its port
-    url_patterns: Patterns = ()
-    excluded_patterns: Patterns = ()
-    index_modes: Annotated[tuple[ModeRule, ...], LIST] = ()  #: the first that matches counts
-    keep_selectors: Selectors = ()  #: CSS: only text inside of them is text of a page
-    drop_selectors: Selectors = ()  #: CSS: text inside of them is not
-    max_depth: Limit = 0  #: links from a seed, 0: no limit
-    max_pages: Limit = 0  #: visits of one run, 0: no limit
-    release: Label | None = None
-    verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
-    ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
-    ad_hoc: bool = False  #: named by an address, not declared
-    of_job: bool = False  #: defined over the HTTP API: its seeds open no private address
-    addresses: frozenset[str] | None = None  #: it has these pages alone; None: those of its scope
-
-    @field_validator("seeds", "sitemaps")
-    @classmethod
-    def _once(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(urls))
-
-    @model_validator(mode="after")
-    def _holds_its_seeds(self) -> Self:
-        """Refuse seeds that would never be requested, because the source itself excludes them."""
-        if not (self.seeds or self.sitemaps or self.addresses is not None):
-            raise ValueError(
-                "is empty: give at least one address to start from, as in"
-                ' ["https://docs.example.com/"], or a sitemap'
-            )
-        scope = self.scope
-        outside = [
-            f"{seed} ({refusal})"
-            for seed, refusal in ((seed, scope.refusal(seed)) for seed in self.seeds)
-            if refusal is not None
-        ]
-        if outside:
-            raise ValueError(
-                f"outside of the source: {', '.join(outside)};"
-                " change the seed or the rule that excludes it, else it is never requested"
-            )
-        return self
-
-    @property
-    def scope(self) -> Scope:
-        """The scope of the source; without ``allowed_domains`` the hosts of its seeds.
-
-        Without seeds, the hosts of its sitemaps.
-        """
-        if self.addresses is not None:
-            return Scope(addresses=self.addresses)
-        entries = self.allowed_domains
-        hosts = [
-            entry.removesuffix(":80").removesuffix(":443")
-            for entry in entries
-            if url_has_port(entry)
-        ]
-        return Scope(
-            hosts=frozenset(hosts if entries else map(url_host_key, self.seeds or self.sitemaps)),
-            domains=frozenset(entry for entry in entries if not url_has_port(entry)),
-            url_patterns=self.url_patterns,
-            excluded_patterns=self.excluded_patterns,
-            max_depth=self.max_depth,
-        )
-
-
-#: Keys of a table of sources.toml.
-_NO_KEYS: Final = ("name", "ad_hoc", "of_job", "addresses")
-KEYS: Final = tuple(key for key in Source.model_fields if key not in _NO_KEYS)
+#: The model of each kind that sources.toml may have.
+_MODELS: Final[Mapping[str, type[Source]]] = {
+    SITE.name: SiteSource,
+    FILES.name: FilesSource,
+}
 
 
 def load_declared_sources(path: Path) -> dict[str, Source]:
@@ -195,14 +101,9 @@ def ad_hoc(
             f"-a url={first}: {name} is declared in sources.toml; write -a source={name}"
         )
     try:
-        return Source(name=name, seeds=tuple(seeds), sitemaps=tuple(maps), ad_hoc=True)
+        return SiteSource(name=name, seeds=tuple(seeds), sitemaps=tuple(maps), ad_hoc=True)
     except ValidationError as error:
         raise SourceError("\n".join(f"-a url {_reason(e)}" for e in error.errors())) from error
-
-
-def documents_source(addresses: Iterable[str]) -> Source:
-    """Return the source of single pages: no link of them leads to another page of it."""
-    return Source(name=DOCUMENTS, kind=DOCUMENTS, addresses=frozenset(addresses), of_job=True)
 
 
 def source_with_sitemaps(source: Source, sitemaps: Sequence[str]) -> Source:
@@ -262,19 +163,22 @@ def _declared(name: str, table: object, folder: Path) -> Source:
         raise SourceError(f"[sources.{name!r}]: a name takes {NAME_RULE}; rename it")
     if not isinstance(table, dict):
         raise SourceError(f"{where}: it takes a table; write its keys below a line {where}")
-    kind = table.get("kind", KIND)
-    if kind != KIND:  # then its other keys are not checked
-        raise SourceError(f'{where} kind is {kind!r}: this version crawls kind = "{KIND}" only')
+    kind = table.get("kind", SITE.name)
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if model is None:  # then its other keys are not checked
+        known = " or ".join(f'"{name}"' for name in _MODELS)
+        raise SourceError(f"{where} kind is {kind!r}: it takes {known}")
+    keys = model.keys()
     problems = [
-        f"{where} {key}: unknown key{meant(key, KEYS)}; known are {', '.join(KEYS)}"
+        f"{where} {key}: unknown key{meant(key, keys)}; known are {', '.join(keys)}"
         for key in table
-        if key not in KEYS
+        if key not in keys
     ]
-    values = {key: value for key, value in table.items() if key in KEYS}
+    values = {key: value for key, value in table.items() if key in keys}
     release = values.get("release")
     try:
         values["name"] = name if release is None else f"{name}@{release}"
-        source = Source.model_validate(values, context={"folder": folder})
+        source = model.model_validate(values, context={"folder": folder})
     except ValidationError as error:
         problems += _problems(where, error)
     if problems:

@@ -9,7 +9,7 @@ from typing import Final, Self
 
 from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.patterns import compile_scope_pattern
 
 EXTRACTION_VERSION: Final = 4  #: raise it when the same body gives another document or other links

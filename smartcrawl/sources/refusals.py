@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from smartcrawl.model.urls import request_url
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 
 def belongs_to_source(source: Source, url: str) -> bool:

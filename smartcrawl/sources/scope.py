@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_host_key
 from smartcrawl.sources.patterns import ScopePattern, compile_scope_pattern
@@ -46,14 +46,48 @@ SKIPPED_EXTENSIONS: Final = frozenset(
 # fmt: on
 
 
+class Scope(Protocol):
+    """The rules that decide which addresses belong to a source (M-28)."""
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The hosts that are in scope by name (see ``url_host_key``)."""
+
+    @property
+    def domains(self) -> frozenset[str]:
+        """The domains that are in scope with their subdomains."""
+
+    @property
+    def addresses(self) -> frozenset[str] | None:
+        """The only addresses in scope; None: those of the rules."""
+
+    def holds(self, url: str) -> bool:
+        """Whether the place of an address is in scope; the address itself may be refused."""
+
+    def allows(self, url: str) -> bool:
+        """Whether ``url`` belongs to the source, at any depth."""
+
+    def refusal(self, url: str) -> str | None:
+        """Return the reason why ``url`` does not belong to the source, or None if it does."""
+
+    def fingerprint(self) -> bytes:
+        """Return a 16-byte digest of the settings that ``allows`` depends on (M-15)."""
+
+    def moved_to(self, url: str) -> Scope | None:
+        """Return the scope after a move to ``url``; None: such a move is another source."""
+
+    def with_sitemaps_of(self, hosts: Iterable[str]) -> Scope:
+        """Return the scope of sitemaps, which may also be on one of ``hosts``."""
+
+
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """The rules that decide which addresses belong to a source (M-28).
+class SiteScope:
+    """The rules that decide which addresses belong to a web site (M-28).
 
     ``hosts`` match exactly (see ``url_host_key``). ``domains`` include their subdomains, on any
     port. ``url_patterns`` and ``excluded_patterns`` may match anywhere in the request URL.
 
-    >>> scope = Scope(domains=frozenset({"example.com"}), excluded_patterns=("/print/",))
+    >>> scope = SiteScope(domains=frozenset({"example.com"}), excluded_patterns=("/print/",))
     >>> scope.allows("https://docs.example.com/a"), scope.allows("https://example.com/print/a")
     (True, False)
     """
@@ -132,7 +166,7 @@ class Scope:
 
         The new host replaces the old one. None if ``url`` has any other host, or one in ``hosts``.
 
-        >>> Scope(hosts=frozenset({"example.com"})).moved_to("https://www.example.com/").hosts
+        >>> SiteScope(hosts=frozenset({"example.com"})).moved_to("https://www.example.com/").hosts
         frozenset({'www.example.com'})
         """
         known = request_url(url)
@@ -143,6 +177,18 @@ class Scope:
         if old not in self.hosts or new in self.hosts:
             return None
         return replace(self, hosts=self.hosts - {old} | {new})
+
+    def with_sitemaps_of(self, hosts: Iterable[str]) -> Self:
+        """Return the scope of sitemaps, which may also be on one of ``hosts``.
+
+        They need no match of ``url_patterns``, and may be compressed.
+        """
+        return replace(
+            self,
+            hosts=self.hosts.union(hosts),
+            url_patterns=(),
+            skipped_extensions=frozenset(),
+        )
 
 
 def _compiled(patterns: Iterable[str]) -> tuple[ScopePattern, ...]:

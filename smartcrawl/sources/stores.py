@@ -266,14 +266,14 @@ def _errors(answers: Sequence[Any]) -> list[Exception | None]:
 
 
 class Fault(Enum):
-    """Kinds of errors of a store; the value is the remedy."""
+    """Kinds of errors of a store; the value is the remedy, with the ``setting`` that names it."""
 
-    FULL = "free some room, shorten SNAPSHOT_RETENTION_DAYS, or name another SNAPSHOT_STORE"
+    FULL = "free some room, shorten SNAPSHOT_RETENTION_DAYS, or name another {setting}"
     REFUSED = "check what {who} may do there"
-    ABSENT = "it is not there: create or mount it, or name another SNAPSHOT_STORE"
-    OCCUPIED = "a file is where a folder should be: move it away, or name another SNAPSHOT_STORE"
+    ABSENT = "it is not there: create or mount it, or name another {setting}"
+    OCCUPIED = "a file is where a folder should be: move it away, or name another {setting}"
     SILENT = "check that it runs and can be reached from here"
-    OTHER = "check that it runs and can be reached from here, and that SNAPSHOT_STORE names it"
+    OTHER = "check that it runs and can be reached from here, and that {setting} names it"
 
 
 def file_store_fault(error: Exception) -> Fault:

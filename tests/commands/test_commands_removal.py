@@ -18,7 +18,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.reports import plan, why
 from smartcrawl.rules.model import Mode, Outcome
 from smartcrawl.sources.extraction import SourceExtractionConfig
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.scope import SiteScope
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.index.asking import search
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
@@ -48,7 +48,7 @@ class World:
         assert (
             runs.fingerprint_row_number(self.desk.connection, told) == 1
         )  # what a Desk extracts with
-        scope = Scope(hosts=frozenset({"a.example"})).fingerprint()
+        scope = SiteScope(hosts=frozenset({"a.example"})).fingerprint()
         self.scope = runs.fingerprint_row_number(self.desk.connection, scope)
 
     def declare(self, text: str) -> None:

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.scope import SiteScope
 from tests.crawls.commands import Crawl, Result
 from tests.hostile.codings import deflate_bomb
 from tests.site_server import Page, Site, html
@@ -155,7 +155,7 @@ def test_rules_that_are_a_bomb_are_unknown_and_the_host_is_left_alone(
 
 def cost(length: int) -> float:
     """Return the seconds that it takes to see that an address does not match."""
-    scope = Scope(hosts=frozenset({"a.example"}), excluded_patterns=("(a+)+$",))
+    scope = SiteScope(hosts=frozenset({"a.example"}), excluded_patterns=("(a+)+$",))
     times = []
     for _ in range(3):
         began = time.process_time()

@@ -18,7 +18,7 @@ from smartcrawl.rules.model import Action, Outcome, Word
 from smartcrawl.rules.reindex import Verdict
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.site import SiteSource
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
 SETTINGS["CONCURRENT_REQUESTS"] = 16
@@ -27,7 +27,7 @@ SETTINGS["CONCURRENT_REQUESTS"] = 16
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
     options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
-    source = Source(name="docs", seeds=tuple(f"http://a.example/{n}" for n in range(30)))
+    source = SiteSource(name="docs", seeds=tuple(f"http://a.example/{n}" for n in range(30)))
     run = Run.open(source, options, Orders(), 1_750_000_000)
     yield run
     run.close()

@@ -26,7 +26,7 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.site import SiteSource
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
 SETTINGS["CONCURRENT_REQUESTS"] = 16
@@ -61,7 +61,7 @@ def crawler() -> Crawler:
 def run(tmp_path: Path) -> Iterator[Run]:
     """A run of two hosts that offers its seeds."""
     options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
-    source = Source(
+    source = SiteSource(
         name="docs",
         seeds=("http://a.example/", "http://b.example/", "http://a.example/2"),
         allowed_domains=("a.example", "b.example"),
@@ -399,7 +399,7 @@ def test_ports_of_one_host_share_its_slot(host: str, slot: str):
 def test_a_304_ends_what_an_answer_in_between_left(tmp_path: Path, answer: Outcome, between: int):
     """A held page answered 301 or 406 once, in a run that came to no sweep, and is itself again."""
     options = Options.of(SETTINGS | {"DATA_DIR": str(tmp_path / "data")})
-    source = Source(name="docs", seeds=("http://a.example/",))
+    source = SiteSource(name="docs", seeds=("http://a.example/",))
     rows: list[tuple[object, ...]] = []
     for outcome, status in ((Outcome.CHANGED, 200), (answer, between), (Outcome.NOT_MODIFIED, 304)):
         run = Run.open(source, options, Orders(), NOW)

@@ -19,8 +19,8 @@ CONTRACT = (
     "test_outcome_absence", "test_outcome_removal", "test_outcome_table", "test_registry_absent",
     "test_registry_away", "test_registry_choices", "test_registry_clones",
     "test_registry_collapsed", "test_registry_commit", "test_registry_guard",
-    "test_registry_items", "test_registry_orders", "test_registry_pages", "test_registry_purge",
-    "test_registry_reports", "test_registry_runs", "test_registry_sharing",
+    "test_registry_items", "test_registry_listed", "test_registry_orders", "test_registry_pages",
+    "test_registry_purge", "test_registry_reports", "test_registry_runs", "test_registry_sharing",
     "test_registry_status", "test_registry_tombstones", "test_registry_views", "test_run_counts",
     "test_seed_fields", "test_file_items",
 )  # fmt: skip

@@ -49,7 +49,8 @@ from smartcrawl.run import run as run_module
 from smartcrawl.run import storage
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.site import SiteSource
 from tests.choices import options
 from tests.index.asking import search
 from tests.registry.build import LONG, NOW, Desk, at_once, closing, index_is_sound
@@ -274,7 +275,7 @@ class Crawler:
         self.shut = process.shut - {0, 1}
         seeds = tuple(url_of(no) for no in self.seeds)
         patterns = tuple(f"/p{no}$" for no in sorted(self.shut))
-        return Source(name="docs", seeds=seeds, excluded_patterns=patterns)
+        return SiteSource(name="docs", seeds=seeds, excluded_patterns=patterns)
 
     def options(self) -> Options:
         choices = self.choices

@@ -20,7 +20,7 @@ from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_stat
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.site import SiteSource
 from tests.choices import options
 from tests.registry.build import NOW, at_once
 from tests.registry.test_convergence import CRAWLER, DATA, empty_registry, in_memory, put_back
@@ -105,7 +105,7 @@ class Player:
         self.now += 1_000
         policy = Policy(lost_threshold=THRESHOLD, orphan_threshold=THRESHOLD)
         choices = options(DATA, sweep_max_ratio=1.0, policy=policy)
-        source = Source(name="docs", seeds=(f"{HOST}/",))
+        source = SiteSource(name="docs", seeds=(f"{HOST}/",))
         run = Run.open(source, choices, Orders(), self.now)
         extract = pipelines.ExtractPipeline(CRAWLER, run)
         decide = pipelines.DecidePipeline(CRAWLER, run)

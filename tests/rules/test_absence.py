@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from smartcrawl.rules.absence import (
     AGEING,
     PASSING,
+    UNSEEN,
     Counts,
     Look,
     Loss,
@@ -22,10 +23,11 @@ from smartcrawl.rules.absence import (
     lets_go,
     needs_verification,
     paced_absence_counts,
+    rule_of_unseen,
     withholds,
 )
 from smartcrawl.rules.http import REDIRECTS, outcome_of_http_status
-from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.rules.model import Fault, Outcome, RemovalRule
 from tests.rules.manual import numbers, table
 
 AGES = {Outcome(row[0]): row[1:] for row in table("What ages")}
@@ -285,6 +287,33 @@ def test_what_is_abandoned_stays_so_until_it_is_reached(
         assert age >= 1
         if not policy.sum_of_thresholds:
             assert is_abandoned(gone + more_gone, age, since, policy, now)
+
+
+@pytest.mark.covers("M-07")
+@pytest.mark.parametrize(
+    ("source", "page", "reached", "rule", "when"), table("Pages that a complete run did not see")
+)
+def test_the_rule_for_a_page_that_was_not_seen_is_the_manuals(source, page, reached, rule, when):
+    facts = {
+        "is_listed": {"listed": True, "linked": False}[source],
+        "is_excluded": {"excluded": True, "allowed": False}[page],
+        "is_reached": {"yes": True, "no": False}[reached],
+    }
+    found = rule_of_unseen(**facts)
+
+    assert (found.word if found else "none") == rule
+    assert when == {"absent": "in that run", "none": "never"}.get(rule, "after the threshold")
+
+
+def test_what_is_neither_excluded_nor_reached_is_orphaned_or_absent():
+    assert rule_of_unseen(is_listed=False) is RemovalRule.ORPHAN
+    assert rule_of_unseen(is_listed=True) is RemovalRule.ABSENT
+
+
+def test_an_answer_refutes_every_rule_for_a_page_that_was_not_seen():
+    rules = {row[3] for row in table("Pages that a complete run did not see")} - {"none"}
+
+    assert {rule.word for rule in UNSEEN} == rules
 
 
 def test_a_look_lets_removal_go_ahead_as_the_manual_says():

@@ -250,6 +250,29 @@ def test_a_pinned_page_goes_only_for_what_it_answers(found):
     assert (RemovalRule.NOT_ACCEPTABLE in rules) is (found is Finding.NOT_ACCEPTABLE)
 
 
+@pytest.mark.covers("M-07")
+@pytest.mark.parametrize("pinned", [False, True])
+@pytest.mark.parametrize("found", sorted(set(Finding) - {Finding.EXCLUDED}))
+def test_a_page_of_a_listing_goes_with_the_complete_run_that_does_not_list_it(found, pinned):
+    listed = replace(HELD, finding=found, pinned=pinned, is_listed=True, age=9, absent_since=NOW)
+    policy = Policy(orphan_threshold=9, orphan_min_age=99)
+    [way] = [w for w in forecast_ways(listed, policy) if w.rule is RemovalRule.ABSENT]
+    more = "more " if found is Finding.ABSENT else ""
+
+    assert str(way) == f"1 {more}complete run that does not list it"
+    assert (way.current, way.complete, way.min_age) == (found is Finding.ABSENT, True, 0)
+    assert way.due(NOW) is (found is Finding.ABSENT)
+    rules = {w.rule for w in forecast_ways(listed, policy)}
+    assert not rules & {RemovalRule.ORPHAN, RemovalRule.EXCLUDED}
+
+
+def test_a_page_of_a_listing_that_is_left_out_ages_as_any_other():
+    listed = replace(HELD, finding=Finding.EXCLUDED, is_listed=True, age=1)
+
+    assert (current(listed).rule, current(listed).runs) == (RemovalRule.EXCLUDED, 2)
+    assert current(replace(listed, pinned=True)) is None
+
+
 def test_without_statuses_that_count_nothing_goes_for_being_lost():
     rules = {way.rule for way in forecast_ways(HELD, Policy(purge_statuses=frozenset()))}
 

@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.model import Action, Mode, Outcome, RemovalRule, Standing, Status, Word
+from smartcrawl.rules.model import (
+    REMOVES_PINNED,
+    Action,
+    Mode,
+    Outcome,
+    RemovalRule,
+    Standing,
+    Status,
+    Word,
+)
 from smartcrawl.rules.reindex import (
     DECISIONS,
     REMOVALS,
@@ -174,7 +183,7 @@ def test_effective_status_is_200_only_where_content_is_held():
 @pytest.mark.covers("R4-06", "M-01")
 @pytest.mark.parametrize("rule", list(RemovalRule))
 def test_what_is_left_after_a_removal_is_the_manuals(rule):
-    ((status, standing, word, effective),) = (
+    ((status, standing, word, effective, pinned),) = (
         row for name, *row in table("After a removal") if name == rule.word
     )
     left = state_after_removal(rule)
@@ -183,6 +192,7 @@ def test_what_is_left_after_a_removal_is_the_manuals(rule):
     assert left.status.word == status
     assert left.standing.name.lower() == standing
     assert left.word.word == word
+    assert (rule in REMOVES_PINNED) == {"yes": True, "no": False}[pinned]
     for answer in (404, 301, None):
         expected = {"that of the answer": answer, "none": None}
         after = effective_after(rule, answer)

@@ -10,12 +10,12 @@ from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.run import address_book
 from smartcrawl.run.address_book import AddressBook, Found
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.scope import Scope, SiteScope
 from tests.registry.build import Desk
 
 HOST = "http://a.example"
-SCOPE = Scope(hosts=frozenset({"a.example"}))
-WIDE = Scope(hosts=frozenset({"a.example", "b.example"}))
+SCOPE = SiteScope(hosts=frozenset({"a.example"}))
+WIDE = SiteScope(hosts=frozenset({"a.example", "b.example"}))
 
 
 class Book:
@@ -121,9 +121,9 @@ def test_when_the_scope_moves_addresses_are_judged_anew(book: Book):
     book.book.forget()
 
     assert book.numbers(f"{HOST}/a", "http://b.example/", scope=WIDE) == [1, 2]
-    assert book.numbers(f"{HOST}/a", scope=Scope(hosts=frozenset({"b.example"}))) == [1]
+    assert book.numbers(f"{HOST}/a", scope=SiteScope(hosts=frozenset({"b.example"}))) == [1]
     book.book.forget()
-    assert book.numbers(f"{HOST}/a", scope=Scope(hosts=frozenset({"b.example"}))) == []
+    assert book.numbers(f"{HOST}/a", scope=SiteScope(hosts=frozenset({"b.example"}))) == []
 
 
 def test_forgetting_the_scope_does_not_forget_what_is_not_committed(book: Book):

@@ -10,8 +10,8 @@ from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.reading import Reading
-from smartcrawl.sources.declared import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.site import SiteSource
 from tests.choices import options
 
 URL = "http://a.example/"
@@ -26,7 +26,8 @@ class Parts:
         self.error = error
         self.halt = Halt()
         self.options = options(tmp_path)
-        self.configuration = SourceExtractionConfig.of(Source(name="a", seeds=(URL,)), self.options)
+        self.source = SiteSource(name="a", seeds=(URL,))
+        self.configuration = SourceExtractionConfig.of(self.source, self.options)
         self.scope = SimpleNamespace(hosts={"b.example"}, holds=lambda url: True)
         self.registry = SimpleNamespace(database=self)
         self.stored_pages = SimpleNamespace(

@@ -20,7 +20,8 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.run.frontier.memory import FrontierQueue, RankedFrontierQueue
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import Source, ad_hoc
+from smartcrawl.sources.declared import ad_hoc
+from smartcrawl.sources.site import SiteSource
 
 NOW = 1_700_000_000
 SEED, MOVED = "http://example.com/", "http://www.example.com/"
@@ -207,7 +208,7 @@ def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(option
 
 
 ONE, TWO = "http://a.example/1", "http://a.example/2"
-SOURCE = Source(name="docs", seeds=(ONE, TWO))
+SOURCE = SiteSource(name="docs", seeds=(ONE, TWO))
 
 
 def answered(

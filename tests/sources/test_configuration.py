@@ -5,7 +5,8 @@ import pytest
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources.declared import Source, load_declared_sources
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.extraction import Selectors, SourceExtractionConfig
 from tests.model.test_options import options
 

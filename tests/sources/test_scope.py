@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.sources.scope import SKIPPED_EXTENSIONS, Scope
+from smartcrawl.sources.scope import SKIPPED_EXTENSIONS, SiteScope
 
 covers = pytest.mark.covers
 
-SITE = Scope(hosts=frozenset({"docs.example.com", "127.0.0.1:8801"}))
+SITE = SiteScope(hosts=frozenset({"docs.example.com", "127.0.0.1:8801"}))
 
 
 @covers("M-28")
@@ -53,7 +53,7 @@ def test_hosts_are_exact_with_their_port(url, allowed):
     ],
 )
 def test_domains_hold_their_subdomains_on_any_port(url, allowed):
-    assert Scope(domains=frozenset({"example.com", "[::1]"})).allows(url) is allowed
+    assert SiteScope(domains=frozenset({"example.com", "[::1]"})).allows(url) is allowed
 
 
 @covers("M-28")
@@ -101,7 +101,7 @@ def test_extension_that_cannot_hold_a_page_is_skipped():
     ):
         assert SITE.allows(f"https://docs.example.com/{name}"), name
     assert replace(SITE, skipped_extensions=frozenset()).allows("https://docs.example.com/a.pdf")
-    assert Scope(domains=frozenset({"zip"})).allows("https://example.zip")
+    assert SiteScope(domains=frozenset({"zip"})).allows("https://example.zip")
 
 
 def test_skipped_extensions_are_words_in_lower_case():
@@ -149,8 +149,8 @@ def test_fingerprint_does_not_cover_depth_and_order():
 
 def test_fingerprint_is_the_same_in_every_process():
     program = (
-        "from smartcrawl.sources.scope import Scope;"
-        "print(Scope(hosts=frozenset('abc'), domains=frozenset('de')).fingerprint().hex())"
+        "from smartcrawl.sources.scope import SiteScope;"
+        "print(SiteScope(hosts=frozenset('abc'), domains=frozenset('de')).fingerprint().hex())"
     )
     told = {
         subprocess.run(
@@ -164,7 +164,7 @@ def test_fingerprint_is_the_same_in_every_process():
         for seed in ("1", "2")
     }
 
-    assert told == {Scope(frozenset("abc"), frozenset("de")).fingerprint().hex() + "\n"}
+    assert told == {SiteScope(frozenset("abc"), frozenset("de")).fingerprint().hex() + "\n"}
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_fingerprint_is_the_same_in_every_process():
     ],
 )
 def test_scope_moves_only_to_the_same_host_with_or_without_www(before, url, after):
-    scope = Scope(hosts=frozenset({before}), excluded_patterns=("/x",), max_depth=2)
+    scope = SiteScope(hosts=frozenset({before}), excluded_patterns=("/x",), max_depth=2)
 
     moved = scope.moved_to(url)
 
@@ -192,6 +192,6 @@ def test_scope_moves_only_to_the_same_host_with_or_without_www(before, url, afte
 
 
 def test_scope_that_holds_both_hosts_does_not_move():
-    scope = Scope(hosts=frozenset({"example.com", "www.example.com"}))
+    scope = SiteScope(hosts=frozenset({"example.com", "www.example.com"}))
 
     assert scope.moved_to("https://www.example.com/") is None

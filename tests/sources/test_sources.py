@@ -6,12 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError, SourceError
-from smartcrawl.sources.declared import (
-    Source,
-    ad_hoc,
-    load_declared_sources,
-    select_declared_source,
-)
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.declared import ad_hoc, load_declared_sources, select_declared_source
 
 EXAMPLE = Path(__file__).parents[2] / "sources.example.toml"
 
@@ -183,8 +179,8 @@ BAD = {
     ),
     "release a number": (SEEDS + "release = 2.1", ["[sources.a] release is 2.1", "text in quotes"]),
     "other kind": (
-        'kind = "files"\nroot = "/x"',
-        ["[sources.a] kind is 'files'", 'this version crawls kind = "site" only'],
+        'kind = "mail"\nroot = "/x"',
+        ["[sources.a] kind is 'mail'", 'it takes "site"'],
     ),
     "name given as a key": (SEEDS + 'name = "b"\nad_hoc = true', ["a] name: un", "a] ad_hoc: un"]),
 }

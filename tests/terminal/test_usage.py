@@ -15,7 +15,8 @@ from smartcrawl.engine.download import lookup
 from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.site import SiteSource
 from smartcrawl.terminal.standard_output import OutputError, printed
 from smartcrawl.terminal.usage import check_usage, output_file_refusal
 
@@ -87,8 +88,8 @@ def check(source: Source, folder: Path, **values: object) -> None:
 
 
 def test_a_source_needs_one_host_that_resolves(tmp_path: Path):
-    lost = Source(name="docs", seeds=("http://a.invalid/", "http://b.invalid/"))
-    found = Source(name="docs", seeds=("http://a.invalid/", "http://127.0.0.1/"))
+    lost = SiteSource(name="docs", seeds=("http://a.invalid/", "http://b.invalid/"))
+    found = SiteSource(name="docs", seeds=("http://a.invalid/", "http://127.0.0.1/"))
 
     check(found, tmp_path)
     with pytest.raises(SourceError, match=r"none of a\.invalid, b\.invalid can be resolved"):
@@ -97,7 +98,7 @@ def test_a_source_needs_one_host_that_resolves(tmp_path: Path):
 
 
 def test_names_are_left_to_a_proxy_and_to_a_resolver_of_the_users_own(tmp_path: Path):
-    lost = Source(name="docs", seeds=("http://a.invalid/",))
+    lost = SiteSource(name="docs", seeds=("http://a.invalid/",))
 
     check(lost, tmp_path, HTTPPROXY_ENABLED="1")
     check(lost, tmp_path, TWISTED_DNS_RESOLVER="scrapy.resolver.CachingThreadedResolver")
@@ -113,7 +114,7 @@ def test_a_slow_name_server_does_not_keep_a_run_from_its_start(
     monkeypatch.setattr(lookup, "_SECONDS", 0.01)
     monkeypatch.setattr(lookup, "_unresolved", never)
 
-    check(Source(name="docs", seeds=("http://a.invalid/",)), tmp_path)
+    check(SiteSource(name="docs", seeds=("http://a.invalid/",)), tmp_path)
 
 
 class Full(io.StringIO):

@@ -25,7 +25,7 @@ from zope.interface import implementer
 
 from smartcrawl.model.exceptions import CertificateError
 from smartcrawl.model.options import Options
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 #: OpenSSL's numbers of errors in a chain (openssl-verification-options(1)).
 _NOT_YET, _EXPIRED = 9, 10

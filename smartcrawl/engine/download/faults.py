@@ -18,8 +18,10 @@ from smartcrawl.extract.encodings import EncodingError
 from smartcrawl.model.exceptions import (
     AddressRefusedError,
     CertificateError,
+    ChangedWhileReadError,
     HostDownError,
     RobotsUnknownError,
+    StoreAwayError,
 )
 from smartcrawl.rules.model import Fault
 
@@ -31,6 +33,8 @@ FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (
     (ResponseDataLossError, Fault.TRUNCATED),
     (DownloadCancelledError, Fault.TOO_LARGE),
     (StopDownload, Fault.TOO_SLOW),
+    (ChangedWhileReadError, Fault.CHANGED_WHILE_READ),
+    (StoreAwayError, Fault.STORE_AWAY),
 )
 #: Faults of the errors that Twisted wraps, by the name of their class.
 REASONS: Final = {

@@ -13,7 +13,7 @@ from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.names import stored_source_names
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 _RESOLVER: Final = "smartcrawl.engine.download.network.GuardedResolver"
 _SECONDS: Final = 10  #: after which the run begins, and meets the name server itself

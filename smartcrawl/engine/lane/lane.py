@@ -85,10 +85,10 @@ class RevalidationLane:
         """Connect the lane to the signals of a crawl.
 
         Raises:
-            NotConfigured: REVALIDATION_LANE is off, or the spider has no run.
+            NotConfigured: REVALIDATION_LANE is off, or the spider has no run, or one of files.
         """
         run = run_of_crawler(crawler)
-        if run is None or not run.options.revalidation_lane:
+        if run is None or not run.options.revalidation_lane or not run.source.traits.is_polite:
             raise NotConfigured
         lane = cls(crawler, run)
         crawler.signals.connect(lane.opened, signal=signals.spider_opened)

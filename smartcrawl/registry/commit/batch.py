@@ -94,7 +94,8 @@ UPDATE state
 #: are SQL expressions for Schedule's methods.
 _TOUCHED = """
 UPDATE state
-   SET visited_run = :run, seen_run = :run, number = :number, last_checked = :now,
+   SET reached_run = :run, visited_run = :run, seen_run = :run, number = :number,
+       last_checked = :now,
        last_answered = :now, next_visit = :now + {wait}, interval = {interval}, status = 2,
        outcome = 3, http_status = 304, gone_count = 0, gone_since = NULL, error_count = 0,
        unchanged_count = unchanged_count + 1, attempts = attempts + 1,

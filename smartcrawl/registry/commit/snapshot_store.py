@@ -262,7 +262,7 @@ class SnapshotStore:
     def _failure(self, error: Exception, doing: str) -> SnapshotStoreError:
         """Translate a driver's error: the failed operation, the reason and the remedy."""
         why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
-        remedy = file_store_fault(error).value.format(who=self._who)
+        remedy = file_store_fault(error).value.format(who=self._who, setting="SNAPSHOT_STORE")
         failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
         failure.__cause__ = error
         return failure

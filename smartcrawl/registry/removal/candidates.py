@@ -14,6 +14,7 @@ from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.absence import (
     PERMANENT,
     SPOKEN,
+    UNSEEN,
     Counts,
     Look,
     Loss,
@@ -23,26 +24,36 @@ from smartcrawl.rules.absence import (
     is_absence_old,
     lets_go,
     needs_verification,
+    rule_of_unseen,
     withholds,
 )
-from smartcrawl.rules.model import RemovalRule
+from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule
 
 OUT_OF_SCOPE = "out of scope"
+NOT_LISTED = "not in the listing"
+NO_LINK = "no link leads to it"
+
+
+def _numbers(rules: Iterable[RemovalRule]) -> str:
+    return ", ".join(str(int(rule)) for rule in sorted(rules))
+
+
 #: A run of its source has reached every record, so reached_run identifies the source.
 _OF_SOURCE = "reached_run IN (SELECT no FROM run WHERE source = :source)"
 _COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete AND no < ? ORDER BY no"
 _ABSENT = f"""
 SELECT s.no, s.seen_run, s.lost_count, s.gone_count, r.url, s.depth, s.visited_run = :run,
-       r.error_message, r.kind
+       r.error_message, r.kind, s.reached_run = :run
   FROM state s JOIN record r USING (no)
  WHERE s.standing > 0 AND s.seen_run < :run AND s.{_OF_SOURCE}
 """
 #: A candidate that another rule proposed in this run stays. One of an earlier run is renewed, and
 #: the guard decides again whether to withhold it.
-_PROPOSE = """
+_PROPOSE = f"""
 INSERT INTO candidate (no, source, run, renewed, rule, detail)
 SELECT :no, :source, :run, :run, :rule, :detail
- WHERE :rule IN (1, 3, 7) OR NOT EXISTS (SELECT 1 FROM pin WHERE no = :no)
+ WHERE :rule IN ({_numbers(REMOVES_PINNED)})
+    OR NOT EXISTS (SELECT 1 FROM pin WHERE no = :no)
 ON CONFLICT (no) DO UPDATE
    SET renewed = excluded.renewed, rule = excluded.rule, detail = excluded.detail, probe = NULL,
        run = CASE WHEN candidate.rule = excluded.rule THEN candidate.run ELSE excluded.run END
@@ -52,7 +63,7 @@ ON CONFLICT (no) DO UPDATE
 _REFUTED = f"""
 DELETE FROM candidate WHERE source = :source AND renewed < :run
    AND (:complete OR no IN (SELECT no FROM state WHERE reached_run = :run))
-   AND NOT (rule NOT IN ({int(RemovalRule.ORPHAN)}, {int(RemovalRule.EXCLUDED)})
+   AND NOT (rule NOT IN ({_numbers(UNSEEN)})
             AND (SELECT due FROM run WHERE no = :run)
             AND no IN (SELECT no FROM state WHERE reached_run = :run AND visited_run < :run))
 """
@@ -118,7 +129,7 @@ UPDATE candidate SET withheld = :withheld AND {GOES} WHERE source = :source AND 
 #: Candidates for absence from a run that turned out to be incomplete.
 _NOT_ABSENT = f"""
 DELETE FROM candidate WHERE source = :source AND renewed = :run
-   AND rule IN ({int(RemovalRule.ORPHAN)}, {int(RemovalRule.EXCLUDED)})
+   AND rule IN ({_numbers(UNSEEN)})
 """
 #: Due crawls see a source in slices, so removals since the last complete run count, too. Evidence
 #: without undo data counts as content.
@@ -149,6 +160,7 @@ class RemovalChoices:
     gone_ttl: int  #: seconds that tombstones are kept; 0: without limit
     pace: int  #: least seconds between increments in due crawls; 0: once a run
     max_redirects: int  #: redirects in a row that the run followed
+    is_listed: bool = False  #: a complete listing says which pages exist
 
     def withholds(self, content: Loss, records: Loss) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""
@@ -180,6 +192,7 @@ class Absence:
     counts: Counts
     last_run: int  #: run.no of the last run that reached it
     excluded: str | None  #: why it was not requested; None: no link leads to it
+    is_reached: bool  #: this run reached it
 
 
 def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[Absence]:
@@ -188,36 +201,44 @@ def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[A
     runs = [no for no, _ in complete]
     row: Any
     for row in connection.execute(_ABSENT, ending.names):
-        no, seen, lost_count, gone_count, url, depth, asked, message, kind = row
+        no, seen, lost_count, gone_count, url, depth, asked, message, kind, reached = row
         first = bisect_right(runs, seen)
         excluded = (message or "excluded") if asked else None
         if not asked and not kind and not ending.closing.in_scope(url, depth):
             excluded = OUT_OF_SCOPE
         since = complete[first][1] if first < len(complete) else ending.now
         counts = Counts(lost_count, gone_count)
-        yield Absence(no, len(runs) - first + 1, since, counts, seen, excluded)
+        age = len(runs) - first + 1
+        yield Absence(no, age, since, counts, seen, excluded, bool(reached))
 
 
 def propose_absent(connection: Connection, ending: EndingRunRow) -> None:
-    """Propose pages that were absent for long enough, if the run turns out to be complete."""
-    policy, now = ending.closing.policy, ending.now
-    rows: list[Proposal] = [
-        (
-            absence.no,
-            RemovalRule.EXCLUDED if absence.excluded else RemovalRule.ORPHAN,
-            {
-                "why": absence.excluded or "no link leads to it",
-                "completeRuns": absence.age,
-                "lostCount": absence.counts.lost,
-                "goneCount": absence.counts.gone,
-                "since": absence.since,
-                "lastReachedRun": absence.last_run,
-            },
-        )
-        for absence in absent_page_rows(connection, ending)
-        if _may_go(absence, policy, now)
-    ]
-    propose_candidates(connection, ending, rows)
+    """Propose pages that were absent for long enough, if the run turns out to be complete.
+
+    A page that a listing lacks is proposed at once: its absence is direct evidence.
+    """
+    found = (_absence_proposal(absence, ending) for absence in absent_page_rows(connection, ending))
+    propose_candidates(connection, ending, filter(None, found))
+
+
+def _absence_proposal(absence: Absence, ending: EndingRunRow) -> Proposal | None:
+    rule = rule_of_unseen(
+        is_listed=ending.closing.is_listed,
+        is_excluded=absence.excluded is not None,
+        is_reached=absence.is_reached,
+    )
+    seen = {"since": absence.since, "lastReachedRun": absence.last_run}
+    if rule is RemovalRule.ABSENT:
+        return absence.no, rule, {"why": NOT_LISTED, **seen}
+    if rule is None or not _may_go(absence, ending.closing.policy, ending.now):
+        return None
+    detail: dict[str, object] = {
+        "why": absence.excluded or NO_LINK,
+        "completeRuns": absence.age,
+        "lostCount": absence.counts.lost,
+        "goneCount": absence.counts.gone,
+    }
+    return absence.no, rule, detail | seen
 
 
 def _may_go(absence: Absence, policy: Policy, now: int) -> bool:

@@ -17,7 +17,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.removal.candidates import verified_candidate_evidence
+from smartcrawl.registry.removal.candidates import NO_LINK, verified_candidate_evidence
 from smartcrawl.registry.removal.sweep import (
     BATCH,
     Candidate,
@@ -28,13 +28,8 @@ from smartcrawl.registry.removal.sweep import (
 )
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.http import MOST_REDIRECTS
-from smartcrawl.rules.model import RemovalRule, Status
+from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule, Status
 
-_PINNABLE = (
-    RemovalRule.GONE,
-    RemovalRule.NOT_ACCEPTABLE,
-    RemovalRule.FORGOTTEN,
-)  #: rules that remove pinned pages, too
 _WANTED = "(:every OR o.name IN carray(:sources))"
 _PAGE = """
 SELECT r.no, o.no, o.name, r.url, s.status, s.http_status, s.outcome, s.lost_count, s.gone_count,
@@ -46,14 +41,16 @@ _LOST = f"""{_PAGE}
 """
 _COMPLETE = "SELECT source, no, finished_at FROM run WHERE complete ORDER BY source, no"
 #: A page that a later run reached, complete or not, is no orphan; unrequestable, it is excluded.
+#: A page that its listing lacks is still stored only if its removal was withheld.
 _ABSENT = f"""
 WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete GROUP BY source)
-{_PAGE}
+{_PAGE}, c.detail
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
   JOIN last ON last.source = o.no
+  LEFT JOIN candidate c ON c.no = r.no AND c.rule = {int(RemovalRule.ABSENT)}
  WHERE s.standing > 0 AND {_WANTED} AND s.seen_run < last.run
    AND (s.reached_run < last.run OR (s.status = 4 AND s.visited_run >= s.reached_run))
-   AND NOT EXISTS (SELECT 1 FROM pin WHERE no = r.no)
+   AND (c.no IS NOT NULL OR NOT EXISTS (SELECT 1 FROM pin WHERE no = r.no))
  ORDER BY o.name, r.no
 """
 _WITHHELD = f"""{_PAGE}, c.rule, c.detail, c.probe, c.run,
@@ -147,8 +144,11 @@ def orphaned_page_rows(connection: Connection, *, sources: Sequence[str] = ()) -
         first = bisect_right(runs, row[9], key=lambda run: run[0])
         excluded = Status(row[4]) is Status.OUT_OF_SCOPE
         age = len(runs) - first
+        if row[14] is not None and not excluded:
+            found.append(_target(row, RemovalRule.ABSENT, row[14], age=age))
+            continue
         detail = {
-            "why": (row[12] or "excluded") if excluded else "no link leads to it",
+            "why": (row[12] or "excluded") if excluded else NO_LINK,
             "completeRuns": age,
             "goneCount": row[8],
             "since": runs[first][1],
@@ -175,7 +175,7 @@ def withheld_candidates(
         why_not = None
         if not valid:
             why_not = "it was reached or answered since"
-        elif pinned and rule not in _PINNABLE:
+        elif pinned and rule not in REMOVES_PINNED:
             why_not = "it is pinned"
         elif not _is_replaced(connection, row[0], RemovalRule(rule), json.loads(detail)):
             why_not = "the page in its place is not indexed any more"

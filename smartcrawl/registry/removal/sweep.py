@@ -21,6 +21,7 @@ from smartcrawl.registry.pack import (
     pack_stored_links,
     unpack_stored_links,
 )
+from smartcrawl.rules.absence import UNSEEN
 from smartcrawl.rules.model import RemovalRule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, state_after_removal
 
@@ -175,7 +176,7 @@ class RecordRemover:
                 "status": after.status,
                 "standing": after.standing,
                 "word": after.word,
-                "is_due": candidate.rule in (RemovalRule.ORPHAN, RemovalRule.EXCLUDED),
+                "is_due": candidate.rule in UNSEEN,
                 "effective_status": effective_after(candidate.rule, row[9]),
             }
             connection.execute(_BARE, names)

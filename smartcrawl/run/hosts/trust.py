@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit
+from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.rules.http import is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
@@ -124,3 +125,12 @@ def _seen(visit: Visit) -> Seen:
         dated=answer.last_modified is not None,
         turned=page.state.etag_marks & TURNED > 0,
     )
+
+
+def open_host_trust(
+    reader: HostReader, options: Options, batches: Batches, now: int, run: int
+) -> HostTrust:
+    """Return the trust in hosts as stored; ``run``: run.no of the run that begins ``now``."""
+    days = options.max_unverified_days
+    known = reader.trust(now - days * 86_400 if days else 0)
+    return HostTrust(known, options, batches, now, run)

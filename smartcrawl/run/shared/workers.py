@@ -39,7 +39,7 @@ from smartcrawl.run.shared.last_steps import SharedLastSteps
 from smartcrawl.run.shared.notes import SharedNotes
 from smartcrawl.run.shared.turns import SharedTurns
 from smartcrawl.run.workers import Load
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 
 logger = logging.getLogger(__name__)
 

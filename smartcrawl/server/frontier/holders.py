@@ -18,7 +18,8 @@ from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.server.frontier.addresses import PostedUrl
 from smartcrawl.server.private_addresses import names_refused_address
-from smartcrawl.sources.declared import Source, load_declared_sources
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.refusals import belongs_to_source
 
 _SOURCES: Final = "SELECT name FROM source ORDER BY name"

@@ -35,9 +35,10 @@ from smartcrawl.rules.model import Status
 from smartcrawl.server.items.due_runs import order_due_run_row
 from smartcrawl.server.items.rebuilding import order_rebuild_row
 from smartcrawl.server.private_addresses import names_refused_address
-from smartcrawl.sources.declared import DOCUMENTS, Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_URL, NOT_FOUND, JobError
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.kinds import DOCUMENTS
+from smartcrawl.sources.scope import SiteScope
 
 _UNKNOWN: Final = "Item not found"
 
@@ -142,26 +143,26 @@ class ItemOrders:
 
     def _sources_for(self, url: str, key: bytes) -> list[str]:
         """Return the sources that a new address joins."""
-        names = [name for name in self._names() if name != DOCUMENTS]
+        names = [name for name in self._names() if name != DOCUMENTS.name]
         ordered = sources_of_ordered_address(self._connection, key)
-        found = [name for name in ordered if name in names or name == DOCUMENTS]
+        found = [name for name in ordered if name in names or name == DOCUMENTS.name]
         if not found:
             found = address_holders(self._connection, self._known, names, url).holders
         if found:
             return found
-        unread = Scope(hosts=frozenset({url_host_key(url)})).refusal(url)
+        unread = SiteScope(hosts=frozenset({url_host_key(url)})).refusal(url)
         if unread is not None:
             raise JobError(INVALID_URL, field="url", reason=f"url is not read: {unread}")
-        documents = self._known.get(DOCUMENTS)
+        documents = self._known.get(DOCUMENTS.name)
         if not _is_ours(documents) or not is_name_for_documents(self._connection):
             raise JobError(
                 CONFLICT,
                 field="url",
-                reason=f"url is of no source, and the name {DOCUMENTS} is that of another source:"
-                " rename that one, or widen a source",
+                reason=f"url is of no source, and the name {DOCUMENTS.name} is that of another"
+                " source: rename that one, or widen a source",
                 message="The address cannot be added",
             )
-        return [DOCUMENTS]
+        return [DOCUMENTS.name]
 
     def _follow(self, sources: Iterable[str]) -> None:
         for source in sorted(set(sources)):
@@ -169,4 +170,4 @@ class ItemOrders:
 
 
 def _is_ours(documents: Source | None) -> bool:
-    return documents is None or documents.kind == DOCUMENTS
+    return documents is None or documents.kind == DOCUMENTS.name

@@ -16,9 +16,9 @@ from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import Job, RunStage
-from smartcrawl.sources.declared import DOCUMENTS
 from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
+from smartcrawl.sources.kinds import DOCUMENTS
 
 _NAME_TAKEN: Final = "Crawl job with this name already exists"
 _JOB = """
@@ -234,7 +234,7 @@ class JobStore:
         Raises:
             JobError: the name is not free.
         """
-        if name == DOCUMENTS:
+        if name == DOCUMENTS.name:
             reason = f"'{name}' is the name of the source of single pages: choose another one"
             raise JobError(CONFLICT, field="name", reason=reason, message=_NAME_TAKEN)
         found = (self._connection.execute(look, (name,)).get for look in (_IS_SOURCE, _JOB_OF_NAME))

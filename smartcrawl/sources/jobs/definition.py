@@ -17,10 +17,11 @@ from pydantic_core import ErrorDetails
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 from smartcrawl.rules.http import MAX_REDIRECTS, MOST_REDIRECTS
-from smartcrawl.sources.declared import Source
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import MAX_PATTERNS, NAME, NAME_RULE, Patterns
 from smartcrawl.sources.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
 from smartcrawl.sources.jobs.schedule import MAX_LENGTH, CronSchedule
+from smartcrawl.sources.site import SiteSource
 
 MAX_NAME: Final = 255  #: characters (R2-58)
 MAX_SEEDS: Final = 1_000
@@ -222,7 +223,7 @@ class JobDefinition(_Part):
             JobError: a filter is refused, or excludes a seed.
         """
         try:
-            return Source(
+            return SiteSource(
                 name=self.name,
                 seeds=tuple(self.seed_urls),
                 allowed_domains=tuple(self.filters.allowed_domains),

@@ -1,0 +1,83 @@
+"""The fields that sources of every kind have."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from smartcrawl.sources.fields import (
+    LIST,
+    Addresses,
+    IndexMode,
+    Label,
+    Limit,
+    Pattern,
+    Selectors,
+)
+from smartcrawl.sources.kinds import Kind, kind_named
+from smartcrawl.sources.scope import Scope
+
+
+class ModeRule(BaseModel):
+    """Index mode of the pages whose addresses match a pattern."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    pattern: Pattern
+    mode: IndexMode
+
+
+class Source(BaseModel):
+    """One declared or ad-hoc source. Each kind has a model of its own, with its own keys.
+
+    Source: design.md 2; M-28.
+    """
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
+
+    #: Fields that are no keys of sources.toml.
+    UNDECLARED: ClassVar[frozenset[str]] = frozenset({"name", "ad_hoc", "of_job", "addresses"})
+
+    name: str  #: name with release, as in docs@2.1
+    kind: str
+    seeds: Addresses = ()  #: request URLs
+    sitemaps: Addresses = ()  #: URLs of sitemaps and feeds
+    index_modes: Annotated[tuple[ModeRule, ...], LIST] = ()  #: the first that matches counts
+    keep_selectors: Selectors = ()  #: CSS: only text inside of them is text of a page
+    drop_selectors: Selectors = ()  #: CSS: text inside of them is not
+    max_depth: Limit = 0  #: links from a seed, 0: no limit
+    max_pages: Limit = 0  #: visits of one run, 0: no limit
+    release: Label | None = None
+    verify_certificates: bool | None = None  #: of its servers; None: by VERIFY_CERTIFICATES
+    ca_file: Path | None = None  #: None: by CA_FILE
+    ad_hoc: bool = False  #: named by an address, not declared
+    of_job: bool = False  #: defined over the HTTP API: its seeds open no private address
+    addresses: frozenset[str] | None = None  #: it has these pages alone; None: those of its scope
+
+    @property
+    def traits(self) -> Kind:
+        """Properties of its kind."""
+        return kind_named(self.kind)
+
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether bodies are stored, because reading them again is costly."""
+        return True
+
+    @property
+    @abstractmethod
+    def scope(self) -> Scope:
+        """The addresses that belong to the source."""
+
+    @property
+    @abstractmethod
+    def starts(self) -> tuple[str, ...]:
+        """The addresses that a run starts from, as people gave them."""
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """Return the keys of a table of sources.toml."""
+        return tuple(key for key in cls.model_fields if key not in cls.UNDECLARED)

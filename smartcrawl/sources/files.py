@@ -1,0 +1,167 @@
+"""Files of a folder or a bucket as sources."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import Annotated, ClassVar, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, ValidationInfo
+
+from smartcrawl.model.urls import url_digest, url_digest_text
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.fields import LIST, Limit
+from smartcrawl.sources.listing.names import folder_path, folder_url, shown_path
+from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.scope import Scope
+
+_FOLDER: Final = "file://"
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
+_ID_LENGTH: Final = 6  #: characters of a digest in the name of an ad-hoc source
+
+
+def declared_root(text: str, folder: Path | None = None) -> str:
+    """Return the URL of a folder as the operator wrote it, without a slash at its end.
+
+    A relative path begins in ``folder``, or in the working directory.
+
+    Raises:
+        ValueError: it is empty, or an address of the web or of a store.
+    """
+    if not text.strip():
+        raise ValueError("is empty: give the path of a folder, as in /srv/docs")
+    if text.startswith(("http://", "https://")):
+        raise ValueError(f"is {text!r}, an address of the web: crawl it with the spider site")
+    if text.startswith(_FOLDER):
+        text = folder_path(text)
+    elif "://" in text:
+        scheme = text.partition("://")[0]
+        raise ValueError(f"is of the kind {scheme}://, which this version does not list")
+    path = os.path.join(folder or "", os.path.expanduser(text))
+    return folder_url(os.path.abspath(path)).rstrip("/") or _FOLDER
+
+
+def _root(text: object, info: ValidationInfo) -> object:
+    folder: Path | None = info.context["folder"] if info.context else None
+    return declared_root(text, folder) if isinstance(text, str) else text
+
+
+def _globs(globs: tuple[str, ...]) -> tuple[str, ...]:
+    ListingRules(include=globs)
+    return globs
+
+
+Root = Annotated[str, BeforeValidator(_root)]
+Globs = Annotated[tuple[str, ...], AfterValidator(_globs), LIST]
+
+
+@dataclass(frozen=True, slots=True)
+class FilesScope:
+    """The files below a root, by the globs of the operator."""
+
+    root: str  #: URL without a slash at its end
+    rules: ListingRules
+
+    @property
+    def hosts(self) -> frozenset[str]:
+        """No host: files are on this machine."""
+        return frozenset()
+
+    @property
+    def domains(self) -> frozenset[str]:
+        """No domain."""
+        return frozenset()
+
+    @property
+    def addresses(self) -> frozenset[str] | None:
+        """None: the rules decide."""
+        return None
+
+    def holds(self, url: str) -> bool:
+        """Whether a URL is below the root; the file itself may be refused."""
+        return url.startswith(f"{self.root}/")
+
+    def allows(self, url: str) -> bool:
+        """Whether the file at a URL belongs to the source."""
+        return self.refusal(url) is None
+
+    def refusal(self, url: str) -> str | None:
+        """Return the reason why a file does not belong to the source, or None if it does."""
+        if not self.holds(url):
+            return f"it is not below {shown_path(folder_path(self.root) or '/')}"
+        return self.rules.refusal(self.relative(url))
+
+    def relative(self, url: str) -> str:
+        """Return the path of a file below the root, as ``os.fsdecode`` gives it."""
+        return folder_path(url[len(self.root) + 1 :])
+
+    def fingerprint(self) -> bytes:
+        """Return a 16-byte digest of the settings that ``allows`` depends on (M-15)."""
+        parts = [self.root, self.rules.fingerprint_parts()]
+        return sha256(json.dumps(parts).encode()).digest()[:16]
+
+    def moved_to(self, url: str) -> Scope | None:
+        """Return None: a root does not move."""
+        return None
+
+    def with_sitemaps_of(self, hosts: object) -> Self:
+        """Return the scope itself: a file is no sitemap."""
+        return self
+
+
+class FilesSource(Source):
+    """A folder: the files that a listing of it names.
+
+    Source: R1-28, R1-29.
+    """
+
+    UNDECLARED: ClassVar[frozenset[str]] = Source.UNDECLARED | {
+        "seeds", "sitemaps", "max_depth", "verify_certificates", "ca_file",
+    }  # fmt: skip
+
+    kind: Literal["files"] = "files"
+    root: Root  #: URL without a slash at its end
+    include: Globs = ()  #: at least one must match; empty: no condition
+    exclude: Globs = ()  #: none may match
+    hidden: bool = False  #: whether names that begin with a dot belong, too
+    follow_symlinks: bool = False  #: whether links that stay below the root are followed
+    max_file_size: Limit = 0  #: bytes; larger files are not read; 0: DOWNLOAD_MAXSIZE
+
+    @property
+    def scope(self) -> FilesScope:
+        """The files below the root that the globs permit."""
+        return FilesScope(
+            self.root,
+            ListingRules(self.include, self.exclude, self.hidden, self.follow_symlinks),
+        )
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """The root."""
+        return (self.root,)
+
+    @property
+    def keeps_snapshots(self) -> bool:
+        """Whether bodies are stored: no, a folder is read again as fast as a snapshot."""
+        return False
+
+    @property
+    def folder(self) -> str:
+        """The absolute path of the root."""
+        return folder_path(self.root) or "/"
+
+
+def ad_hoc_files(root: str) -> FilesSource:
+    """Return the source of all files below ``root``, with a name that depends on the root alone.
+
+    Raises:
+        ValueError: it is no folder's path.
+    """
+    url = declared_root(root)
+    slug = _NO_NAME.sub("-", os.path.basename(folder_path(url))).strip("-.") or "files"
+    name = f"{slug}-{url_digest_text(url_digest(url))[:_ID_LENGTH]}"
+    return FilesSource(name=name, root=url, ad_hoc=True)

@@ -1,0 +1,74 @@
+"""Entries of a listing: a file's URL, its size, and a validator by which a change is seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+from smartcrawl.rules.changes import Properties
+
+BATCH: Final = 1_000  #: entries at most in one batch
+
+
+class Entry(NamedTuple):
+    """One file of a listing."""
+
+    url: str  #: canonical; a store's own URL without query, user and signature
+    size: int  #: bytes
+    validator: str | None  #: opaque, compared for equality; None: the file must be read
+    modified_at: int | None  #: Unix seconds; None: unknown, or outside of the years 1 to 9999
+
+
+class Listing(Protocol):
+    """One pass over a folder or a store.
+
+    Absence is evidence only if ``problems`` is empty after the last batch.
+    """
+
+    problems: list[str]  #: after the last batch: ``PLACE (why)`` for each part that is not listed
+    skipped: Counter[str]  #: counts of files, folders and other things by ``Skip``
+
+    def batches(self) -> Iterator[list[Entry]]:
+        """Yield the entries, up to 1,000 at a time, while they are listed. Call it once."""
+
+
+class Skip(StrEnum):
+    """Reasons why a listing leaves something out; the value is the word for people."""
+
+    HIDDEN = "hidden"
+    TYPE = "type without text"
+    NOT_INCLUDED = "not included"
+    EXCLUDED = "excluded"
+    SYMLINK = "symlink"
+    BROKEN_LINK = "broken symlink"
+    LEAVING_LINK = "symlink that leaves the root"
+    REPEATED_LINK = "symlink to a folder that is listed already"
+    FIFO = "FIFO"
+    SOCKET = "socket"
+    DEVICE = "device"
+    GONE = "removed meanwhile"
+    NO_NAME = "not a name"  #: such as the marker of an empty folder in a store
+
+
+def properties(validator: str | None, size: int) -> Properties:
+    """Return validator and size of an entry or of a stored page for ``decide_change_check``.
+
+    Both must be known and equal for the file to be skipped: a validator of a folder is a date.
+
+    Source: R0-43, R0-44, R1-28.
+    """
+    return Properties(None, validator, size)
+
+
+def batched(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Yield entries in lists of at most ``BATCH``."""
+    batch: list[Entry] = []
+    for entry in entries:
+        batch.append(entry)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

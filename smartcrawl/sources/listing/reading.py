@@ -1,0 +1,203 @@
+"""Reading of files that a listing named: from a folder, without following links.
+
+A file that changes while it is read is read once more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple, TypeVar
+
+from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
+from smartcrawl.sources.listing.entries import Entry
+from smartcrawl.sources.listing.names import shown_path
+from smartcrawl.sources.listing.opening import (
+    close_quietly,
+    inside,
+    is_broken_link,
+    open_below,
+    open_file,
+    open_root,
+)
+from smartcrawl.sources.listing.stamps import FileValidator, is_validator_of, modified_at
+
+_PIECE: Final = 1024 * 1024  #: bytes of one read
+_TRIES: Final = 2
+_T = TypeVar("_T")
+
+
+class FileBody(NamedTuple):
+    """A file as read: one state of it, never a mixture of two."""
+
+    data: bytes
+    size: int  #: bytes
+    validator: str | None  #: of this state; None: the next run must read the file
+    modified_at: int | None  #: Unix seconds
+
+
+class FileHash(NamedTuple):
+    """A file as hashed."""
+
+    body_hash: bytes  #: SHA-256, as of ``extract.hashes.body_hash``
+    size: int  #: bytes
+    validator: str | None
+    modified_at: int | None  #: Unix seconds
+
+
+def read_folder_file(
+    root: str | Path,
+    relative: str,
+    *,
+    most: int,
+    known: Entry | None = None,
+    how: FileValidator = FileValidator.MTIME,
+    follow_symlinks: bool = False,
+) -> FileBody:
+    """Return a file below ``root``, of ``most`` bytes at most.
+
+    The validator is that of ``known``, its entry in the listing, if the file did not change since.
+
+    Raises:
+        FileNotFoundError: there is no such file any more, or a link or something else in its place.
+        PermissionError: it refuses, or ``relative`` leads out of the root.
+        FileTooLargeError: it has more bytes.
+        ChangedWhileReadError: it changed both times while it was read.
+        StoreAwayError: the root is away, or empty.
+        OSError: it could not be read.
+
+    Source: R1-28, R1-29.
+    """
+
+    def read(opened: int, size: int) -> tuple[bytes, int]:
+        if size > most:
+            place = shown_path(os.path.join(root, relative))
+            raise FileTooLargeError(
+                f"{place} has {size} bytes, and at most {most} are read: raise max_file_size, or"
+                " exclude it",
+                size,
+            )
+        data = b"".join(_pieces(opened, size))
+        return data, len(data)
+
+    data, found = _stable(str(root), relative, read, follow_symlinks)
+    return FileBody(data, found.st_size, _validator(known, how, found), modified_at(found))
+
+
+def hash_folder_file(
+    root: str | Path,
+    relative: str,
+    *,
+    known: Entry | None = None,
+    how: FileValidator = FileValidator.MTIME,
+    follow_symlinks: bool = False,
+) -> FileHash:
+    """Return the hash of a file below ``root``, of any size, which is read in pieces of 1 MiB.
+
+    Raises:
+        OSError, ListedFileError: as ``read_folder_file``.
+
+    Source: R0-45.
+    """
+
+    def digest(opened: int, size: int) -> tuple[bytes, int]:
+        hashed, count = sha256(), 0
+        for piece in _pieces(opened, size):
+            hashed.update(piece)
+            count += len(piece)
+        return hashed.digest(), count
+
+    body_hash, found = _stable(str(root), relative, digest, follow_symlinks)
+    return FileHash(body_hash, found.st_size, _validator(known, how, found), modified_at(found))
+
+
+def _validator(known: Entry | None, how: FileValidator, found: os.stat_result) -> str | None:
+    if known is None or known.size != found.st_size:
+        return None
+    return known.validator if is_validator_of(known.validator, how, found) else None
+
+
+def _pieces(opened: int, size: int) -> Iterator[bytes]:
+    """Yield the bytes of a file, and one more than ``size`` at most."""
+    left = size + 1
+    while left > 0 and (piece := os.read(opened, min(left, _PIECE))):
+        left -= len(piece)
+        yield piece
+
+
+def _stable(
+    root: str, relative: str, work: Callable[[int, int], tuple[_T, int]], follow_symlinks: bool
+) -> tuple[_T, os.stat_result]:
+    """Return what ``work`` makes of a file that did not change meanwhile.
+
+    ``work`` gets the open file and its size, and returns its result and the number of bytes read.
+    """
+    for _ in range(_TRIES):
+        with _parent(root, relative, follow_symlinks) as (parent, name):
+            opened = open_file(name, parent)
+            try:
+                before = os.fstat(opened)
+                result, count = work(opened, before.st_size)
+                after = os.fstat(opened)
+            finally:
+                os.close(opened)
+            named = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if count == before.st_size and _state(before) == _state(after) == _state(named):
+            return result, before
+    raise ChangedWhileReadError(
+        f"{shown_path(os.path.join(root, relative))} changed while it was read, twice: it is read"
+        " again by the next run, or sooner if you crawl when its writer is done"
+    )
+
+
+def _state(found: os.stat_result) -> tuple[int, ...]:
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+@contextmanager
+def _parent(root: str, relative: str, follow_symlinks: bool) -> Iterator[tuple[int, str]]:
+    """Open the folder of a file, component by component; errors in it name the whole path."""
+    path = os.path.join(root, relative)
+    names = relative.split("/")
+    if "\0" in relative or not {"", ".", ".."}.isdisjoint(names):
+        raise PermissionError(errno.EACCES, "it is no path below the root", path)
+    try:
+        top = open_root(root)
+    except OSError as error:
+        raise _away(root, error.strerror or str(error)) from error
+    try:
+        if follow_symlinks:
+            names = _followed(root, relative)
+        parent = open_below(top, names[:-1])
+        try:
+            yield parent, names[-1]
+        finally:
+            close_quietly(parent)
+    except OSError as error:
+        if not (is_broken_link(error) or error.errno == errno.ENXIO):
+            raise OSError(error.errno, error.strerror or str(error), path) from error
+        if not os.listdir(top):
+            raise _away(root, "it is empty") from error
+        why = "no such file below the root, or a link or something else in its place"
+        raise FileNotFoundError(errno.ENOENT, why, path) from error
+    finally:
+        close_quietly(top)
+
+
+def _followed(root: str, relative: str) -> list[str]:
+    """Return the names of a file below the root, without the links on the way to it."""
+    real_root = os.path.realpath(root, strict=True)
+    real = inside(os.path.join(real_root, relative), real_root)
+    if not real:
+        raise FileNotFoundError(errno.ENOENT, "it leads out of the root")
+    return real.split("/")
+
+
+def _away(root: str, why: str) -> StoreAwayError:
+    return StoreAwayError(
+        f"{shown_path(root)} cannot be read ({why}): mount it, or check that root names it"
+    )

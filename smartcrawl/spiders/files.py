@@ -1,0 +1,75 @@
+"""The spider of files: the listing of its run names them, and this turns each into a Visit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+
+from smartcrawl.engine.download.files import TOO_LARGE
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.rules.http import outcome_of_http_status
+from smartcrawl.rules.model import Outcome
+from smartcrawl.run.opening import files_source_of_run_arguments, open_run, run_orders
+from smartcrawl.spiders.base import VisitSpider
+
+
+class FilesSpider(VisitSpider):
+    """One Visit for each file that is new or changed; the listing confirms the others."""
+
+    name = "files"
+    #: A folder is no host: nothing is delayed, and only this spider reads files.
+    custom_settings = {  # noqa: RUF012  # as Scrapy has it
+        "DOWNLOAD_DELAY": 0,
+        "AUTOTHROTTLE_ENABLED": False,
+        "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
+        "DOWNLOAD_HANDLERS": {
+            "http": None,
+            "https": None,
+            "file": "smartcrawl.engine.download.files.FileHandler",
+        },
+    }
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Open the run that this spider crawls for.
+
+        Arguments, all strings: ``root`` or ``source``, ``force=1``, ``resume=1``,
+        ``max_pages=N``, ``lost_threshold=N``.
+
+        Raises:
+            SmartcrawlError: the run cannot be opened; the message names the remedy.
+        """
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        options = Options.of(crawler.settings)
+        source = files_source_of_run_arguments(options, kwargs)
+        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
+        return spider
+
+    def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
+        """Turn the answer of the file handler into the Visit of its file."""
+        attempt: VisitAttempt = response.meta["attempt"]
+        visit = attempt.visit(response.url)
+        answer = visit.answer
+        visit.http_status = response.status
+        visit.outcome = outcome_of_http_status(response.status, conditional=False)
+        answer.etag = _text(response, "ETag")
+        answer.last_modified = _text(response, "Last-Modified")
+        if response.status == TOO_LARGE:
+            visit.outcome = Outcome.NOT_ACCEPTABLE
+            visit.error = f"not read: {_text(response, 'Content-Length')} bytes, more than are read"
+        elif visit.outcome is Outcome.CHANGED:
+            answer.body = response.body
+            answer.content_type = _text(response, "Content-Type") or ""
+        else:
+            visit.error = f"file status {response.status}"
+        yield visit
+
+
+def _text(response: Response, name: str) -> str | None:
+    value = response.headers.get(name)
+    return value.decode("latin-1") if value else None
