@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_content_group, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection, Many
@@ -25,7 +26,6 @@ _FIELDS = (
     "imageCount", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "crawlAttempts",
     "errorMessage", "nextCrawlAt", "crawlIntervalSeconds",
 )  # fmt: skip
-_SWITCHES = ("reindexRequested", "httpRobotsAllowed")
 _RECORD = f"""
 SELECT r.id, r.url, o.name, s.http_status, s.effective_status, r.last_modified, r.body_hash,
        s.lost_count, s.gone_count, s.seen_run, s.depth, d.url, r.canonical_url, s.outcome,
@@ -123,10 +123,12 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
     """Format a row of _RECORD under RECORD_KEYS."""
     key: bytes = row[0]
     fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
+    robots = fields["httpRobotsAllowed"]
     values = fields | {
-        "id": url_item_id("url", key),
+        "id": url_item_id(item_kind(row[1]), key),
         "RowKey": url_digest_text(key),
-        **{name: bool(fields[name]) for name in _SWITCHES},
+        "reindexRequested": bool(fields["reindexRequested"]),
+        "httpRobotsAllowed": None if robots is None else bool(robots),
         "httpRedirectChain": _compact(fields["httpRedirectChain"]),
         "url": row[1],
         "source": row[2],

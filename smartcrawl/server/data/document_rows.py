@@ -21,7 +21,10 @@ s.last_checked IS NOT NULL AND (s.standing > 0 OR s.effective_status IN (301, 30
 """
 #: Last-Modified as ISO 8601 (R2-50): each database has its own function for it. That of SQLite
 #: takes longer than the rest of the statement, so it is asked for unusual forms only.
-_LAST_MODIFIED: Final = {"sqlite": "r.last_modified", "postgres": "received_at(r.last_modified)"}
+_LAST_MODIFIED: Final = {
+    "sqlite": "r.last_modified",
+    "postgres": "modified_at(r.url, r.last_modified)",
+}
 _RECEIVED: Final = "SELECT last_modified FROM received WHERE no = ?"
 _HTTP_DATE: Final = re.compile(
     "[A-Z][a-z]{2}, ([0-3][0-9]) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-2][0-9]:[0-5][0-9]:[0-6][0-9]) GMT"

@@ -36,6 +36,8 @@ from smartcrawl.server.data.queries import (
 from smartcrawl.server.errors import invalid_input, not_found
 
 _HASH: Final = re.compile("[0-9a-fA-F]{64}")
+#: Account and container of Azure, which are the host of a file (docs/adr/0062).
+_CONTAINER: Final = re.compile("[a-z0-9]{3,24}/[a-z0-9$-]{3,63}")
 _MOST: Final = 1_000  #: documents of a page
 _LITTLE: Final = 1_000  #: rows before and in a page that the event loop may read
 _TOTAL_SECONDS: Final = 10  #: age up to which a total counts
@@ -85,7 +87,10 @@ class ListQuery(Query):
         until = LATEST if self.to is None else queried_last_second(self.to, "to")
         if since > until:
             raise invalid_input("to", "to must not be before from")
-        return Filters(None if self.domain is None else queried_host_key(self.domain), since, until)
+        domain = self.domain
+        if domain is not None and not _CONTAINER.fullmatch(domain):
+            domain = queried_host_key(domain)
+        return Filters(domain, since, until)
 
 
 def queried_host_key(domain: str) -> str:
