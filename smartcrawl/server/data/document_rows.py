@@ -31,14 +31,14 @@ _DOCUMENT: Final = """
 SELECT r.id, r.url, s.last_checked, s.effective_status, r.content_type, r.content_length,
        CASE WHEN r.last_modified IS NULL THEN NULL ELSE {last_modified} END, r.etag,
        r.content_encoding, coalesce(c.content_hash, r.content_hash), t.url || '/' || p.path, r.no
-  FROM record r
+  FROM source x
+ CROSS JOIN record r
   JOIN state s ON s.no = r.no
   LEFT JOIN content c ON c.no = r.content
   LEFT JOIN snapshot p ON p.no = r.snapshot
   LEFT JOIN store t ON t.no = p.store
- WHERE r.id = :id AND r.source IN (SELECT no FROM source WHERE :every OR name = :source)
+ WHERE (:every OR x.name = :source) AND r.source = x.no AND r.id = :id
    AND (s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308))
- ORDER BY coalesce(s.last_checked, 0) DESC, r.no DESC LIMIT 1
 """
 DOCUMENT: Final = {
     dialect: _DOCUMENT.format(last_modified=last_modified)
@@ -114,9 +114,10 @@ def document_data(connection: Connection, key: bytes, source: str | None) -> dic
     The same address may belong to several sources; without ``source`` the latest visit counts.
     """
     values = {"id": key, "every": source is None, "source": source or ""}
-    row: Any = connection.execute(DOCUMENT[connection.dialect], values).fetchone()
-    if row is None:
+    rows: list[Any] = connection.execute(DOCUMENT[connection.dialect], values).fetchall()
+    if not rows:
         return None
+    row = rows[0] if len(rows) == 1 else max(rows, key=lambda row: (row[2] or 0, row[-1]))
     id_, url, checked, status, kind, length, modified, etag, encoding, content_hash, path, no = row
     return {
         "url": url,

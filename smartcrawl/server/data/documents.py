@@ -33,6 +33,7 @@ from smartcrawl.server.data.queries import (
     queried_last_second,
     read_query,
 )
+from smartcrawl.server.direct import DirectRoute
 from smartcrawl.server.errors import invalid_input, not_found
 
 _HASH: Final = re.compile("[0-9a-fA-F]{64}")
@@ -107,9 +108,11 @@ def queried_host_key(domain: str) -> str:
 
 
 def add_routes(context: Context, router: APIRouter) -> None:
-    """Add the routes of documents."""
-    _add_document(context, router)
-    _add_list(context, router)
+    """Add the routes of documents, which are asked most."""
+    direct = APIRouter(prefix=router.prefix, route_class=DirectRoute)
+    _add_document(context, direct)
+    _add_list(context, direct)
+    router.routes.extend(direct.routes)
 
 
 def _add_document(context: Context, router: APIRouter) -> None:
