@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.data.cursors import Place
+from smartcrawl.server.data.queries import json_text
 
 LATEST: Final = 1 << 40  #: Unix seconds; later than any visit
 #: The condition of the view, and of both indexes: it stands there in the same words.
@@ -138,10 +139,11 @@ def document_data(connection: Connection, key: bytes, source: str | None) -> dic
 
 def documents_page(
     connection: Connection, filters: Filters, below: Place, limit: int, offset: int
-) -> tuple[list[dict[str, Any]], Place | None]:
-    """Return the documents of a page under the keys of R2-38, newest visit first.
+) -> tuple[str, Place | None]:
+    """Return the documents of a page as JSON under the keys of R2-38, newest visit first.
 
-    The second value is the place of the last one, None if no page follows.
+    The second value is the place of the last one, None if no page follows. The JSON of a hundred
+    rows takes a third of the time if their keys are no data, and the rest cannot need quotes.
     """
     values = filters.values() | {"at": below.at, "no": below.no, "offset": offset}
     rows: list[Any] = []
@@ -149,17 +151,13 @@ def documents_page(
         if len(rows) <= limit:
             named = values | {"limit": limit + 1 - len(rows)}
             rows += connection.execute(statement, named).fetchall()
-    data = [
-        {
-            "url": url,
-            "url_hash": key.hex(),
-            "crawled_at": _iso_time(checked),
-            "content_length": length,
-        }
+    texts = [
+        f'{{"url":{json_text(url)},"url_hash":"{key.hex()}","crawled_at":"{_iso_time(checked)}",'
+        f'"content_length":{"null" if length is None else length}}}'
         for key, url, checked, length, _ in rows[:limit]
     ]
     more = len(rows) > limit
-    return data, Place(rows[limit - 1][2], rows[limit - 1][4]) if more else None
+    return f"[{','.join(texts)}]", Place(rows[limit - 1][2], rows[limit - 1][4]) if more else None
 
 
 def listed_document_count(connection: Connection, filters: Filters) -> int:
