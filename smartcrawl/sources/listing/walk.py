@@ -133,11 +133,7 @@ class Walk:
         """Open a folder again, with those above it on the way that will be needed next."""
         if folder.opened >= 0:
             return
-        wanted = {
-            other.real.count("/"): other
-            for other in self._way[-_OPEN:]
-            if folder.real.startswith(other.real)
-        }
+        wanted = {other.real.count("/"): other for other in self._way[-_OPEN:]}
         current = self._root.opened
         kept = True
         for depth, name in enumerate(folder.real.split("/")[:-1], 1):
