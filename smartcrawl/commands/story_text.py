@@ -106,6 +106,8 @@ def _counts(record: dict[str, Any]) -> str | None:
 def _request_text(request: dict[str, Any]) -> str:
     if not request["conditional"]:
         return f"without validators: {request['why']}"
+    if not request["headers"]:
+        return "none while its listing finds no change"
     return "with " + ", ".join(f"{name}: {value}" for name, value in request["headers"].items())
 
 
