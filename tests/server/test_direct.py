@@ -10,7 +10,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
 from smartcrawl.server.context import Context
-from smartcrawl.server.direct import DirectRoute, put_first
+from smartcrawl.server.direct import DirectRoute
 from smartcrawl.server.errors import not_found
 from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
@@ -102,16 +102,3 @@ async def nothing(request: Request, name: str) -> Response:
 def test_dependencies_of_a_route_are_refused():
     with pytest.raises(ValueError, match="takes more than the request"):
         DirectRoute("/named/{name}", nothing, dependencies=[Depends(dependency)])
-
-
-def test_the_router_looks_at_direct_routes_first():
-    routes = [
-        APIRoute("/a/{name}", nothing),
-        DirectRoute("/b/{name}", nothing),
-        APIRoute("/c/{name}", nothing),
-        DirectRoute("/d/{name}", nothing),
-    ]
-
-    put_first(routes)
-
-    assert [route.path[1] for route in routes] == ["b", "d", "a", "c"]
