@@ -1,16 +1,19 @@
 """Routes that are called without FastAPI's detours are described, and answer, like all others."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi import Path as InPath
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.types import ASGIApp
 
 from smartcrawl.server.context import Context
-from smartcrawl.server.direct import DirectRoute
+from smartcrawl.server.direct import Direct, DirectRoute
 from smartcrawl.server.errors import not_found
 from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
@@ -64,6 +67,30 @@ def test_answers_and_errors_are_those_of_any_route(tmp_path: Path):
     assert (posted.status_code, posted.headers["Allow"]) == (405, "GET")
     measured = ask(app, "GET", "/api/v1/named/a").headers
     assert {"x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining"} <= set(measured)
+
+
+def test_fastapi_is_asked_for_all_other_requests_only():
+    api = FastAPI()
+    api.router.routes.extend(router_of(DirectRoute).routes)
+    app = Direct(api)
+    api.router.routes.clear()
+
+    direct, posted, other = (
+        asyncio.run(status_of(app, method, path))
+        for method, path in (
+            ("GET", "/api/v1/named/a"),
+            ("POST", "/api/v1/named/a"),
+            ("GET", "/openapi.json"),
+        )
+    )
+
+    assert (direct, posted, other) == (200, 404, 404)
+
+
+async def status_of(app: ASGIApp, method: str, path: str) -> int:
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        return (await client.request(method, path)).status_code
 
 
 async def with_query(request: Request, size: Annotated[str, Query()]) -> Response:
