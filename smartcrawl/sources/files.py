@@ -145,6 +145,11 @@ class FilesSource(Source):
         return (self.root,)
 
     @property
+    def ad_hoc_root(self) -> str | None:
+        """The root, which nothing else remembers unless the source is declared."""
+        return self.root if self.ad_hoc else None
+
+    @property
     def keeps_snapshots(self) -> bool:
         """Whether bodies are stored: no, a folder is read again as fast as a snapshot."""
         return False
