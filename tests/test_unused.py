@@ -41,14 +41,15 @@ HOOKS: Final = {
 }
 #: Decorators whose library calls the function.
 DECORATORS: Final = ("field_validator", "model_validator")
-#: Names that are found by their places: commands by Scrapy, readers by the format of a document,
-#: the add-on by the settings of a project, fields of answers by FastAPI, which describes them.
+#: Names that are found by their places: commands and spiders by Scrapy, readers by the format of a
+#: document, the add-on by the settings of a project, fields of answers by FastAPI.
 FOUND: Final = (
     r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
     r"smartcrawl\.extract\.formats\.\w+:read",
     r"smartcrawl\.server\.(data|jobs)\.answers:\w+\.\w+",
     r"smartcrawl\.settings:\w+",
+    r"smartcrawl\.spiders\.\w+:\w+Spider",
 )
 #: What nothing uses, and why it stays.
 EXCEPTIONS: Final = {
@@ -56,9 +57,6 @@ EXCEPTIONS: Final = {
         "tests compare the columns of views by it"
     ),
     "smartcrawl.registry.database.session:PostgresRows.get_description": "likewise",
-    "smartcrawl.rules.changes:decide_change_check": (
-        "the spider of files asks it, which is to come (R0-43)"
-    ),
     "smartcrawl.model.file_urls:path_of_file_url": "for files to be read, which is to come (R0-20)",
     "smartcrawl.model.urls:url_partition_key": "files have one as well, which are to come (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",

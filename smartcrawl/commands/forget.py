@@ -7,6 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.program import program
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
@@ -79,7 +80,8 @@ class Command(ChangingCommand):
     def _address(
         self, connection: Connection, sources: list[str], url: str, opts: Namespace
     ) -> None:
-        key = url_digest(normalize_url(request_url(url) or url, self.options.trackers))
+        identity = normalize_url(request_url(url) or url, self.options.trackers)
+        key = url_digest(identity)
         found = [
             page
             for page in known_record_rows(connection, key)
@@ -94,8 +96,9 @@ class Command(ChangingCommand):
             near = near_misses(connection, url, self.options.trackers)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             where = f" in {', '.join(sources)}" if sources else ""
+            sought = url_item_id(item_kind(identity), key)
             raise RegistryError(
-                f"{url} is not known{where} (looked for {url_item_id('url', key)}){meant or ';'}"
+                f"{url} is not known{where} (looked for {sought}){meant or ';'}"
                 f" {program()} registry lists all known addresses"
             )
         with self.leased(page.source for page in found) as now:

@@ -66,6 +66,7 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
         _line(output, "removal", "nothing: there is no stored page to remove")
     due = one["nextVisit"]["dueAt"]
     _line(output, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
+    _line(output, "moved from", record["movedFrom"])
     _line(output, "found on", record["discoveredFrom"])
     _links(output, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])
     shown = [f"{link['url']}{_link_text(link)}" for link in one["linksOut"]["shown"]]

@@ -8,8 +8,10 @@ from typing import ClassVar
 from smartcrawl.commands.story_text import print_story
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.program import program
 from smartcrawl.model.robots_options import robots_parser_option
+from smartcrawl.model.urls import normalize_url
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.reports.stored_robots import StoredRobotsReport
@@ -59,7 +61,7 @@ class Command(RegistryCommand):
             again=self.again,
         )
         answer = stories.about(url, sources)
-        if not answer["records"]:
+        if not answer["records"] and item_kind(normalize_url(url)) == "url":
             _check_address(url)
         if opts.format == "json":
             print_json(answer)

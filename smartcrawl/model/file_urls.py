@@ -50,7 +50,7 @@ def item_kind(normalized: str) -> Kind:
     ('file', 'url')
     """
     scheme, separator, _ = normalized.partition("://")
-    if scheme in _WEB:
+    if scheme.lower() in _WEB:
         return "file" if web_store(normalized) else "url"
     return "file" if separator and _SCHEME.match(normalized) else "url"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.program import program
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import (
@@ -102,8 +103,8 @@ class ItemRow:
 
     @property
     def id(self) -> str:
-        """Public id of the item, such as ``url_k7gxn3…``."""
-        return url_item_id("url", self.key)
+        """Public id of the item, such as ``url_k7gxn3…`` or ``file_3p4s8…`` (R0-24)."""
+        return url_item_id(item_kind(self.url), self.key)
 
     @property
     def forced(self) -> bool:

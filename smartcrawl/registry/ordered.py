@@ -7,9 +7,10 @@ So the next run of the source registers them when it begins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.urls import Trackers, normalize_url, url_digest
+from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.items import insert_address_row, pin_record_row
@@ -25,7 +26,7 @@ RETURNING forced
 """
 _FORCED: Final = """
 UPDATE ordered_address SET forced = forced + 1 WHERE id >= ? AND id <= ?
-RETURNING source, id, forced
+RETURNING source, url, id, forced
 """
 _OF_KEY: Final = "SELECT source FROM ordered_address WHERE id = ? ORDER BY source"
 _OF_SOURCE: Final = "SELECT url, forced FROM ordered_address WHERE source = ? ORDER BY at, id"
@@ -61,15 +62,29 @@ def sources_of_ordered_address(connection: Connection, key: bytes) -> list[str]:
     return [source for (source,) in rows]
 
 
-def force_ordered_rows(
-    connection: Connection, first: bytes, last: bytes
-) -> list[tuple[str, bytes, int]]:
-    """Count one more order to index anew; return (source, id, reindexGeneration) of each.
+class ForcedOrderRow(NamedTuple):
+    """An ordered address without a record, after one more order to index it anew."""
+
+    source: str
+    url: str
+    key: bytes  #: SHA-256 of the normalized source
+    forced: int  #: reindexGeneration
+
+    @property
+    def id(self) -> str:
+        """Public id of the item to be."""
+        return url_item_id(item_kind(self.url), self.key)
+
+
+def force_ordered_rows(connection: Connection, first: bytes, last: bytes) -> list[ForcedOrderRow]:
+    """Count one more order to index anew, and return the orders, by source.
 
     ``first`` and ``last``: the ids (32 bytes) between which they are.
     """
     rows: Any = connection.execute(_FORCED, (first, last)).fetchall()
-    return sorted((source, bytes(key), forced) for source, key, forced in rows)
+    return sorted(
+        ForcedOrderRow(source, url, bytes(key), forced) for source, url, key, forced in rows
+    )
 
 
 def register_ordered_addresses(

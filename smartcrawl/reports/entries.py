@@ -33,6 +33,10 @@ _NUMBER = "SELECT no FROM record WHERE source = ? AND id = ?"
 _STORED = "SELECT scope, targets, raw FROM links WHERE no = ?"
 
 
+#: Words of pages that confirmed or renewed their content.
+_ANSWERED = (Word.NEW, Word.MODIFIED, Word.UNCHANGED, Word.CLONE, Word.MOVED)
+
+
 class ReportedRecord(NamedTuple):
     """The part of a record on which the next run and the sweep depend."""
 
@@ -65,7 +69,7 @@ class ReportedRecord(NamedTuple):
     @property
     def sound(self) -> bool:
         """Whether its content is stored, and its last visit confirmed or renewed it."""
-        answered = self.word in (Word.NEW, Word.MODIFIED, Word.UNCHANGED, Word.CLONE)
+        answered = self.word in _ANSWERED
         return self.standing == Standing.HELD and answered and not self.lost_count
 
 

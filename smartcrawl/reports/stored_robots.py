@@ -50,6 +50,11 @@ class StoredRobotsReport:
         return says(url) if says is not None else None, status, fetched_at
 
     def failure(self, url: str) -> tuple[str, int] | None:
-        """Return (reason, time) of the last failed request, if it was later than the copy."""
+        """Return (reason, time) of the last failed request, if it was later than the copy.
+
+        Files have none: the name of a bucket may be that of a host.
+        """
+        if not url.startswith(("http://", "https://")):
+            return None
         row: Any = self._connection.execute(_ROBOTS_FAILED, (url_host_key(url),)).fetchone()
         return None if row is None else (str(row[0]), int(row[1]))

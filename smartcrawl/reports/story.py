@@ -48,6 +48,7 @@ SELECT m.url FROM record r JOIN record m ON m.content = r.content AND m.no <> r.
 """
 _CHAIN = "SELECT chain FROM redirect_chain WHERE no = ?"
 _PIN = "SELECT at FROM pin WHERE no = ?"
+_TIMES = ("since", "firstSeen")  #: keys of evidence
 
 
 def story_record(connection: Connection, number: int, age: int) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def story_events(connection: Connection, number: int) -> list[dict[str, Any]]:
 
 def story_evidence_times(found: dict[str, Any]) -> dict[str, Any]:
     """Return the evidence of a removal with its times as ISO 8601."""
-    return {key: iso_time(value) if key == "since" else value for key, value in found.items()}
+    return {key: iso_time(value) if key in _TIMES else value for key, value in found.items()}
 
 
 def _happened(what: str, run: int, at: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_content_group, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection, Many
@@ -25,11 +26,10 @@ _FIELDS = (
     "imageCount", "firstSeen", "lastChecked", "lastChanged", "lastIndexed", "crawlAttempts",
     "errorMessage", "nextCrawlAt", "crawlIntervalSeconds",
 )  # fmt: skip
-_SWITCHES = ("reindexRequested", "httpRobotsAllowed")
 _RECORD = f"""
 SELECT r.id, r.url, o.name, s.http_status, s.effective_status, r.last_modified, r.body_hash,
        s.lost_count, s.gone_count, s.seen_run, s.depth, d.url, r.canonical_url, s.outcome,
-       s.reached_run, s.visited_run, r.source, s.standing,
+       s.reached_run, s.visited_run, r.source, s.standing, m.url,
        {", ".join(f'e."{name}"' for name in _FIELDS)}
   FROM record r
   JOIN ingest_entity e USING (no)
@@ -37,6 +37,7 @@ SELECT r.id, r.url, o.name, s.http_status, s.effective_status, r.last_modified, 
   JOIN source o ON o.no = r.source
   LEFT JOIN content c ON c.no = r.content
   LEFT JOIN record d ON d.no = r.duplicate_of
+  LEFT JOIN record m ON m.no = r.moved_from
 """
 _ONE = f"{_RECORD} WHERE r.no = ?"
 _RECORDS = f"""
@@ -49,7 +50,7 @@ _RECORDS = f"""
    AND (NOT :dead OR r.no IN (SELECT no FROM dead_letter))
  ORDER BY r.no
 """
-_OWN = 18  #: columns before those of the view
+_OWN = 19  #: columns before those of the view
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  #: starts of cells that are formulas
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
@@ -70,6 +71,7 @@ RECORD_KEYS = (
     "httpRedirectChain", "httpRobotsAllowed", "httpCanonicalUrl", "fileEtag", "fileLastModified",
     "fileLength", "fileContentType", "language", "mimeType", "lastIndexedDocId", "imageCount",
     "crawlAttempts", "crawlIntervalSeconds", "lastStatusCode", "lastModifiedReceived",
+    "movedFrom",
 )  # fmt: skip
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
@@ -121,10 +123,12 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
     """Format a row of _RECORD under RECORD_KEYS."""
     key: bytes = row[0]
     fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
+    robots = fields["httpRobotsAllowed"]
     values = fields | {
-        "id": url_item_id("url", key),
+        "id": url_item_id(item_kind(row[1]), key),
         "RowKey": url_digest_text(key),
-        **{name: bool(fields[name]) for name in _SWITCHES},
+        "reindexRequested": bool(fields["reindexRequested"]),
+        "httpRobotsAllowed": None if robots is None else bool(robots),
         "httpRedirectChain": _compact(fields["httpRedirectChain"]),
         "url": row[1],
         "source": row[2],
@@ -141,6 +145,7 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
         "lastOutcome": _word(row[13], clone=row[11] is not None),
         "reachedRun": row[14] or None,
         "visitedRun": row[15] or None,
+        "movedFrom": row[18],
         "contentGroupId": url_content_group(row[12] or row[1]),
     }
     return {name: values[name] for name in RECORD_KEYS}

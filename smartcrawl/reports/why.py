@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smartcrawl.extract.robots_txt import Answer
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
@@ -81,7 +82,8 @@ class Stories:
         """Return the stories of one address, under KEYS; ``sources``: () for all."""
         connection, trackers = self._connection, self._options.trackers
         requested = request_url(url) or url
-        key = url_digest(normalize_url(requested, trackers))
+        identity = normalize_url(requested, trackers)
+        key = url_digest(identity)
         pages = [
             page
             for page in known_record_rows(connection, key)
@@ -89,7 +91,7 @@ class Stories:
         ]
         values = (
             requested,
-            url_item_id("url", key),
+            url_item_id(item_kind(identity), key),
             [self.story(page, key) for page in pages],
             [] if pages else self.in_scope(url),
             [] if pages else self.refused(url),
@@ -171,7 +173,11 @@ class Stories:
             return _decided(_UNASKED[word], last["run"], last["at"])
         if outcome is None:
             return _decided(f"{word.word}; its history says why", run, visited)
-        before = {Word.NEW: Standing.BARE, Word.MODIFIED: Standing.HELD}
+        before = {
+            Word.NEW: Standing.BARE,
+            Word.MOVED: Standing.BARE,
+            Word.MODIFIED: Standing.HELD,
+        }
         standing = before.get(word, Standing(entry.standing))
         action = decide(standing, outcome).action
         text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
@@ -183,9 +189,10 @@ class Stories:
     ) -> dict[str, Any]:
         today = TodayReport(self._connection, source, self._options)
         why, believed = today.reason_without_validators(entry), today.believed(entry)
-        etag = record["httpEtag"] if believed & 1 else None
+        by_http = entry.url.startswith(("http://", "https://"))
+        etag = (record["httpEtag"] or record["fileEtag"]) if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None
-        headers = http_conditional_headers(etag, modified, trusted=why is None)
+        headers = http_conditional_headers(etag, modified, trusted=why is None and by_http)
         return {
             "url": entry.url,
             "conditional": why is None,

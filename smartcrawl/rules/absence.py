@@ -12,7 +12,9 @@ from smartcrawl.rules.model import Fault, Outcome, RemovalRule
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
 
 #: Rules for pages that a complete run did not see. Their evidence is the absence of an answer.
-UNSEEN: Final = frozenset({RemovalRule.EXCLUDED, RemovalRule.ORPHAN, RemovalRule.ABSENT})
+UNSEEN: Final = frozenset(
+    {RemovalRule.EXCLUDED, RemovalRule.ORPHAN, RemovalRule.ABSENT, RemovalRule.MOVED}
+)
 
 #: Temporary redirects: the page may be back in the next run (RFC 9110 15.4).
 TEMPORARY: Final = frozenset({302, 303, 307})

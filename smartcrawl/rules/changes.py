@@ -1,7 +1,4 @@
-"""Whether a file of a store changed, by its properties in the store (R0-43 to R0-45).
-
-For the spider of files that is to come; the spider of web sites does not use it.
-"""
+"""Whether a file of a store changed, by its properties in the store (R0-43 to R0-45)."""
 
 from __future__ import annotations
 

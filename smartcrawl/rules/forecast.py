@@ -218,6 +218,8 @@ def forecast_outcome(status: Status, word: Word | None, http_status: int | None)
     match word:
         case Word.NEW | Word.MODIFIED:
             return Outcome.CHANGED
+        case Word.MOVED:
+            return Outcome.CHANGED if status is Status.INDEXED else Outcome.NOT_ACCEPTABLE
         case Word.UNCHANGED:
             return Outcome.NOT_MODIFIED if http_status == 304 else Outcome.SAME
         case Word.REDIRECTED:

@@ -90,6 +90,7 @@ class Word(IntEnum):
     EXCLUDED = 10
     ORPHANED = 11
     DELETED = 12
+    MOVED = 13  #: new, with the bytes of a file that its listing lacks
 
     @property
     def word(self) -> str:
@@ -151,6 +152,7 @@ class RemovalRule(IntEnum):
     ORPHAN = 6  #: no link leads to it any more
     FORGOTTEN = 7  #: by order of the operator
     ABSENT = 8  #: the complete listing of its source lacks it
+    MOVED = 9  #: likewise, and its bytes are at a new address
 
     @property
     def word(self) -> str:
@@ -165,6 +167,7 @@ REMOVES_PINNED: Final = frozenset(
         RemovalRule.NOT_ACCEPTABLE,
         RemovalRule.FORGOTTEN,
         RemovalRule.ABSENT,
+        RemovalRule.MOVED,
     }
 )
 

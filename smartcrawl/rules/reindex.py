@@ -209,6 +209,7 @@ REMOVALS: Final[Mapping[RemovalRule, Removal]] = {
     RemovalRule.ORPHAN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
     RemovalRule.FORGOTTEN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
     RemovalRule.ABSENT: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
+    RemovalRule.MOVED: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.REDIRECTED, None),
 }
 
 

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.run_progress import RunProgressReader
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.rules.changes import Check, Properties, decide_change_check
+from smartcrawl.rules.changes import Check, decide_change_check
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.links import Links
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.sources.listing.entries import Entry, Listing
+from smartcrawl.sources.listing.entries import Entry, Listing, properties
 
 
 class ListedFiles:
@@ -81,8 +81,8 @@ class ListedFiles:
             or page.plan.extraction is not Extraction.STANDS
         ):
             return False
-        stored = Properties(None, record.etag, record.content_length)
-        found = Properties(None, entry.validator, entry.size)
+        stored = properties(record.etag, record.content_length)
+        found = properties(entry.validator, entry.size)
         return decide_change_check(stored, found) is Check.SKIP
 
     def end(self, root: str, listing: Listing) -> None:

@@ -138,8 +138,8 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     source = source_named(options, declared, name)
     if source.traits.spider != kind.spider:
         raise SourceError(
-            f"-a source={name}: it is of the kind {source.kind}, which another spider crawls:"
-            f" scrapy crawl {source.traits.spider} -a source={name}"
+            f"-a source={name}: it is of the kind {source.kind}, so the spider is"
+            f" {source.traits.spider} instead of {kind.spider}"
         )
     return source
 

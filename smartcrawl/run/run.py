@@ -15,7 +15,7 @@ from smartcrawl.registry.writer import Written
 from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
-from smartcrawl.run.batches import open_batches
+from smartcrawl.run.batches import Batches, open_batches
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
@@ -51,6 +51,7 @@ class Run:
     """
 
     result: RunResult | None = None  #: its record, once it ended
+    failure: SmartcrawlError | None = None  #: the error that ends it
     _closed = False
 
     def __init__(
@@ -76,7 +77,6 @@ class Run:
         self.shortcomings = Shortcomings.loads(opened.cut)  #: why the run will be incomplete
         if opened.shared:
             self.shortcomings.news()  # the registry has these already
-        self.failure: SmartcrawlError | None = None
         self.halt = Halt()
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: receives progress events
         self.strays = Strays()
@@ -86,15 +86,7 @@ class Run:
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
         self._book = AddressBook(self._readers.pages, registry.numbers.draw, options.trackers)
-        self.batches = open_batches(
-            source=source,
-            options=options,
-            orders=orders,
-            registry=registry,
-            opened=opened,
-            shortcomings=self.shortcomings,
-            written=self._written,
-        )
+        self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = open_host_trust(self._readers.hosts, options, self.batches, now, opened.no)
         self.seeds = Seeds(
@@ -122,6 +114,17 @@ class Run:
         self.due_pages = self._new_due_pages(now)
         self.ending = self._new_ending()
         self._pins = Pins(source, registry, opened, self._readers.pages, self._offers)
+
+    def _new_batches(self) -> Batches:
+        return open_batches(
+            source=self.source,
+            options=self.options,
+            orders=self.orders,
+            registry=self.registry,
+            opened=self.opened,
+            shortcomings=self.shortcomings,
+            written=self._written,
+        )
 
     def _new_offers(self) -> Offers:
         budget = UrlBudget(

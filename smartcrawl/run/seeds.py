@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from smartcrawl.model.pages import Page
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
@@ -11,6 +12,8 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun, Role
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
+
+_WEB: Final = ("http://", "https://")
 
 
 class Seeds:
@@ -67,11 +70,13 @@ class Seeds:
         """
         if self._source.of_job:
             return []
-        return [url_endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
+        given = (*self._source.seeds, *self._source.sitemaps)
+        return [url_endpoint(url) for url in given if url.startswith(_WEB)]
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""
-        hosts = self.scope.hosts.union(map(url_host_key, self.scope.addresses or ()))
+        pages = [url for url in self.scope.addresses or () if url.startswith(_WEB)]
+        hosts = self.scope.hosts.union(map(url_host_key, pages))
         return [url_endpoint(f"http://{host}/") for host in hosts if url_has_port(host)]
 
     # Redirects of seeds

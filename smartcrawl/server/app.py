@@ -18,6 +18,7 @@ from smartcrawl.server import health, metrics
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
 from smartcrawl.server.data import documents, frontier_stats, search, search_status
+from smartcrawl.server.direct import put_first
 from smartcrawl.server.errors import add_handlers
 from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
@@ -42,7 +43,7 @@ VERSIONS: Final[Sequence[Version]] = (
     Version(
         "/api/v1",
         (
-            documents.add_routes,  # first: they are asked most
+            documents.add_routes,
             job_routes.add_routes,
             job_control.add_routes,
             log_routes.add_routes,
@@ -103,4 +104,5 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
         api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
     add_handlers(api)
     describe(api)
+    put_first(api.router.routes)
     return api

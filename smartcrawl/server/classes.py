@@ -7,12 +7,12 @@ from typing import Final
 
 from smartcrawl.server.keys import Scope
 
-#: Paths of documents and searches, also with something below them.
-_DATA: Final = ("/api/v1/documents", "/api/Search")
+#: Paths of documents and searches.
+_DATA: Final = ("/api/v1/documents/", "/api/Search/")
 #: Paths that act with any method.
-_ACTING: Final = ("/v2/crawler",)
+_ACTING: Final = ("/v2/crawler/",)
 #: Paths that change every page at once.
-_ADMIN: Final = ("/api/RebuildIndex",)
+_ADMIN: Final = ("/api/RebuildIndex/",)
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -56,4 +56,5 @@ def api_scope_needed(method: str, path: str) -> Scope:
 
 
 def _is_at(path: str, places: tuple[str, ...]) -> bool:
-    return any(path == place or path.startswith(f"{place}/") for place in places)
+    """Whether a path is one of these places, or below one; each ends with a slash."""
+    return f"{path}/".startswith(places)

@@ -34,6 +34,19 @@ class Metrics:
         )
         build.labels(__version__).set(1)
 
+        self._labelled: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count an answer; ``route`` is the template of a path, so that there are few labels."""
+        labels = method, route, status
+        found = self._labelled.get(labels)
+        if found is None:  # they are kept, since to look them up takes as long as to count twice
+            found = self.requests.labels(method, route, str(status)), self.seconds.labels(route)
+            self._labelled[labels] = found
+        requests, times = found
+        requests.inc()
+        times.observe(seconds)
+
     def text(self) -> bytes:
         """Return all measures in the text format of Prometheus."""
         return generate_latest(self.registry)

@@ -43,8 +43,7 @@ class Measured:
             if status:  # else the client went away before its answer
                 route = getattr(scope.get("route"), "path_format", "none")
                 method = scope["method"] if scope["method"] in _METHODS else "other"
-                self._metrics.requests.labels(method, route, str(status)).inc()
-                self._metrics.seconds.labels(route).observe(time.perf_counter() - begun)
+                self._metrics.count(method, route, status, time.perf_counter() - begun)
 
 
 def add_routes(context: Context, router: APIRouter) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from enum import Enum
@@ -105,9 +105,9 @@ class Folder:
 
 
 class _Call(NamedTuple):
-    """One call of a driver, by fsspec's name of the method."""
+    """One call of a driver, by fsspec's name of the method or by a function that calls it."""
 
-    method: str
+    method: str | Callable[..., Any]  #: without the underscore of asynchronous ones; or our own
     seconds: float  #: time limit
     arguments: tuple[Any, ...]
     options: Mapping[str, Any]
@@ -138,6 +138,16 @@ class _StoreDriver(ABC):
         if isinstance(answer, Exception):
             raise answer
         return answer
+
+    def ask(self, method: str | Callable[..., Any], *given: Any, size: int = 0, **more: Any) -> Any:
+        """Return the answer of the driver, within the time limit of a transfer of ``size`` bytes.
+
+        ``method`` is one of fsspec, or a function; a coroutine function if the driver has those.
+
+        Raises:
+            Exception: as the driver does; TimeoutError: it gave no answer.
+        """
+        return self._answer(_Call(method, self._patience + size / _SLOWEST, given, more))
 
     def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
         calls = [self._call("pipe_file", path, data, size=len(data)) for path, data in files]
@@ -189,7 +199,9 @@ class Bucket(_StoreDriver):
             async with slots:
                 if silence is not None:
                     return silence
-                method = getattr(self._system, f"_{call.method}")
+                method = call.method
+                if isinstance(method, str):
+                    method = getattr(self._system, f"_{method}")
                 try:
                     return await asyncio.wait_for(
                         method(*call.arguments, **call.options), call.seconds
@@ -245,7 +257,10 @@ class Drive(_StoreDriver):
             if call.method == "pipe_file":
                 folder = call.arguments[0].rpartition("/")[0]
                 self._system.makedirs(folder, exist_ok=True)
-            answer.set_result(getattr(self._system, call.method)(*call.arguments, **call.options))
+            method = call.method
+            if isinstance(method, str):
+                method = getattr(self._system, method)
+            answer.set_result(method(*call.arguments, **call.options))
         except Exception as error:  # noqa: BLE001  # raised in the waiting thread
             answer.set_exception(error)
         finally:
@@ -264,6 +279,11 @@ def _errors(answers: Sequence[Any]) -> list[Exception | None]:
 
 # Errors
 
+#: Words of S3 for a request to another region than that of the bucket.
+_REGIONS: Final = frozenset(
+    {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect"}
+)
+
 
 class Fault(Enum):
     """Kinds of errors of a store; the value is the remedy, with the ``setting`` that names it."""
@@ -272,15 +292,22 @@ class Fault(Enum):
     REFUSED = "check what {who} may do there"
     ABSENT = "it is not there: create or mount it, or name another {setting}"
     OCCUPIED = "a file is where a folder should be: move it away, or name another {setting}"
+    REGION = "name the region of the bucket in AWS_DEFAULT_REGION"
     SILENT = "check that it runs and can be reached from here"
     OTHER = "check that it runs and can be reached from here, and that {setting} names it"
 
 
 def file_store_fault(error: Exception) -> Fault:
     """Classify an error of the system, of a driver, or of the library below it."""
-    code, status, name = getattr(error, "errno", None), _status(error), type(error).__name__
+    code, status, name = (
+        getattr(error, "errno", None),
+        file_store_status(error),
+        type(error).__name__,
+    )
     if isinstance(error, TimeoutError):
         return Fault.SILENT
+    if _s3_code(error) in _REGIONS:
+        return Fault.REGION
     if code in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} or status == 507:
         return Fault.FULL
     if isinstance(error, PermissionError) or code == errno.EROFS or status in {401, 403}:
@@ -295,10 +322,23 @@ def file_store_fault(error: Exception) -> Fault:
 
 
 def is_file_absent_in_store(error: Exception | None) -> bool:
-    return isinstance(error, FileNotFoundError) or (error is not None and _status(error) == 404)
+    return isinstance(error, FileNotFoundError) or (
+        error is not None and file_store_status(error) == 404
+    )
 
 
-def _status(error: BaseException | None) -> int | None:
+def _s3_code(error: BaseException | None) -> str | None:
+    """Return the word of S3 for an error of botocore."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if isinstance(response, Mapping):
+            code: str | None = response.get("Error", {}).get("Code")
+            return code
+        error = error.__cause__
+    return None
+
+
+def file_store_status(error: BaseException | None) -> int | None:
     """Return the HTTP status of an error of botocore or azure.core."""
     while error is not None:
         status = getattr(error, "status_code", None)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from smartcrawl.model.documents import Link
+from smartcrawl.model.urls import display_url, url_digest, url_item_id
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.runs import runs
@@ -699,6 +700,42 @@ def test_the_help_says_what_a_command_does_and_its_exit_statuses(ask: Scrapy, na
 
     assert result.status == 0
     assert "Exit status: 0" in " ".join(result.out.split())
+
+
+# files
+
+
+@pytest.mark.covers("R0-20", "R0-24", "R0-25", "R0-31")
+@pytest.mark.parametrize("url", ["file:///srv/docs/a.md", "s3://bucket/a//b"])
+def test_a_file_has_its_type_and_id_in_every_command(world: World, url: str):
+    world.crawl(FIRST, LINKS)
+    world.desk.open(now=LATER)
+    world.desk.index(url, "words of a file", etag="2025-06-01T10:00:00.123456789Z")
+    id_ = url_item_id("file", url_digest(url))
+
+    told = world.json("why", url)
+    (story,) = told["records"]
+
+    assert (told["id"], story["record"]["id"], story["record"]["type"]) == (id_, id_, "file")
+    assert story["record"]["fileEtag"] == "2025-06-01T10:00:00.123456789Z"
+    assert (story["request"]["headers"], story["robots"]) == ({}, None), "it is asked without HTTP"
+    rows = map(json.loads, world.run("registry", "--format", "jsonl").out.splitlines())
+    assert {row["type"]: row["id"] for row in rows if row["url"] == url} == {"file": id_}
+    (hit,) = world.json("search", "file")
+    assert (hit["id"], hit["url"]) == (id_, url)
+    (ordered,) = world.json("reindex", "--id", id_, "--dry-run")["ordered"]
+    assert (ordered["id"], ordered["url"]) == (id_, url)
+    assert display_url(url) in world.run("reindex", "--id", id_, "--dry-run").out
+
+
+@pytest.mark.covers("R0-24", "R0-25")
+def test_an_unknown_file_is_looked_for_as_a_file(orphaned: World):
+    url = "s3://bucket/%7Ea?sig=secret"
+    id_ = url_item_id("file", url_digest("s3://bucket/~a"))
+
+    assert orphaned.json("why", url)["id"] == id_
+    said = orphaned.run("forget", url, expect=1).err
+    assert f"is not known (looked for {id_})" in said
 
 
 # why

@@ -20,9 +20,9 @@ CONTRACT = (
     "test_registry_away", "test_registry_choices", "test_registry_clones",
     "test_registry_collapsed", "test_registry_commit", "test_registry_guard",
     "test_registry_items", "test_registry_listed", "test_registry_orders", "test_registry_pages",
-    "test_registry_purge", "test_registry_reports", "test_registry_runs", "test_registry_sharing",
-    "test_registry_status", "test_registry_tombstones", "test_registry_views", "test_run_counts",
-    "test_seed_fields",
+    "test_registry_purge", "test_registry_renamed", "test_registry_reports", "test_registry_runs",
+    "test_registry_sharing", "test_registry_status", "test_registry_tombstones",
+    "test_registry_views", "test_run_counts", "test_seed_fields", "test_file_items",
 )  # fmt: skip
 
 

@@ -54,7 +54,7 @@ def test_the_table_has_the_name_that_was_chosen_and_its_own(desk: Desk):
         ("https://acc.blob.core.windows.net/docs/a.pdf", "acc/docs", "blob"),
         ("https://acc.file.core.windows.net/share/a.pdf", "acc/share", "share"),
         ("https://blob.core.windows.net/a", "blob.core.windows.net", "https"),
-        ("s3://bucket/a", "s3", "s3"),
+        ("s3://bucket/a", "bucket", "s3"),
     ],
 )
 def test_files_are_parted_by_container_or_scheme(source, by_host, by_scheme):

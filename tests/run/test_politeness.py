@@ -32,6 +32,7 @@ from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.gate import HostGate, Turn
+from smartcrawl.sources.site import SiteSource
 from smartcrawl.spiders.base import VisitSpider
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
@@ -391,6 +392,7 @@ class Bench:
         options = Options.of(SETTINGS | {"DATA_DIR": "nowhere"} | settings)
         self.crawler.spider.run = SimpleNamespace(
             halt=Halt(),
+            source=SiteSource(name="a", seeds=("http://a.example/",)),
             options=options,
             blocked_hosts=frozenset(),
             incomplete=self.incomplete.append,

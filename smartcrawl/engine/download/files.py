@@ -14,11 +14,18 @@ from scrapy.http import Response
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.model.exceptions import FileTooLargeError
-from smartcrawl.model.pages import VisitAttempt
+from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.times import iso_time
+from smartcrawl.rules.changes import Check, decide_change_check
+from smartcrawl.rules.model import Extraction
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.listing.reading import read_folder_file
+from smartcrawl.sources.listing.entries import Entry, properties
+from smartcrawl.sources.listing.reading import (
+    hash_folder_file,
+    read_bucket_file,
+    read_folder_file,
+)
 from smartcrawl.sources.listing.stamps import FileValidator
 
 TOO_LARGE: Final = 413  #: status of a file that is not read, because it has too many bytes
@@ -38,6 +45,7 @@ class FileHandler(BaseDownloadHandler):
         self._run = run
         self._source = source
         self._scope = source.scope
+        self._how = FileValidator(run.options.file_validator)
         self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
 
     @classmethod
@@ -59,37 +67,73 @@ class FileHandler(BaseDownloadHandler):
         attempt = request.meta.get("attempt")
         if not isinstance(attempt, VisitAttempt) or not self._scope.holds(attempt.page.url):
             return Response(url, status=403)
-        url = attempt.page.url
-        return await asyncio.to_thread(self._answer, url, attempt.page.no)
+        return await asyncio.to_thread(self._answer, attempt.page)
 
-    def _answer(self, url: str, number: int) -> Response:
-        source, listed = self._source, self._run.listed
-        assert listed is not None, "the source is listed"
-        relative = self._scope.relative(url)
+    def _answer(self, page: Page) -> Response:
+        url = page.url
+        assert self._run.listed is not None, "the source is listed"
+        entry = self._run.listed.entry(page.no)
         try:
-            body = read_folder_file(
-                source.folder,
-                relative,
-                most=self._most,
-                known=listed.entry(number),
-                how=FileValidator(self._run.options.file_validator),
-                follow_symlinks=source.follow_symlinks,
-            )
+            return self._confirmed(page, entry) or self._read(page, entry)
         except FileNotFoundError:
             return Response(url, status=404)
         except PermissionError:
             return Response(url, status=403)
         except FileTooLargeError as error:
             return Response(url, status=TOO_LARGE, headers={"Content-Length": str(error.size)})
-        headers: dict[str, str] = {}
+
+    def _confirmed(self, page: Page, entry: Entry | None) -> Response | None:
+        """Return a 304 for a large file whose bytes are the stored ones, or None.
+
+        It is hashed in pieces, so that it enters the memory only when it is to be read (R0-45).
+        """
+        record, plan = page.record, page.plan
+        if entry is None or self._run.forces(page) or plan.extraction is not Extraction.STANDS:
+            return None
+        stored = properties(record.etag, record.content_length)
+        check = decide_change_check(stored, properties(entry.validator, entry.size))
+        if check is not Check.HASH or not self._source.is_local:
+            return None
+        found = hash_folder_file(
+            self._source.folder,
+            self._scope.relative(page.url),
+            known=entry,
+            how=self._how,
+            follow_symlinks=self._source.follow_symlinks,
+        )
+        if found.body_hash != record.body_hash:
+            return None
+        headers = _headers(found.validator, found.modified_at)
+        return Response(page.url, status=304, headers=headers)
+
+    def _read(self, page: Page, entry: Entry | None) -> Response:
+        relative = self._scope.relative(page.url)
+        if self._source.is_local:
+            body = read_folder_file(
+                self._source.folder,
+                relative,
+                most=self._most,
+                known=entry,
+                how=self._how,
+                follow_symlinks=self._source.follow_symlinks,
+            )
+        else:
+            etag = None if entry is None else entry.validator
+            body = read_bucket_file(page.url, most=self._most, etag=etag)
+        headers = _headers(body.validator, body.modified_at)
         media = media_type_of_name(relative)
         if media is not None:
             headers["Content-Type"] = media
-        if body.validator is not None:
-            headers["ETag"] = body.validator
-        if body.modified_at is not None:
-            headers["Last-Modified"] = iso_time(body.modified_at) or ""
-        return Response(url, headers=headers, body=body.data)
+        return Response(page.url, headers=headers, body=body.data)
+
+
+def _headers(validator: str | None, modified_at: int | None) -> dict[str, str]:
+    headers: dict[str, str] = {}
+    if validator is not None:
+        headers["ETag"] = validator
+    if modified_at is not None:
+        headers["Last-Modified"] = iso_time(modified_at) or ""
+    return headers
 
 
 def media_type_of_name(name: str) -> str | None:

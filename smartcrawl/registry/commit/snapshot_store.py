@@ -7,7 +7,6 @@ the driver's environment and are in no URL. Errors of drivers are translated her
 from __future__ import annotations
 
 import hashlib
-import logging
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,10 +14,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import unquote
 
-from fsspec import __version__ as fsspec_version
-from fsspec import get_filesystem_class
-from fsspec.config import apply_config
-from fsspec.core import url_to_fs
 from isal import igzip, isal_zlib
 
 from smartcrawl.model.exceptions import (
@@ -28,7 +23,13 @@ from smartcrawl.model.exceptions import (
     SnapshotMissingError,
     SnapshotStoreError,
 )
-from smartcrawl.model.redaction import redacted, shown
+from smartcrawl.model.redaction import shown
+from smartcrawl.sources.drivers import (
+    driver_class,
+    driver_credentials,
+    refuse_url_secrets,
+    start_driver,
+)
 from smartcrawl.sources.stores import (
     Bucket,
     Drive,
@@ -39,6 +40,7 @@ from smartcrawl.sources.stores import (
     is_file_absent_in_store,
 )
 
+_SETTING: Final = "SNAPSHOT_STORE"
 PATIENCE: Final = 60.0  #: seconds for one operation, including the driver's retries
 MAX_SIZE: Final = 256 * 1024 * 1024  #: bytes of a body that is read back
 _MARKER: Final = ".smartcrawl"  #: file that is written to test a store
@@ -63,24 +65,6 @@ _EXTENSIONS: Final = {
 }
 _PATH: Final = re.compile(r"\d{4}/\d\d/\d\d/[0-9a-f]+(?:-[0-9a-f]{8})?\.[a-z]+\.gz")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
-
-#: Packages whose name differs from their module's.
-_PACKAGES: Final = {"smbclient": "smbprotocol", "webdav4": "webdav4[fsspec]"}
-#: Extras of our own package that bring a driver.
-_EXTRAS: Final = {"s3fs": "s3", "adlfs": "azure"}
-#: Drivers whose version is that of the fsspec that they need.
-_PAIRED: Final = ("s3fs", "gcsfs")
-#: Timeouts of drivers whose defaults are too long, in seconds. Those of s3fs are 5 and 15.
-_OPTIONS: Final = {"adlfs": {"connection_timeout": 5, "read_timeout": 15}}
-#: Environment variables from which drivers take credentials.
-_CREDENTIALS: Final = {
-    "s3fs": "AWS_ACCESS_KEY_ID with AWS_SECRET_ACCESS_KEY, or AWS_PROFILE",
-    "adlfs": "AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME with"
-    " AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
-    "gcsfs": "GOOGLE_APPLICATION_CREDENTIALS",
-}
-#: Loggers that log every request.
-_WORDY: Final = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "s3fs")
 
 
 def snapshot_path(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
@@ -127,7 +111,7 @@ class SnapshotStore:
         protocol = found[1].lower() if found else "file"
         place = found[2] if found else url
         if found:
-            _refuse_secrets(protocol, place)
+            refuse_url_secrets(_SETTING, protocol, place)
         if protocol in {"file", "local"}:
             if not place.startswith("/"):
                 raise SettingError(
@@ -140,24 +124,14 @@ class SnapshotStore:
             self.folder = folder
         else:
             self.url = f"{protocol}://{place.rstrip('/')}"
-            self._store = self._remote(_driver(protocol, self.url))
+            self._store = self._remote(driver_class(_SETTING, protocol, self.url))
 
     def _remote(self, driver: Any) -> Store:
-        package = driver.__module__.partition(".")[0]
-        self._who = f"the credentials in {_CREDENTIALS.get(package, 'what its driver reads')}"
-        for name in _WORDY:
-            if logging.getLogger(name).level == logging.NOTSET:
-                logging.getLogger(name).setLevel(logging.WARNING)
-        options = _OPTIONS.get(package, {}) | apply_config(driver, {"skip_instance_cache": True})
+        self._who = driver_credentials(driver)
         try:
-            system, root = url_to_fs(self.url, **options)
+            system, root = start_driver(_SETTING, driver, self.url, skip_instance_cache=True)
         except OSError as error:
             raise self._failure(error, "open") from error
-        except Exception as error:  # the library's errors about its configuration
-            raise SettingError(
-                f"the driver of SNAPSHOT_STORE {shown(self.url)!r} does not start"
-                f" ({shown(file_store_fault_reason(error))}); check {self._who}"
-            ) from error
         if not system.async_impl:
             return Drive(system, root, self._patience)
         if not root.strip("/"):
@@ -262,56 +236,10 @@ class SnapshotStore:
     def _failure(self, error: Exception, doing: str) -> SnapshotStoreError:
         """Translate a driver's error: the failed operation, the reason and the remedy."""
         why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
-        remedy = file_store_fault(error).value.format(who=self._who, setting="SNAPSHOT_STORE")
+        remedy = file_store_fault(error).value.format(who=self._who, setting=_SETTING)
         failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
         failure.__cause__ = error
         return failure
-
-
-# Settings
-
-
-def _refuse_secrets(protocol: str, place: str) -> None:
-    """Refuse a URL with credentials, which would be logged and stored. The message has none."""
-    user = unquote(place).rpartition("@")[0]  # of the whole rest: a password may contain a slash
-    if ":" in user or "?" in place or "#" in place or redacted(place) != place:
-        raise SettingError(
-            f"SNAPSHOT_STORE is a {protocol} URL with a password, a query or a fragment: it takes"
-            " none of them; credentials belong in the environment of the driver"
-        )
-
-
-def _driver(protocol: str, url: str) -> Any:
-    """Return the class of fsspec that implements a protocol.
-
-    Raises:
-        SettingError: there is none, or a package is missing.
-    """
-    try:
-        return get_filesystem_class(protocol)
-    except ValueError:
-        raise SettingError(
-            f"SNAPSHOT_STORE is {shown(url)!r}: no driver of fsspec is called {protocol}; use"
-            " file, s3, abfs or another that it knows"
-        ) from None
-    except ImportError as error:
-        module = getattr(error.__cause__, "name", None) or protocol
-        raise SettingError(
-            f"SNAPSHOT_STORE is {shown(url)!r}, whose driver is not installed ({error}): run"
-            f" {_remedy(module)}"
-        ) from error
-
-
-def _remedy(module: str) -> str:
-    """Return the commands that install a driver, without another version of fsspec."""
-    package = _PACKAGES.get(module, module) + (f"=={fsspec_version}" if module in _PAIRED else "")
-    extra = _EXTRAS.get(module)
-    if extra is None:
-        return f"pip install {package}"
-    return (
-        f"pip install 'smartcrawl[{extra}]', in a checkout script/setup {extra}, or in an"
-        f" environment of your own pip install {package}"
-    )
 
 
 def is_snapshot_path(path: str) -> bool:

@@ -83,6 +83,8 @@ SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
 """
 #: An orphan is removed only if its verification allows that (``verified_orphan_rows``).
 GOES = f"(rule <> {int(RemovalRule.ORPHAN)} OR no IN carray(:looked_away))"
+#: A renamed file is no loss: its content stays.
+_IS_LOSS = f"rule <> {int(RemovalRule.MOVED)}"
 _LOOKS = f"""
 SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_status
   FROM candidate c JOIN state s USING (no) JOIN record r USING (no)
@@ -109,7 +111,8 @@ _DROP = "DELETE FROM candidate WHERE no IN carray(?)"
 _PROPOSED = f"""
 SELECT s.outcome = 1 AND s.visited_run = :run, s.standing = 2, count(*)
   FROM candidate c JOIN state s USING (no)
- WHERE c.source = :source AND c.renewed = :run AND c.no < :end AND {GOES} GROUP BY 1, 2
+ WHERE c.source = :source AND c.renewed = :run AND c.no < :end AND {GOES} AND {_IS_LOSS}
+ GROUP BY 1, 2
 """
 _PAGES = f"""
 SELECT count(*) FILTER (WHERE standing = 2), count(*) FROM state
@@ -124,7 +127,8 @@ SELECT min(run) FROM candidate
 _MET_SINCE = "SELECT min(no) FROM record WHERE source = :source AND first_run >= :since"
 EVERY: Final = 1 << 62  #: higher than any record.no
 _WITHHOLD = f"""
-UPDATE candidate SET withheld = :withheld AND {GOES} WHERE source = :source AND renewed = :run
+UPDATE candidate SET withheld = :withheld AND {GOES} AND {_IS_LOSS}
+ WHERE source = :source AND renewed = :run
 """
 #: Candidates for absence from a run that turned out to be incomplete.
 _NOT_ABSENT = f"""
@@ -133,10 +137,10 @@ DELETE FROM candidate WHERE source = :source AND renewed = :run
 """
 #: Due crawls see a source in slices, so removals since the last complete run count, too. Evidence
 #: without undo data counts as content.
-_REMOVED_BEFORE = """
+_REMOVED_BEFORE = f"""
 SELECT count(*) FILTER (WHERE e.content IS NOT NULL OR e.restore IS NULL), count(*) FROM evidence e
  WHERE (SELECT due FROM run WHERE no = :run) AND e.source = :source AND e.undone IS NULL
-   AND e.run < :run
+   AND e.run < :run AND {_IS_LOSS}
    AND e.run > (SELECT coalesce(max(no), 0) FROM run
                  WHERE source = :source AND complete AND no < :run)
 """

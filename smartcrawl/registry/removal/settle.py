@@ -24,6 +24,7 @@ from smartcrawl.registry.removal.candidates import (
     propose_candidates,
     withhold_candidates,
 )
+from smartcrawl.registry.removal.moved import propose_renamed
 from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
@@ -135,6 +136,8 @@ def settle_records(
     propose_candidates(connection, ending, moved)
     propose_candidates(connection, ending, _canonicals(connection, ending, hops, notes))
     delete_refuted_candidates(connection, ending, complete=complete)
+    if complete and ending.closing.is_listed:
+        propose_renamed(connection, ending)
     for fault, count, url in connection.execute(_SHIELDED, ending.names):
         pages = "1 page," if count == 1 else f"{count} pages, such as"
         notes.append(f"{Fault(fault).name.lower()}: {pages} {url}")

@@ -21,6 +21,7 @@ from smartcrawl.registry.pack import (
     pack_stored_links,
     unpack_stored_links,
 )
+from smartcrawl.registry.removal.moved import give_back, new_record, take_over
 from smartcrawl.rules.absence import UNSEEN
 from smartcrawl.rules.model import RemovalRule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, state_after_removal
@@ -37,6 +38,7 @@ _HASHES = ("content_hash", "text_hash", "body_hash")
 _HELD = f"""
 SELECT r.no, r.url, s.depth, r.content, l.raw, r.snapshot,
        {", ".join(f"s.{name}" for name in _STATE)}, {", ".join(f"r.{name}" for name in _RECORD)},
+       r.moved_from,
        {", ".join(f"lower(hex(r.{name}))" for name in _HASHES)}
   FROM record r JOIN state s USING (no) LEFT JOIN links l USING (no)
  WHERE r.no IN carray(?) AND s.standing > 0
@@ -56,7 +58,7 @@ UPDATE state SET number = :number, status = :status, standing = :standing, outco
 _FORGET = f"""
 UPDATE record SET content = NULL, etag = NULL, last_modified = NULL, duplicate_of = NULL, entry = 0,
        canonical_no = CASE WHEN :aside THEN canonical_no END,
-       snapshot = NULL,
+       snapshot = NULL, moved_from = CASE WHEN :moved THEN moved_from END,
        {", ".join(f"{name} = NULL" for name in _HASHES)}
  WHERE no = :no
 """
@@ -77,7 +79,8 @@ DELETE FROM content WHERE no IN carray(:contents)
    AND no NOT IN (SELECT content FROM evidence WHERE content IN carray(:contents))
 """
 _TO_UNDO = """
-SELECT e.no, e.record, e.content, e.restore, e.links, s.standing, r.content, r.url, e.at
+SELECT e.no, e.record, e.rule, e.detail, e.content, e.links, e.restore, s.standing, r.content,
+       r.url
   FROM evidence e JOIN state s ON s.no = e.record JOIN record r ON r.no = e.record
  WHERE e.run = ? AND e.undone IS NULL ORDER BY e.no DESC
 """
@@ -92,6 +95,7 @@ UPDATE record SET content = :content,
        snapshot = (SELECT p.no FROM snapshot p
                     WHERE p.store IN (SELECT no FROM store) AND p.body_hash = :body_hash
                     ORDER BY p.no DESC LIMIT 1),
+       moved_from = (SELECT no FROM state WHERE no = :moved_from AND standing = 0),
        {", ".join(f"{n} = :{n}" for n in (*_RECORD, *_HASHES))}
  WHERE no = :no
 """
@@ -166,7 +170,9 @@ class RecordRemover:
         removed: list[RemovedRecordRow] = []
         contents: set[int] = set()
         rows: list[Any] = connection.execute(_HELD, (numbers_for_sql(by_no),)).fetchall()
-        words = WordChanges(connection, self._run, by_no)
+        moved = {c.no: c for c in candidates if c.rule is RemovalRule.MOVED}
+        renamed = {new_record(candidate.detail) for candidate in moved.values()}
+        words = WordChanges(connection, self._run, renamed.union(by_no))
         for row in rows:
             candidate = by_no[row[0]]
             after = state_after_removal(candidate.rule)
@@ -184,13 +190,17 @@ class RecordRemover:
                 continue
             self._keep(candidate, row, now)
             aside = candidate.rule is RemovalRule.CANONICAL
-            connection.execute(_FORGET, {"no": candidate.no, "aside": aside})
+            is_moved = candidate.no in moved
+            connection.execute(_FORGET, {"no": candidate.no, "aside": aside, "moved": is_moved})
             release_snapshot_row(connection, row[5], now)
             self._links(candidate, row)
             event = (candidate.no, self._run, now, after.status, after.standing, after.word)
             connection.execute(EVENT, (*event, row[9], candidate.rule.word))
             if row[3] is not None:
                 contents.add(row[3])
+            if is_moved:
+                way = {"run": self._run, "number": self._number}
+                take_over(connection, candidate.no, candidate.detail, **way)
             removed.append(RemovedRecordRow(row[0], row[1], row[2], row[9], after.word.word))
         write_clone_places(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
@@ -202,7 +212,7 @@ class RecordRemover:
         return removed
 
     def _keep(self, candidate: Candidate, row: tuple[Any, ...], now: int) -> None:
-        names = (*_STATE, *_RECORD, *_HASHES)
+        names = (*_STATE, *_RECORD, "moved_from", *_HASHES)
         restore = json.dumps(dict(zip(names, row[6:], strict=True)))
         found = (candidate.rule, now, candidate.detail, row[3], restore, row[4])
         self._connection.execute(_EVIDENCE, (candidate.no, self._source, self._run, *found))
@@ -241,7 +251,7 @@ class Undone:
 def undoable_rows(connection: Connection, run: int) -> Undone:
     """Return the pages that an undo of ``run`` would restore, and those that it would not."""
     found: dict[str, list[str]] = {"restored": [], "kept": [], "expired": []}
-    for *_, restore, _, standing, current, url, _ in connection.execute(_TO_UNDO, (run,)):
+    for *_, restore, standing, current, url in connection.execute(_TO_UNDO, (run,)):
         word = "expired" if restore is None else "kept"
         if _is_restorable(restore, current, standing):
             word = "restored"
@@ -283,14 +293,18 @@ class Restorer:
         expired: list[str] = []
         contents: set[int] = set()
         rows: list[Any] = self._connection.execute(_TO_UNDO, (run,)).fetchall()
-        words = WordChanges(self._connection, self._seen_run, {row[1] for row in rows})
-        for no, record, content, restore, links, standing, current, url, _ in rows:
+        renamed = {new_record(row[3]) for row in rows if row[2] == RemovalRule.MOVED}
+        known = renamed.union(row[1] for row in rows)
+        words = WordChanges(self._connection, self._seen_run, known)
+        for no, record, rule, found, content, links, restore, standing, current, url in rows:
             if not _is_restorable(restore, current, standing):
                 (expired if restore is None else kept).append(url)
                 continue
             self._restore(record, content, json.loads(restore), links)
             detail = f"restored: the sweep of run {run} was undone"
             self._note(record, json.loads(restore), now, detail)
+            if rule == RemovalRule.MOVED:
+                give_back(self._connection, record, found, number=self._number)
             self._connection.execute(_UNDONE, (now, no))
             if content is not None:
                 contents.add(content)
@@ -309,6 +323,7 @@ class Restorer:
         connection = self._connection
         hashes = {name: bytes.fromhex(was[name] or "") or None for name in _HASHES}
         alone = content is not None and not connection.execute(_HOLDERS, (content,)).get
+        was = {"moved_from": None} | was  # evidence of earlier versions has none
         names = was | {"no": no, "number": self._number, "seen_run": self._seen_run}
         connection.execute(_RESTORE_STATE, names | {"status": _status(was)})
         connection.execute(_RESTORE_RECORD, was | hashes | {"no": no, "content": content})

@@ -13,7 +13,8 @@ MOST = 10_000  #: tombstones that one run deletes
 #: No content, no undo data, no link, no pin, and no visit since :before.
 _OVERDUE = """
 SELECT s.no FROM state s JOIN record r USING (no)
- WHERE r.source = :source AND s.standing = 0 AND (s.status = 5 OR s.outcome = 12)
+ WHERE r.source = :source AND s.standing = 0
+   AND (s.status = 5 OR s.outcome = 12 OR (s.status = 4 AND s.outcome = 5))
    AND s.reached_run < :run AND coalesce(s.last_checked, r.first_seen) < :before
    AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.no = s.no)
    AND NOT EXISTS (SELECT 1 FROM evidence e
@@ -28,6 +29,7 @@ _LOOK_UP = "UPDATE links SET scope = 0, targets = zeroblob(0) WHERE no IN carray
 _NAMED = (
     "UPDATE record SET redirect_no = NULL WHERE redirect_no IN carray(?)",
     "UPDATE record SET canonical_no = NULL WHERE canonical_no IN carray(?)",
+    "UPDATE record SET moved_from = NULL WHERE moved_from IN carray(?)",
     "UPDATE record SET discovered_from = NULL WHERE discovered_from IN carray(?)",
 )
 _FORGET = (

@@ -35,6 +35,7 @@ _LOOSE: Final = (
     ("record", "discovered_from", "record"),
     ("record", "duplicate_of", "record"),
     ("record", "redirect_no", "record"),
+    ("record", "moved_from", "record"),
     ("record", "canonical_no", "record"),
     ("record", "snapshot", "snapshot"),
     ("record", "configuration", "fingerprint"),

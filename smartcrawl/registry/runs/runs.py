@@ -361,7 +361,8 @@ def sweep(
             for row in rows
         ]
         gone = remover.remove(candidates, now)
-        connection.execute(_REMOVED, (len(gone), run))
+        moved = {one.no for one in candidates if one.rule is RemovalRule.MOVED}
+        connection.execute(_REMOVED, (sum(page.no not in moved for page in gone), run))
         return gone, len(rows) == BATCH
 
     more = True

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.data.cursors import Place
+from smartcrawl.server.data.queries import json_text
 
 LATEST: Final = 1 << 40  #: Unix seconds; later than any visit
 #: The condition of the view, and of both indexes: it stands there in the same words.
@@ -21,7 +22,10 @@ s.last_checked IS NOT NULL AND (s.standing > 0 OR s.effective_status IN (301, 30
 """
 #: Last-Modified as ISO 8601 (R2-50): each database has its own function for it. That of SQLite
 #: takes longer than the rest of the statement, so it is asked for unusual forms only.
-_LAST_MODIFIED: Final = {"sqlite": "r.last_modified", "postgres": "received_at(r.last_modified)"}
+_LAST_MODIFIED: Final = {
+    "sqlite": "r.last_modified",
+    "postgres": "modified_at(r.url, r.last_modified)",
+}
 _RECEIVED: Final = "SELECT last_modified FROM received WHERE no = ?"
 _HTTP_DATE: Final = re.compile(
     "[A-Z][a-z]{2}, ([0-3][0-9]) ([A-Z][a-z]{2}) ([0-9]{4}) ([0-2][0-9]:[0-5][0-9]:[0-6][0-9]) GMT"
@@ -31,14 +35,14 @@ _DOCUMENT: Final = """
 SELECT r.id, r.url, s.last_checked, s.effective_status, r.content_type, r.content_length,
        CASE WHEN r.last_modified IS NULL THEN NULL ELSE {last_modified} END, r.etag,
        r.content_encoding, coalesce(c.content_hash, r.content_hash), t.url || '/' || p.path, r.no
-  FROM record r
+  FROM source x
+ CROSS JOIN record r
   JOIN state s ON s.no = r.no
   LEFT JOIN content c ON c.no = r.content
   LEFT JOIN snapshot p ON p.no = r.snapshot
   LEFT JOIN store t ON t.no = p.store
- WHERE r.id = :id AND r.source IN (SELECT no FROM source WHERE :every OR name = :source)
+ WHERE (:every OR x.name = :source) AND r.source = x.no AND r.id = :id
    AND (s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308))
- ORDER BY coalesce(s.last_checked, 0) DESC, r.no DESC LIMIT 1
 """
 DOCUMENT: Final = {
     dialect: _DOCUMENT.format(last_modified=last_modified)
@@ -114,9 +118,10 @@ def document_data(connection: Connection, key: bytes, source: str | None) -> dic
     The same address may belong to several sources; without ``source`` the latest visit counts.
     """
     values = {"id": key, "every": source is None, "source": source or ""}
-    row: Any = connection.execute(DOCUMENT[connection.dialect], values).fetchone()
-    if row is None:
+    rows: list[Any] = connection.execute(DOCUMENT[connection.dialect], values).fetchall()
+    if not rows:
         return None
+    row = rows[0] if len(rows) == 1 else max(rows, key=lambda row: (row[2] or 0, row[-1]))
     id_, url, checked, status, kind, length, modified, etag, encoding, content_hash, path, no = row
     return {
         "url": url,
@@ -137,10 +142,11 @@ def document_data(connection: Connection, key: bytes, source: str | None) -> dic
 
 def documents_page(
     connection: Connection, filters: Filters, below: Place, limit: int, offset: int
-) -> tuple[list[dict[str, Any]], Place | None]:
-    """Return the documents of a page under the keys of R2-38, newest visit first.
+) -> tuple[str, Place | None]:
+    """Return the documents of a page as JSON under the keys of R2-38, newest visit first.
 
-    The second value is the place of the last one, None if no page follows.
+    The second value is the place of the last one, None if no page follows. The JSON of a hundred
+    rows takes a third of the time if their keys are no data, and the rest cannot need quotes.
     """
     values = filters.values() | {"at": below.at, "no": below.no, "offset": offset}
     rows: list[Any] = []
@@ -148,17 +154,13 @@ def documents_page(
         if len(rows) <= limit:
             named = values | {"limit": limit + 1 - len(rows)}
             rows += connection.execute(statement, named).fetchall()
-    data = [
-        {
-            "url": url,
-            "url_hash": key.hex(),
-            "crawled_at": _iso_time(checked),
-            "content_length": length,
-        }
+    texts = [
+        f'{{"url":{json_text(url)},"url_hash":"{key.hex()}","crawled_at":"{_iso_time(checked)}",'
+        f'"content_length":{"null" if length is None else length}}}'
         for key, url, checked, length, _ in rows[:limit]
     ]
     more = len(rows) > limit
-    return data, Place(rows[limit - 1][2], rows[limit - 1][4]) if more else None
+    return f"[{','.join(texts)}]", Place(rows[limit - 1][2], rows[limit - 1][4]) if more else None
 
 
 def listed_document_count(connection: Connection, filters: Filters) -> int:

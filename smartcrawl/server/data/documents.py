@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import can_ada
 from anyio import to_thread
@@ -29,13 +29,18 @@ from smartcrawl.server.data.queries import (
     WholeNumber,
     described_query,
     json_response,
+    json_text,
+    json_text_response,
     queried_first_second,
     queried_last_second,
     read_query,
 )
+from smartcrawl.server.direct import DirectRoute
 from smartcrawl.server.errors import invalid_input, not_found
 
 _HASH: Final = re.compile("[0-9a-fA-F]{64}")
+#: Account and container of Azure, which are the host of a file (docs/adr/0062).
+_CONTAINER: Final = re.compile("[a-z0-9]{3,24}/[a-z0-9$-]{3,63}")
 _MOST: Final = 1_000  #: documents of a page
 _LITTLE: Final = 1_000  #: rows before and in a page that the event loop may read
 _TOTAL_SECONDS: Final = 10  #: age up to which a total counts
@@ -85,7 +90,10 @@ class ListQuery(Query):
         until = LATEST if self.to is None else queried_last_second(self.to, "to")
         if since > until:
             raise invalid_input("to", "to must not be before from")
-        return Filters(None if self.domain is None else queried_host_key(self.domain), since, until)
+        domain = self.domain
+        if domain is not None and not _CONTAINER.fullmatch(domain):
+            domain = queried_host_key(domain)
+        return Filters(domain, since, until)
 
 
 def queried_host_key(domain: str) -> str:
@@ -107,9 +115,11 @@ def queried_host_key(domain: str) -> str:
 
 
 def add_routes(context: Context, router: APIRouter) -> None:
-    """Add the routes of documents."""
-    _add_document(context, router)
-    _add_list(context, router)
+    """Add the routes of documents, which are asked most."""
+    direct = APIRouter(prefix=router.prefix, route_class=DirectRoute)
+    _add_document(context, direct)
+    _add_list(context, direct)
+    router.routes.extend(direct.routes)
 
 
 def _add_document(context: Context, router: APIRouter) -> None:
@@ -167,25 +177,22 @@ def _add_list(context: Context, router: APIRouter) -> None:
             lambda: stores.read(lambda connection: listed_document_count(connection, filters)),
         )
         rows, last = await _page(context, filters, below, query)
-        return json_response(
-            {
-                "documents": rows,
-                "pagination": {
-                    "total": total,
-                    "offset": query.offset,
-                    "limit": query.limit,
-                    "next_cursor": None if last is None else cursors.write(last, filters),
-                },
-            }
-        )
+        pagination = {
+            "total": total,
+            "offset": query.offset,
+            "limit": query.limit,
+            "next_cursor": None if last is None else cursors.write(last, filters),
+        }
+        text = f'{{"documents":{rows},"pagination":{json_text(pagination)}}}'
+        return json_text_response(text)
 
 
 async def _page(
     context: Context, filters: Filters, below: Place, query: ListQuery
-) -> tuple[list[dict[str, Any]], Place | None]:
-    """Return a page; a long one, or one far from the beginning of its list, in a thread."""
+) -> tuple[str, Place | None]:
+    """Return a page as JSON; a long one, or one far from the beginning of its list, in a thread."""
 
-    def work(connection: Connection) -> tuple[list[dict[str, Any]], Place | None]:
+    def work(connection: Connection) -> tuple[str, Place | None]:
         return documents_page(connection, filters, below, query.limit, query.offset)
 
     if query.limit + query.offset <= _LITTLE:

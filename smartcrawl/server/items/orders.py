@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key, url_item_id
 from smartcrawl.registry.connection import Connection
@@ -64,7 +65,8 @@ class ItemOrders:
         if names_refused_address(url, guard):
             reason = "url is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="url", reason=reason)
-        key = url_digest(normalize_url(url, self._options.trackers))
+        identity = normalize_url(url, self._options.trackers)
+        key = url_digest(identity)
         found, status, generation = self._crawlable(key, key), Status.PENDING, 0
         sources = [item.source for item in found]
         for item in found:
@@ -80,7 +82,7 @@ class ItemOrders:
             )
         self._follow(sources)
         return {
-            "id": url_item_id("url", key),
+            "id": url_item_id(item_kind(identity), key),
             "status": status.word,
             "reindexGeneration": generation,
         }
@@ -108,11 +110,11 @@ class ItemOrders:
                 reason="its source is not declared any more: declare it again",
                 message="The item is not crawled any more",
             )
-        self._follow([*(item.source for item in after), *(source for source, _, _ in ordered)])
-        keys = [*(item.key for item in after), *(key for _, key, _ in ordered)]
-        generations = [*(item.generation for item in after), *(count for _, _, count in ordered)]
+        self._follow([*(item.source for item in after), *(row.source for row in ordered)])
+        ids = [*(item.id for item in after), *(row.id for row in ordered)]
+        generations = [*(item.generation for item in after), *(row.forced for row in ordered)]
         return {
-            "id": url_item_id("url", keys[0]),
+            "id": ids[0],
             "reindexRequested": True,
             "reindexGeneration": max(generations),
         }

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from smartcrawl.model.file_urls import item_kind
 from smartcrawl.model.urls import MAX_URL_LENGTH, normalize_url, url_digest, url_digests_of_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
@@ -23,10 +24,20 @@ _URL: Final = "https://docs.example.com/guide"
 _Body = TypeVar("_Body", bound=BaseModel)
 
 
-def _address(name: str) -> AfterValidator:
-    """Return the check of an address; its messages do not repeat it."""
+def _address(name: str, *, of_files: bool = False) -> AfterValidator:
+    """Return the check of an address; its messages do not repeat it.
+
+    ``of_files``: whether it may be that of a file, which is only looked up.
+    """
 
     def checked(text: str) -> str:
+        known = normalize_url(text)
+        if (
+            of_files
+            and not known.startswith(("http://", "https://"))
+            and item_kind(known) == "file"
+        ):
+            return text
         try:
             return plain_web_address(text)
         except ValueError as error:
@@ -62,7 +73,7 @@ class ReindexOrder(_Order):
     """An item to index anew."""
 
     id: str | None = Field(default=None, max_length=255, description="As url_k7gxn3…")
-    source: Annotated[str, _address("source")] | None = Field(
+    source: Annotated[str, _address("source", of_files=True)] | None = Field(
         default=None, max_length=4 * MAX_URL_LENGTH, description="Its address", examples=[_URL]
     )
     force: Annotated[bool, AfterValidator(_true)] = Field(examples=[True])

@@ -1,4 +1,4 @@
-"""Reading of files that a listing named: from a folder, without following links.
+"""Reading of files that a listing named: from a folder, without following links, or a store.
 
 A file that changes while it is read is read once more.
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
+from smartcrawl.model.redaction import shown
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.listing.names import shown_path
 from smartcrawl.sources.listing.opening import (
@@ -24,7 +25,20 @@ from smartcrawl.sources.listing.opening import (
     open_file,
     open_root,
 )
+from smartcrawl.sources.listing.places import SETTING, store_place
 from smartcrawl.sources.listing.stamps import FileValidator, is_validator_of, modified_at
+from smartcrawl.sources.listing.store_files import (
+    PATIENCE,
+    StateChangedError,
+    StoreFiles,
+    open_store_files,
+)
+from smartcrawl.sources.stores import (
+    Fault,
+    file_store_fault,
+    file_store_fault_reason,
+    is_file_absent_in_store,
+)
 
 _PIECE: Final = 1024 * 1024  #: bytes of one read
 _TRIES: Final = 2
@@ -75,12 +89,7 @@ def read_folder_file(
 
     def read(opened: int, size: int) -> tuple[bytes, int]:
         if size > most:
-            place = shown_path(os.path.join(root, relative))
-            raise FileTooLargeError(
-                f"{place} has {size} bytes, and at most {most} are read: raise max_file_size, or"
-                " exclude it",
-                size,
-            )
+            raise _too_large(shown_path(os.path.join(root, relative)), size, most)
         data = b"".join(_pieces(opened, size))
         return data, len(data)
 
@@ -148,10 +157,7 @@ def _stable(
             named = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if count == before.st_size and _state(before) == _state(after) == _state(named):
             return result, before
-    raise ChangedWhileReadError(
-        f"{shown_path(os.path.join(root, relative))} changed while it was read, twice: it is read"
-        " again by the next run, or sooner if you crawl when its writer is done"
-    )
+    raise _changed(shown_path(os.path.join(root, relative)))
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
@@ -201,3 +207,75 @@ def _away(root: str, why: str) -> StoreAwayError:
     return StoreAwayError(
         f"{shown_path(root)} cannot be read ({why}): mount it, or check that root names it"
     )
+
+
+def _too_large(place: str, size: int, most: int) -> FileTooLargeError:
+    return FileTooLargeError(
+        f"{place} has {size} bytes, and at most {most} are read: raise max_file_size, or exclude"
+        " it",
+        size,
+    )
+
+
+def _changed(place: str) -> ChangedWhileReadError:
+    return ChangedWhileReadError(
+        f"{place} changed while it was read, twice: the next run reads it; crawl when its writer"
+        " is done"
+    )
+
+
+# Stores
+
+
+def read_bucket_file(
+    url: str, *, most: int, etag: str | None = None, patience: float = PATIENCE
+) -> FileBody:
+    """Return a file of a store by the URL of its entry, of ``most`` bytes at most.
+
+    ``etag`` is the validator of its entry. A file that has another one by now is read as it is.
+
+    Raises:
+        FileNotFoundError: the store exists, and there is no such file in it.
+        PermissionError: the store refuses it.
+        FileTooLargeError: it has more bytes.
+        ChangedWhileReadError: it changed both times while it was read.
+        StoreAwayError: the store gives no answer, or another error, or is missing.
+        SettingError: its driver is not installed, or does not start.
+
+    Source: R0-43.
+    """
+    place = store_place(url)
+    try:
+        files = open_store_files(place, patience=patience)
+    except OSError as error:
+        raise _store_error(url, error, None, patience) from error
+    wanted = etag
+    for _ in range(_TRIES):
+        try:
+            file, data = files.read(place.key, most, wanted)
+        except StateChangedError:
+            wanted = None
+            continue
+        except Exception as error:  # drivers raise any error of their libraries
+            raise _store_error(url, error, files, patience) from error
+        if data is None:
+            raise _too_large(shown(url), file.size or most + 1, most)
+        known = file.date if etag is not None and etag == file.date else None
+        return FileBody(data, len(data), file.etag or known, file.modified_at)
+    raise _changed(shown(url))
+
+
+def _store_error(
+    url: str, error: Exception, files: StoreFiles | None, patience: float
+) -> Exception:
+    """Return the error of a file, or StoreAwayError where it is none of the file alone."""
+    fault = file_store_fault(error)
+    if fault is Fault.ABSENT and is_file_absent_in_store(error):
+        if files is not None and files.exists():
+            return FileNotFoundError(errno.ENOENT, "no such file in the store", url)
+    elif fault is Fault.REFUSED and files is not None:
+        return PermissionError(errno.EACCES, f"check what {files.who} may do there", url)
+    why = file_store_fault_reason(error) or f"no answer in {patience:g} s"
+    who = "what its driver reads" if files is None else files.who
+    remedy = fault.value.format(who=who, setting=SETTING)
+    return StoreAwayError(shown(f"cannot read {url} ({why}; {remedy})"))

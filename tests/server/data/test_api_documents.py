@@ -319,3 +319,25 @@ def test_a_total_is_at_most_ten_seconds_old(library: Library):
 
     assert totals == [1, 1, 3]
     assert library.read("/api/v1/documents?domain=example.com")["pagination"]["total"] == 3
+
+
+@pytest.mark.covers("E-10", "E-11", "R0-08", "R0-09", "R0-31")
+def test_files_are_documents_by_their_places(library: Library):
+    urls = {
+        "file": "file:///srv/docs/a.md",
+        "bucket": "s3://bucket/a//b",
+        "acc/docs": "abfss://docs@acc.dfs.core.windows.net/a",
+    }
+    changed = "2025-06-01T10:00:00.123456789Z"
+    record = {"etag": changed, "last_modified": changed, "content_length": 7}
+    keys = {domain: library.put(url, record=record) for domain, url in urls.items()}
+
+    for domain, url in urls.items():
+        (row,) = library.read(f"/api/v1/documents?domain={quote(domain)}")["documents"]
+        assert (row["url"], row["content_length"]) == (url, 7)
+        found = library.read(f"/api/v1/documents/{keys[domain]}")
+        assert (found["url"], found["url_hash"]) == (url, keys[domain])
+        assert found["headers"] == {
+            "last-modified": changed, "etag": changed, "content-encoding": None
+        }  # fmt: skip
+        Document.model_validate(found)

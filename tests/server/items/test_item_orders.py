@@ -7,6 +7,7 @@ from uuid import uuid4
 
 import pytest
 
+from smartcrawl.model.urls import url_digest, url_item_id
 from smartcrawl.server.data.answers import AddedItem, QueuedItems, ReindexedItem
 from tests.server.api_client import application, ask, error_of
 from tests.server.data.library import NOW
@@ -221,8 +222,40 @@ def test_an_item_is_indexed_anew_by_id_or_by_source(desk: Desk, body: dict[str, 
     assert desk.waiting() == ["one"]
 
 
+@pytest.mark.covers("E-15", "R0-24", "R0-25", "R0-51")
+@pytest.mark.parametrize("url", ["file:///srv/docs/a.md", "s3://bucket/a//b"])
+def test_a_file_is_indexed_anew_by_id_or_by_source(desk: Desk, url: str):
+    desk.put(url)
+    id_ = url_item_id("file", url_digest(url))
+
+    answers = [desk.order(REINDEX, force=True, **body) for body in ({"id": id_}, {"source": url})]
+
+    assert [answer["id"] for answer in answers] == [id_, id_]
+    assert desk.rows("SELECT no, generation FROM item") == [(2, 2)]
+
+
+@pytest.mark.covers("E-13", "E-15", "R0-22", "R0-24", "R0-25")
+def test_a_blob_that_is_added_by_its_web_address_is_a_file(desk: Desk):
+    url = "https://acc.blob.core.windows.net/docs/a//b"
+    id_ = url_item_id("file", url_digest(url))
+
+    added = desk.order(ADD, url=url)
+    again = desk.order(REINDEX, id=id_, force=True)
+
+    assert (added["id"], again["id"], again["reindexGeneration"]) == (id_, id_, 1)
+
+
+@pytest.mark.covers("E-13")
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "s3://bucket/a"])
+def test_no_file_is_added_over_http(desk: Desk, url: str):
+    answer = desk.post(ADD, {"url": url})
+
+    assert (answer.status_code, error_of(answer)["details"]["field"]) == (400, "url")
+    assert desk.addresses() == []
+
+
 @pytest.mark.covers("E-15")
-@pytest.mark.parametrize("body", [{"id": item_id(NEW)}, {"source": NEW}])
+@pytest.mark.parametrize("body", [{"id": item_id(NEW)}, {"source": NEW}, {"source": "file:///a"}])
 def test_an_unknown_item_is_not_found(desk: Desk, body: dict[str, object]):
     answer = desk.post(REINDEX, {"force": True, **body})
     error = error_of(answer)

@@ -1,0 +1,115 @@
+"""Listing of a bucket, a container, or any other store behind a driver of fsspec."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from smartcrawl.model.redaction import shown
+from smartcrawl.sources.listing.entries import Entry, Skip, batched
+from smartcrawl.sources.listing.places import SETTING, store_place
+from smartcrawl.sources.listing.selection import ListingRules
+from smartcrawl.sources.listing.stamps import RACY
+from smartcrawl.sources.listing.store_files import (
+    PATIENCE,
+    StoredFile,
+    StoreFiles,
+    open_store_files,
+)
+from smartcrawl.sources.stores import file_store_fault, file_store_fault_reason
+
+
+class BucketListing:
+    """One pass over the keys of a store below a URL, page by page.
+
+    The validator is the store's ETag. Where it has none it is the date of the file, if that is at
+    least two seconds older than the pass: stores count seconds.
+
+    Source: R0-43, R0-44.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        rules: ListingRules,
+        now_ns: int | None = None,
+        patience: float = PATIENCE,
+    ) -> None:
+        """Set up the pass over ``url``; it begins at ``now_ns``. None: no date is trusted.
+
+        Raises:
+            SettingError: ``url`` names no place in a store.
+        """
+        self.problems: list[str] = []
+        self.skipped: Counter[str] = Counter()
+        self._place = store_place(url)
+        key = self._place.key
+        self._prefix = f"{key}/" if key and not key.endswith("/") else key
+        self._rules = rules
+        self._now_ns = now_ns
+        self._patience = patience
+        self._count = 0  # keys so far
+
+    def batches(self) -> Iterator[list[Entry]]:
+        """Yield the files of the store, up to 1,000 at a time. Call it once.
+
+        Raises:
+            SettingError: the driver is not installed, or does not start.
+        """
+        return batched(self._entries())
+
+    def _entries(self) -> Iterator[Entry]:
+        try:
+            files = open_store_files(self._place, patience=self._patience)
+        except OSError as error:
+            self._problem(self._prefix, error, None)
+            return
+        pages = files.pages(
+            self._prefix, self._enters, lambda key, error: self._problem(key, error, files)
+        )
+        while True:
+            try:
+                page = next(pages, None)
+            except Exception as error:  # noqa: BLE001  # drivers raise any error of their libraries
+                self._problem(self._prefix, error, files)
+                return
+            if page is None:
+                return
+            for file in page:
+                self._count += 1
+                skip = self._skip(file)
+                if skip is None:
+                    yield self._entry(file)
+                else:
+                    self.skipped[skip] += 1
+
+    def _enters(self, key: str) -> bool:
+        skip = self._rules.skip_folder(key[len(self._prefix) :])
+        if skip is not None:
+            self.skipped[skip] += 1
+        return skip is None
+
+    def _skip(self, file: StoredFile) -> Skip | None:
+        relative = file.key[len(self._prefix) :]
+        if file.skip is not None:
+            return file.skip
+        if not relative or (not file.size and relative.endswith("/")):
+            return Skip.NO_NAME  # the marker of a folder
+        return self._rules.skip(relative)
+
+    def _entry(self, file: StoredFile) -> Entry:
+        validator = file.etag
+        if validator is None and file.size is not None and self._now_ns is not None:
+            fresh = self._now_ns - (file.modified_ns or 0) < RACY
+            validator = None if fresh else file.date
+        return Entry(self._place.url_of(file.key), file.size or 0, validator, file.modified_at)
+
+    def _problem(self, key: str, error: Exception, files: StoreFiles | None) -> None:
+        """Record a part that could not be listed: the reason and the remedy."""
+        why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
+        if self._count:
+            why = f"after {self._count} {'file' if self._count == 1 else 'files'}: {why}"
+        who = "what its driver reads" if files is None else files.who
+        remedy = file_store_fault(error).value.format(who=who, setting=SETTING)
+        self.problems.append(shown(f"{self._place.url_of(key)} ({why}; {remedy})"))

@@ -1,0 +1,313 @@
+"""Files of a store by their exact keys: pages of keys, and bodies.
+
+The paths of fsspec collapse slashes and drop dots, so S3 and Azure are asked by the clients that
+their drivers have. All other drivers are asked for one folder after another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from importlib import import_module
+from typing import Any, Final, NamedTuple, Protocol
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.sources.drivers import driver_class, driver_credentials, start_driver
+from smartcrawl.sources.listing.entries import Skip
+from smartcrawl.sources.listing.places import SETTING, StorePlace
+from smartcrawl.sources.listing.stamps import iso_nanoseconds
+from smartcrawl.sources.stores import Bucket, Drive, file_store_status
+
+PATIENCE: Final = 60.0  #: seconds for one page or the start of one body, with the driver's retries
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PAGE: Final = 1_000  #: keys of one request
+
+
+class StoredFile(NamedTuple):
+    """One file as a store describes it."""
+
+    key: str
+    size: int | None  #: bytes; None: unknown
+    etag: str | None
+    modified_ns: int | None  #: Unix nanoseconds
+    skip: Skip | None = None  #: why it is no file
+
+    @property
+    def modified_at(self) -> int | None:
+        """Unix seconds."""
+        return None if self.modified_ns is None else self.modified_ns // 1_000_000_000
+
+    @property
+    def date(self) -> str | None:
+        """The date as a validator."""
+        return None if self.modified_ns is None else iso_nanoseconds(self.modified_ns)
+
+
+class StoredBody(NamedTuple):
+    """A file and its body, or None for one that is too large."""
+
+    file: StoredFile
+    data: bytes | None
+
+
+class StateChangedError(Exception):
+    """A file is not in the state that was asked for, or changed while it was read."""
+
+
+class StoreFiles(Protocol):
+    """The files of one bucket, container or host."""
+
+    who: str  #: whose credentials count
+
+    def pages(
+        self,
+        prefix: str,
+        enters: Callable[[str], bool],
+        failed: Callable[[str, Exception], None],
+    ) -> Iterator[list[StoredFile]]:
+        """Yield the files whose keys begin with ``prefix``, page by page.
+
+        Drivers of folders ask ``enters`` for each folder's key, and report folders that refuse to
+        ``failed``. Any other error of the driver is raised as it is.
+        """
+
+    def read(self, key: str, most: int, etag: str | None) -> StoredBody:
+        """Return a file in one state, which is that of ``etag`` where the driver can ask for it.
+
+        Raises:
+            StateChangedError: it is in another state, or changed meanwhile.
+            Exception: as the driver does.
+        """
+
+    def exists(self) -> bool:
+        """Whether the store itself exists; called where a file does not."""
+
+
+def open_store_files(place: StorePlace, *, patience: float = PATIENCE) -> StoreFiles:
+    """Open the driver of a place, or take the one that this thread opened before.
+
+    Raises:
+        SettingError: there is no driver, it does not start, or has credentials of another account.
+        OSError: the driver connects at once and fails to.
+    """
+    driver = driver_class(SETTING, place.protocol, place.top)
+    start = f"{place.protocol}://{place.bucket}"
+    system, root = start_driver(SETTING, driver, start, **place.options)
+    who = driver_credentials(driver)
+    if not system.async_impl:
+        return _OtherFiles(system, Drive(system, root, patience), start, who)
+    store = Bucket(system, root, patience)
+    if hasattr(system, "_call_s3"):
+        return _S3Files(place.bucket, store, who, system)
+    if hasattr(system, "service_client"):
+        _check_account(place, system.service_client.account_name, who)
+        return _AzureFiles(place.bucket, store, who, system.service_client)
+    return _OtherFiles(system, store, start, who)
+
+
+def _check_account(place: StorePlace, account: str | None, who: str) -> None:
+    if place.account is not None and account is not None and place.account != account:
+        raise SettingError(
+            f"{SETTING} names the account {place.account}, and {who} are those of {account}"
+        )
+
+
+class _S3Files:
+    def __init__(self, bucket: str, store: Bucket, who: str, system: Any) -> None:
+        self.who = who
+        self._system = system
+        self._bucket = bucket
+        self._store = store
+        self.exists = store.exists
+
+    def pages(
+        self,
+        prefix: str,
+        enters: Callable[[str], bool],
+        failed: Callable[[str, Exception], None],
+    ) -> Iterator[list[StoredFile]]:
+        more: dict[str, Any] = {}
+        while True:
+            page = self._store.ask(
+                "call_s3", "list_objects_v2", Bucket=self._bucket, Prefix=prefix, **more
+            )
+            yield [
+                StoredFile(
+                    item["Key"], item["Size"], item.get("ETag"), _unix(item.get("LastModified"))
+                )
+                for item in page.get("Contents", ())
+            ]
+            if not page.get("IsTruncated"):
+                return
+            more = {"ContinuationToken": page["NextContinuationToken"]}
+
+    def read(self, key: str, most: int, etag: str | None) -> StoredBody:
+        return _told_changed(lambda: self._store.ask(self._get, key, most, etag, size=most))
+
+    async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
+        condition = {} if etag is None else {"IfMatch": etag}
+        answer = await self._system._call_s3(
+            "get_object", Bucket=self._bucket, Key=key, **condition
+        )
+        size, at = answer["ContentLength"], _unix(answer.get("LastModified"))
+        try:
+            data = await answer["Body"].read() if size <= most else None
+        finally:
+            answer["Body"].close()
+        return StoredBody(
+            StoredFile(key, size, answer.get("ETag"), _unix(answer["LastModified"])), data
+        )
+
+
+class _AzureFiles:
+    def __init__(self, container: str, store: Bucket, who: str, client: Any) -> None:
+        self.who = who
+        self._container = container
+        self._store = store
+        self._client = client
+        self.exists = store.exists
+
+    def pages(
+        self,
+        prefix: str,
+        enters: Callable[[str], bool],
+        failed: Callable[[str, Exception], None],
+    ) -> Iterator[list[StoredFile]]:
+        token: str | None = None
+        while True:
+            page, token = self._store.ask(self._page, prefix, token)
+            yield page
+            if not token:
+                return
+
+    async def _page(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:
+        async with self._client.get_container_client(self._container) as container:
+            pages = container.list_blobs(
+                name_starts_with=prefix or None, include=["metadata"], results_per_page=_PAGE
+            ).by_page(token)
+            async for page in pages:
+                return [_blob(blob) async for blob in page], pages.continuation_token
+        return [], None
+
+    def read(self, key: str, most: int, etag: str | None) -> StoredBody:
+        return _told_changed(lambda: self._store.ask(self._get, key, most, etag, size=most))
+
+    async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
+        conditions = import_module("azure.core").MatchConditions
+        options = (
+            {} if etag is None else {"etag": etag, "match_condition": conditions.IfNotModified}
+        )
+        async with self._client.get_container_client(self._container) as container:
+            stream = await container.download_blob(key, **options)
+            data = await stream.readall() if stream.size <= most else None
+            return StoredBody(_blob(stream.properties, key), data)
+
+
+def _blob(blob: Any, key: str | None = None) -> StoredFile:
+    """Return a blob as described; only some answers have quotation marks around the ETag."""
+    etag = None if blob.etag is None else '"{}"'.format(blob.etag.strip('"'))
+    is_folder = (blob.metadata or {}).get("hdi_isfolder") == "true"
+    skip = Skip.NO_NAME if is_folder else None
+    return StoredFile(key or blob.name, blob.size, etag, _unix(blob.last_modified), skip)
+
+
+def _told_changed(read: Callable[[], StoredBody]) -> StoredBody:
+    try:
+        return read()
+    except Exception as error:
+        if file_store_status(error) == 412:
+            raise StateChangedError from error
+        raise
+
+
+class _OtherFiles:
+    """Files of a driver that lists folders, such as SFTP."""
+
+    def __init__(self, system: Any, store: Bucket | Drive, start: str, who: str) -> None:
+        self.who = who
+        self._store = store
+        self._top: str = system._strip_protocol(start).rstrip("/")
+        self.exists = store.exists
+        system.dircache.use_listings_cache = False
+        system.invalidate_cache()
+
+    def pages(
+        self,
+        prefix: str,
+        enters: Callable[[str], bool],
+        failed: Callable[[str, Exception], None],
+    ) -> Iterator[list[StoredFile]]:
+        folders = [prefix.rstrip("/")]
+        while folders:
+            folder = folders.pop()
+            start = f"{folder}/" if folder else ""
+            page = []
+            try:
+                items = self._store.ask("ls", f"{self._top}/{folder}", detail=True)
+                for item in items:
+                    key = self._key(item, start)
+                    if item["type"] != "directory":
+                        page.append(_described(key, item))
+                    elif enters(key):
+                        folders.append(key)
+            except Exception as error:  # noqa: BLE001  # of the driver; reported with the folder
+                failed(folder, error)
+            yield page
+
+    def _key(self, item: Mapping[str, Any], folder: str) -> str:
+        """Return the key of a file or folder that the driver listed in a folder.
+
+        Raises:
+            ValueError: it is not in the folder, as with empty names; to enter it may never end.
+        """
+        name: str = item["name"]
+        key = name.removeprefix(f"{self._top}/").rstrip("/")
+        below = key[len(folder) :]
+        if not key.startswith(folder) or not below or "/" in below:
+            raise ValueError(f"the driver listed {name!r} in it, which is no name in a folder")
+        return key
+
+    def read(self, key: str, most: int, etag: str | None) -> StoredBody:
+        path = f"{self._top}/{key}"
+        before = self._info(path, key)
+        size = before.size
+        if size is not None and size > most:
+            return StoredBody(before, None)
+        end = most + 1 if size is None else size
+        data: bytes = b""
+        if end:  # an empty range is an error
+            data = self._store.ask("cat_file", path, size=end, start=0, end=end)
+        after = self._info(path, key)
+        if before != after or (size is not None and len(data) != size):
+            raise StateChangedError
+        return StoredBody(before, data if len(data) <= most else None)
+
+    def _info(self, path: str, key: str) -> StoredFile:
+        info = self._store.ask("info", path)
+        if info["type"] != "file":
+            raise FileNotFoundError(f"{path} is no file")
+        return _described(key, info)
+
+
+def _described(key: str, info: Mapping[str, Any]) -> StoredFile:
+    """Return a file by the words of different drivers."""
+    etag = info.get("ETag") or info.get("etag")
+    modified = info.get("LastModified") or info.get("last_modified") or info.get("mtime")
+    kinds = {"file": None, "link": Skip.SYMLINK}
+    return StoredFile(
+        key,
+        info.get("size"),
+        etag if isinstance(etag, str) else None,
+        _unix(modified),
+        kinds.get(info["type"], Skip.DEVICE),
+    )
+
+
+def _unix(time: object) -> int | None:
+    """Return a time of a driver in Unix nanoseconds; one without a zone is in UTC."""
+    if isinstance(time, int | float):
+        return int(time * 1_000_000_000)
+    if not isinstance(time, datetime):
+        return None
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1) * 1_000
