@@ -23,7 +23,10 @@ _SWITCHES: Final = (
     ("--resume", "go on with an interrupted run"),
 )
 _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
-_PATH: Final = re.compile(r"file:|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE)
+#: A path, the URL of a folder, or of a place in a store: any scheme but those of the web.
+_PATH: Final = re.compile(
+    r"file:|(?!https?:)[a-z][a-z0-9+.-]*://|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE
+)
 #: The start of an address of the web: a scheme, or a host with a dot or a port.
 _HOST: Final = re.compile(r"[^/]*[.:]|localhost(?:/|\Z)")
 

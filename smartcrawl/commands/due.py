@@ -27,6 +27,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.kinds import DOCUMENTS, FILES, SITE
 from smartcrawl.spiders.base import VisitSpider
+from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import command_without_registry_error
 from smartcrawl.terminal.output import print_complaint
 
@@ -168,7 +169,8 @@ class Command(CrawlCommand):
                 connection = database.open()
                 unknown = []
                 with transaction(connection):
-                    for url in urls:
+                    for word in urls:
+                        url = address_argument(word, connection, options)
                         key = url_digest(normalize_url(request_url(url) or url, options.trackers))
                         found = make_records_due(connection, key, now, source=source)
                         if not found:
