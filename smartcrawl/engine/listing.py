@@ -13,14 +13,15 @@ from scrapy.exceptions import NotConfigured
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.stopping import stop_crawl
-from smartcrawl.model.exceptions import RegistryError, SinkError
+from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
 from smartcrawl.model.options import Options
+from smartcrawl.model.urls import display_url
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
+from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, Listing
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.listing.names import shown_path
 from smartcrawl.sources.listing.stamps import FileValidator
 
 logger = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ logger = logging.getLogger(__name__)
 
 def listing_of_source(source: FilesSource, options: Options, now_ns: int) -> Listing:
     """Return the listing of a source; ``now_ns``: Unix nanoseconds at which it begins."""
+    if not source.is_local:
+        return BucketListing(source.root, rules=source.scope.rules, now_ns=now_ns)
     return FolderListing(
         source.folder,
         rules=source.scope.rules,
@@ -45,7 +48,7 @@ class ListingFeed:
         self._run = run
         self._listed: ListedFiles = run.listed
         self._source = source
-        self._root = shown_path(source.folder)
+        self._root = display_url(source.root)
         self._feeding: asyncio.Task[None] | None = None
 
     @classmethod
@@ -85,7 +88,7 @@ class ListingFeed:
                 self._listed.take(entries)
                 self._look_again()
                 await self._write()
-        except (RegistryError, SinkError) as error:
+        except (RegistryError, SettingError, SinkError) as error:  # such as a missing driver
             self._listed.is_open = False
             stop_crawl(self._crawler, run, error)
         except Exception as error:

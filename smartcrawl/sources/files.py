@@ -12,13 +12,18 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
-from smartcrawl.model.urls import url_digest, url_digest_text
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.urls import display_url, url_digest, url_digest_text
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import LIST, Limit
-from smartcrawl.sources.listing.names import folder_path, folder_url, shown_path
+from smartcrawl.sources.listing.names import folder_path, folder_url
+from smartcrawl.sources.listing.places import store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.scope import Scope
 
+STORE_SCHEMES: Final = (
+    "s3", "gs", "az", "abfs", "abfss", "wasb", "wasbs", "https", "sftp", "smb",
+)  # fmt: skip
 _FOLDER: Final = "file://"
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
 _ID_LENGTH: Final = 6  #: characters of a digest in the name of an ad-hoc source
@@ -30,19 +35,28 @@ def declared_root(text: str, folder: Path | None = None) -> str:
     A relative path begins in ``folder``, or in the working directory.
 
     Raises:
-        ValueError: it is empty, or an address of the web or of a store.
+        ValueError: it is empty, names no place in a store, or contains credentials.
     """
     if not text.strip():
         raise ValueError("is empty: give the path of a folder, as in /srv/docs")
-    if text.startswith(("http://", "https://")):
-        raise ValueError(f"is {text!r}, an address of the web: crawl it with the spider site")
     if text.startswith(_FOLDER):
         text = folder_path(text)
     elif "://" in text:
-        scheme = text.partition("://")[0]
-        raise ValueError(f"is of the kind {scheme}://, which this version does not list")
+        return _store_root(text)
     path = os.path.join(folder or "", os.path.expanduser(text))
     return folder_url(os.path.abspath(path)).rstrip("/") or _FOLDER
+
+
+def _store_root(text: str) -> str:
+    scheme = text.partition("://")[0].lower()
+    if scheme not in STORE_SCHEMES:
+        known = ", ".join(f"{scheme}://" for scheme in STORE_SCHEMES)
+        raise ValueError(f"is of the kind {scheme}://: it takes a folder's path, or {known}")
+    try:
+        place = store_place(text)
+    except SettingError as error:
+        raise ValueError(str(error).removeprefix("root ")) from error
+    return place.url_of(place.key).removesuffix("/")
 
 
 def _root(text: object, info: ValidationInfo) -> object:
@@ -61,7 +75,7 @@ Globs = Annotated[tuple[str, ...], AfterValidator(_globs), LIST]
 
 @dataclass(frozen=True, slots=True)
 class FilesScope:
-    """The files below a root, by the globs of the operator."""
+    """The files below a root that the globs of the operator permit."""
 
     root: str  #: URL without a slash at its end
     rules: ListingRules
@@ -92,7 +106,7 @@ class FilesScope:
     def refusal(self, url: str) -> str | None:
         """Return the reason why a file does not belong to the source, or None if it does."""
         if not self.holds(url):
-            return f"it is not below {shown_path(folder_path(self.root) or '/')}"
+            return f"it is not below {display_url(self.root)}"
         return self.rules.refusal(self.relative(url))
 
     def relative(self, url: str) -> str:
@@ -114,7 +128,7 @@ class FilesScope:
 
 
 class FilesSource(Source):
-    """A folder: the files that a listing of it names.
+    """A folder or a bucket: the files that a listing of it names.
 
     Source: R1-28, R1-29.
     """
@@ -146,12 +160,17 @@ class FilesSource(Source):
 
     @property
     def keeps_snapshots(self) -> bool:
-        """Whether bodies are stored: no, a folder is read again as fast as a snapshot."""
-        return False
+        """Whether bodies are stored: not those of a folder, which is read again as fast."""
+        return not self.is_local
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the root is a folder of this machine, or mounted on it."""
+        return self.root.startswith(_FOLDER)
 
     @property
     def folder(self) -> str:
-        """The absolute path of the root."""
+        """The absolute path of a local root."""
         return folder_path(self.root) or "/"
 
 
@@ -162,6 +181,6 @@ def ad_hoc_files(root: str) -> FilesSource:
         ValueError: it is no folder's path.
     """
     url = declared_root(root)
-    slug = _NO_NAME.sub("-", os.path.basename(folder_path(url))).strip("-.") or "files"
+    slug = _NO_NAME.sub("-", url.rpartition("/")[2]).strip("-.") or "files"
     name = f"{slug}-{url_digest_text(url_digest(url))[:_ID_LENGTH]}"
     return FilesSource(name=name, root=url, ad_hoc=True)

@@ -15,6 +15,7 @@ from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.rules.http import outcome_of_http_status
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.opening import files_source_of_run_arguments, open_run, run_orders
+from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.spiders.base import VisitSpider
 
 
@@ -29,8 +30,9 @@ class FilesSpider(VisitSpider):
         "CONCURRENT_REQUESTS_PER_DOMAIN": 16,
         "DOWNLOAD_HANDLERS": {
             "http": None,
-            "https": None,
-            "file": "smartcrawl.engine.download.files.FileHandler",
+            **dict.fromkeys(
+                ("file", *STORE_SCHEMES), "smartcrawl.engine.download.files.FileHandler"
+            ),
         },
     }
 

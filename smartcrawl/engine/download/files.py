@@ -21,7 +21,11 @@ from smartcrawl.rules.model import Extraction
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.listing.entries import Entry, properties
-from smartcrawl.sources.listing.reading import hash_folder_file, read_folder_file
+from smartcrawl.sources.listing.reading import (
+    hash_folder_file,
+    read_bucket_file,
+    read_folder_file,
+)
 from smartcrawl.sources.listing.stamps import FileValidator
 
 TOO_LARGE: Final = 413  #: status of a file that is not read, because it has too many bytes
@@ -87,7 +91,8 @@ class FileHandler(BaseDownloadHandler):
         if entry is None or self._run.forces(page) or plan.extraction is not Extraction.STANDS:
             return None
         stored = properties(record.etag, record.content_length)
-        if decide_change_check(stored, properties(entry.validator, entry.size)) is not Check.HASH:
+        check = decide_change_check(stored, properties(entry.validator, entry.size))
+        if check is not Check.HASH or not self._source.is_local:
             return None
         found = hash_folder_file(
             self._source.folder,
@@ -103,14 +108,18 @@ class FileHandler(BaseDownloadHandler):
 
     def _read(self, page: Page, entry: Entry | None) -> Response:
         relative = self._scope.relative(page.url)
-        body = read_folder_file(
-            self._source.folder,
-            relative,
-            most=self._most,
-            known=entry,
-            how=self._how,
-            follow_symlinks=self._source.follow_symlinks,
-        )
+        if self._source.is_local:
+            body = read_folder_file(
+                self._source.folder,
+                relative,
+                most=self._most,
+                known=entry,
+                how=self._how,
+                follow_symlinks=self._source.follow_symlinks,
+            )
+        else:
+            etag = None if entry is None else entry.validator
+            body = read_bucket_file(page.url, most=self._most, etag=etag)
         headers = _headers(body.validator, body.modified_at)
         media = media_type_of_name(relative)
         if media is not None:
