@@ -111,7 +111,6 @@ def test_what_is_no_document_is_not_found(library: Library):
     assert library.read(f"/api/v1/documents/{alias}")["http_status"] == 301
 
 
-@pytest.mark.covers("E-10")
 def test_redirects_are_documents_where_the_view_has_them(library: Library):
     hashes = {
         status: library.put(f"{BASE}{status}", NOW, standing=0, effective_status=status)
