@@ -107,7 +107,8 @@ def test_a_run_that_an_order_ended_is_called_so(shown, order: RunOrder, word: st
 def test_words_stand_in_their_order_and_without_those_that_did_not_occur(shown):
     counts = {word.word: 2 for word in reversed(Word) if word is not Word.LOST}
 
-    words = [line.split()[-1] for line in shown(counts=counts).splitlines()[3:14]]
+    lines = shown(counts=counts).splitlines()[3 : 3 + len(counts)]
+    words = [line.split()[-1] for line in lines]
 
     assert words == [word.word for word in Word if word is not Word.LOST]
 
