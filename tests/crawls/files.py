@@ -4,7 +4,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
@@ -171,9 +171,9 @@ class FilesStory:
             del self.crawl.environment[name]
 
     @contextmanager
-    def when_read(self, name: str, program: str) -> Iterator[None]:
-        """Run a shell in the root before a file is read first."""
-        with self.disk(WHEN_READ=json.dumps([name, program])):
+    def when_read(self, programs: Mapping[str, str]) -> Iterator[None]:
+        """Run a shell in the root before a file is read first; its program, by the file's name."""
+        with self.disk(WHEN_READ=json.dumps(programs)):
             yield
 
     @contextmanager
