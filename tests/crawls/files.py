@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from smartcrawl.sources.listing.names import folder_url
+from smartcrawl.sources.listing.names import folder_url, quoted_name
 from tests.crawls.commands import MOVED, WORDS, Crawl, Record, Result
 
 #: When files of these tests were written first (Unix seconds): long ago, so that it is trusted.
@@ -63,7 +63,7 @@ class Folder:
         self._now = now
 
     def url(self, name: str) -> str:
-        return folder_url(f"{self.root}/{name}")
+        return f"{folder_url(self.root)}/{'/'.join(map(quoted_name, name.split('/')))}"
 
     def write(self, name: str, body: str | bytes) -> None:
         path = self.path / name

@@ -83,3 +83,31 @@ def test_a_file_that_reads_like_an_error_page_is_what_it_says(story: FilesStory)
     assert {story[f"{n}.html"]["lastOutcome"] for n in range(8)} <= {"modified", "clone"}
     assert story.counts()["requests"] == 8
     assert len(story.hits("badger")) == 2
+
+
+@pytest.mark.covers("R0-43", "R0-44")
+def test_a_file_that_is_not_indexed_is_read_only_when_it_changed(story: FilesStory):
+    head = "<title>No</title><meta name=robots content=noindex>"
+    story.place.write("no.html", f"{head}<p>badger")
+    with story.reads() as first:
+        story.run()
+    assert "no.html" in first
+
+    with story.reads() as again:
+        story.run()
+
+    assert again == []
+    assert story.counts() == {"unchanged": 10, "excluded": 1, "requests": 1, "notModified": 11}
+    story.place.write("no.html", f"{head}<p>otter")
+    with story.reads() as changed:
+        story.run()
+    assert changed == ["no.html"]
+    with story.reads() as once_more:
+        story.run()
+    assert once_more == []
+    story.place.write("no.html", "<title>Yes</title><p>badger")
+
+    story.run()
+
+    assert story.counts() == {"unchanged": 10, "new": 1, "requests": 1, "notModified": 10}
+    assert story.hits("badger") == ["no.html"]
