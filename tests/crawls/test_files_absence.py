@@ -146,7 +146,7 @@ def test_half_of_a_folder_goes_only_when_somebody_approves(story: FilesStory):
     assert "removed, absent" in story.why("guide/0.md")
 
 
-@pytest.mark.covers("R1-29", "M-07", "R4-12")
+@pytest.mark.covers("R1-29", "M-07")
 def test_small_folders(tmp_path: Path, crawl: Crawl):
     """The last file of a folder stays: an empty root may be a disk that is not mounted."""
     went = {1: 0, 2: 1, 3: 2, 4: 0}  # files that are removed, by how many there are

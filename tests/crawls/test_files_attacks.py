@@ -27,7 +27,6 @@ PLAIN = ["empty.md", "robots.txt", "sitemap.xml", "private/plain.md", "a/page.ht
 # The web leads to no file of this machine
 
 
-@pytest.mark.covers("R0-43", "R4-41")
 def test_nothing_of_a_web_site_leads_to_a_file(site: Site, crawl: Crawl, tmp_path: Path):
     secret = tmp_path.with_name(f"{tmp_path.name}-secret.html")
     secret.write_text(f"<title>{SECRET}</title><p>{SECRET}")
@@ -61,7 +60,6 @@ def test_nothing_of_a_web_site_leads_to_a_file(site: Site, crawl: Crawl, tmp_pat
     assert not any(SECRET in text or "root:" in text for text in crawl.texts())
 
 
-@pytest.mark.covers("R4-41")
 @pytest.mark.parametrize("argument", ["url", "sitemap"])
 @pytest.mark.parametrize("address", ["file:///etc/passwd", "s3://bucket/key"])
 def test_no_start_of_the_spider_site_is_a_file(crawl: Crawl, argument: str, address: str):
@@ -169,6 +167,7 @@ def test_depth_and_length_are_no_traps(hostile: Hostile):
     assert hostile.story.reasons == []
 
 
+@pytest.mark.covers("R4-41")
 def test_files_that_cannot_be_read_leave_the_run_complete(hostile: Hostile):
     bomb, large = hostile.story["bomb.docx"], hostile.story["large.md"]
     assert bomb["lastOutcome"] == "failed"
@@ -196,7 +195,7 @@ def test_a_page_in_a_folder_has_its_title_and_its_robots_meta(hostile: Hostile):
 def test_links_are_stored_and_shown_and_not_followed(hostile: Hostile):
     told = hostile.story.why("a/page.html")
 
-    assert "https://other.example/page (not known)" in told
+    assert "https://other.example/page (out of scope)" in told
     assert not any("other.example" in record["url"] for record in hostile.story.crawl.records())
 
 

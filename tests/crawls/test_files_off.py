@@ -33,7 +33,7 @@ def declare(story: FilesStory, extra: str = "") -> None:
     story.crawl.declare(f'[sources.docs]\nkind = "files"\nroot = "{story.place.root}"\n{extra}\n')
 
 
-@pytest.mark.covers("M-15", "R0-45")
+@pytest.mark.covers("M-15")
 def test_files_are_extracted_again_all_in_one_run(story: FilesStory):
     """A folder is read again as fast as snapshots are, which are not made of it."""
     story.run()
