@@ -24,7 +24,7 @@ from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.run import links as run_links
-from smartcrawl.run.opening import ARGUMENTS
+from smartcrawl.run.opening import ARGUMENTS, FILES_ARGUMENTS
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = ROOT / "smartcrawl" / "settings.py"
@@ -159,7 +159,8 @@ def test_help_offers_an_export_only_where_one_can_be_had():
 def test_help_of_crawl_names_every_argument_of_its_spider():
     told = crawl.Command().long_desc()
 
-    assert [name for name in ARGUMENTS if f"-a {name}=" not in told] == []
+    known = (*ARGUMENTS, *FILES_ARGUMENTS)
+    assert [name for name in known if f"-a {name}=" not in told] == []
 
 
 def told_options(heading):
@@ -193,11 +194,13 @@ def test_every_format_is_documented(name):
     assert all(re.search(rf"`(--format )?{choice}`", text) for choice in choices)
 
 
-def test_every_argument_of_the_spider_is_documented_and_no_other():
+def test_every_argument_of_the_spiders_is_documented_and_no_other():
     told = [code for code in codes("docs/cli.md", "scrapy crawl") if code.startswith("-a ")]
     names = [code.removeprefix("-a ").partition("=")[0] for code in told]
 
-    assert [name for name in names if name != "NAME"] == list(ARGUMENTS)
+    found = [name for name in names if name != "NAME"]
+    assert [name for name in found if name != "root"] == list(ARGUMENTS)
+    assert [name for name in found if name in FILES_ARGUMENTS] == list(FILES_ARGUMENTS)
 
 
 @pytest.mark.parametrize("page", ["docs/exit-status.md", "docs/cli.md"])
