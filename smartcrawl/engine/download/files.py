@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+import time
 from typing import Final, Self
 
 from scrapy import Request
@@ -119,6 +120,7 @@ class FileHandler(BaseDownloadHandler):
                 known=entry,
                 how=self._how,
                 follow_symlinks=self._source.follow_symlinks,
+                now_ns=time.time_ns(),  # a resumed run may read before its listing comes so far
             )
         else:
             etag = None if entry is None else entry.validator
