@@ -8,6 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.kinds import FILES, SITE
 from smartcrawl.terminal.command import count_argument
 
@@ -23,9 +24,9 @@ _SWITCHES: Final = (
     ("--resume", "go on with an interrupted run"),
 )
 _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
-#: A path, the URL of a folder, or of a place in a store: any scheme but those of the web.
+#: A path, the URL of a folder, or of a place in a store that has a scheme of its own.
 _PATH: Final = re.compile(
-    r"file:|(?!https?:)[a-z][a-z0-9+.-]*://|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE
+    rf"file:|(?!https)(?:{'|'.join(STORE_SCHEMES)})://|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE
 )
 #: The start of an address of the web: a scheme, or a host with a dot or a port.
 _HOST: Final = re.compile(r"[^/]*[.:]|localhost(?:/|\Z)")
