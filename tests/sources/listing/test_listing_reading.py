@@ -364,6 +364,13 @@ def test_file_that_is_removed_while_it_is_read_is_missing(path, monkeypatch):
         read_folder_file(path.parent, "a.md", most=MOST)
 
 
+def test_file_that_ends_before_its_size_is_read_once_more(path, monkeypatch):
+    """As from a file server whose cache is stale."""
+    real, ends = os.read, [b""]
+    monkeypatch.setattr(os, "read", lambda *given: ends.pop() if ends else real(*given))
+    assert read_folder_file(path.parent, "a.md", most=MOST).data == b"x" * 20
+
+
 def test_file_that_grows_without_end_is_read_to_its_size(path, monkeypatch):
     writer = Writer(monkeypatch, lambda n: grow(path, n), 10_000)
     with pytest.raises(ChangedWhileReadError):
