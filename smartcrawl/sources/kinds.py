@@ -53,9 +53,20 @@ FILES: Final = Kind(
     is_polite=False,
     is_shareable=False,
 )
+#: Files of a repository on GitHub (docs/adr/0067).
+GITHUB: Final = Kind(
+    "github",
+    spider="github",
+    is_listed=True,
+    follows_links=False,
+    asks_robots=False,
+    is_shielded=False,
+    is_polite=False,
+    is_shareable=False,
+)
 
 #: All kinds, by name.
-KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS, FILES)}
+KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS, FILES, GITHUB)}
 
 
 def kind_named(name: str) -> Kind:

@@ -42,6 +42,7 @@ class Skip(StrEnum):
     NOT_INCLUDED = "not included"
     EXCLUDED = "excluded"
     SYMLINK = "symlink"
+    SUBMODULE = "submodule"
     BROKEN_LINK = "broken symlink"
     LEAVING_LINK = "symlink that leaves the root"
     REPEATED_LINK = "symlink to a folder that is listed already"
