@@ -24,8 +24,8 @@ _PLACES: Final = ("tree", "blob")  #: words of an address before a ref
 class RepositoryAddress:
     """A repository, and the place in it.
 
-    The names of branches contain slashes, so ``place`` alone does not tell where the ref ends:
-    the repository does (``splits``). The addresses of pages need no split.
+    The names of branches contain slashes, so the end of the ref is not known from ``place`` alone:
+    the repository decides (``splits``). The addresses of pages need no split.
     """
 
     web: str  #: origin of the web pages, as in https://github.com
