@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, Self, TypeVar
 
@@ -15,6 +16,9 @@ Sha = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
 _FILES: Final = frozenset({"100644", "100755", "100664"})
 SKIPPED_MODES: Final[Mapping[str, Skip]] = {"120000": Skip.SYMLINK, "160000": Skip.SUBMODULE}
 _TREE: Final = "040000"
+_OF_REPOSITORY: Final = re.compile(
+    r"/repos/((?!\.{1,2}/)[A-Za-z0-9_-]+/(?!\.{1,2}/)[A-Za-z0-9._-]+)/commits/"
+).search
 _TYPES: Final[Mapping[str, str]] = {
     **dict.fromkeys((*_FILES, "120000"), "blob"), "160000": "commit", _TREE: "tree",
 }  # fmt: skip
@@ -43,7 +47,14 @@ class CommitPayload(_Payload):
     """The answer to ``GET /repos/OWNER/REPO/commits/REF``."""
 
     sha: Sha
+    url: str
     commit: _CommitOfGit
+
+    @property
+    def repository(self) -> str | None:
+        """``OWNER/REPO`` of its URL, which after a renaming is the new one."""
+        found = _OF_REPOSITORY(self.url)
+        return None if found is None else found[1]
 
     @property
     def tree(self) -> str:

@@ -36,9 +36,12 @@ def entries(body: bytes, *, folder: str = "", prefix: str = "", **rules):
 
 
 def test_a_commit_names_its_tree():
-    body = {"sha": A, "commit": {"tree": {"sha": B, "url": ""}, "message": "x"}, "parents": []}
+    url = f"https://api.github.com/repos/Octo/do.cs/commits/{A}"
+    body = {"sha": A, "url": url, "commit": {"tree": {"sha": B, "url": ""}}, "parents": []}
     found = commit_of_answer(json.dumps(body).encode())
-    assert (found.sha, found.tree) == (A, B)
+    assert (found.sha, found.tree, found.repository) == (A, B, "Octo/do.cs")
+    body["url"] = "https://api.github.com/repos/../../commits/x"
+    assert commit_of_answer(json.dumps(body).encode()).repository is None
 
 
 @pytest.mark.parametrize(
@@ -48,11 +51,11 @@ def test_a_commit_names_its_tree():
         b"<html>",
         b"[]",
         b"{}",
-        json.dumps({"sha": A, "commit": {}}).encode(),
-        json.dumps({"sha": "main", "commit": {"tree": {"sha": B}}}).encode(),
-        json.dumps({"sha": f"{A}\n", "commit": {"tree": {"sha": B}}}).encode(),
-        json.dumps({"sha": A.upper(), "commit": {"tree": {"sha": B}}}).encode(),
-        json.dumps({"sha": 7, "commit": {"tree": {"sha": B}}}).encode(),
+        json.dumps({"sha": A, "url": "", "commit": {}}).encode(),
+        json.dumps({"sha": "main", "url": "", "commit": {"tree": {"sha": B}}}).encode(),
+        json.dumps({"sha": f"{A}\n", "url": "", "commit": {"tree": {"sha": B}}}).encode(),
+        json.dumps({"sha": A.upper(), "url": "", "commit": {"tree": {"sha": B}}}).encode(),
+        json.dumps({"sha": 7, "url": "", "commit": {"tree": {"sha": B}}}).encode(),
     ],
 )
 def test_another_answer_is_no_commit(body):
