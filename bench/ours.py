@@ -1,6 +1,7 @@
 """smartcrawl doing the work of a benchmark, measured as bench/peers.py measures bare Scrapy.
 
-    python bench/ours.py URL DATA_DIR [--source NAME] [--job NAME] [--profile FILE] [NAME=VALUE …]
+    python bench/ours.py URL|FOLDER DATA_DIR [--source NAME] [--job NAME] [--profile FILE]
+        [NAME=VALUE …]
 
 Prints one line of JSON:
 
@@ -32,6 +33,7 @@ from scrapy import signals
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.utils.project import get_project_settings
 
+from smartcrawl.spiders.files import FilesSpider
 from smartcrawl.spiders.site import SiteSpider
 
 SETTINGS = {
@@ -87,7 +89,8 @@ def main() -> None:
     settings.set("DATA_DIR", args.data_dir, priority="cmdline")
     settings.setdict(dict(pair.split("=", 1) for pair in args.settings), priority="cmdline")
     process = AsyncCrawlerProcess(settings)
-    crawler = process.create_crawler(SiteSpider)
+    is_folder = args.url.startswith("/")
+    crawler = process.create_crawler(FilesSpider if is_folder else SiteSpider)
     clock: dict[str, float] = {}
     profiles = Profiles()
     if args.profile:
@@ -99,7 +102,8 @@ def main() -> None:
             profiles.begin()
 
     crawler.signals.connect(opened, signal=signals.spider_opened, weak=False)
-    where = {"source": args.source} if args.source else {"url": args.url}
+    where = {"root": args.url} if is_folder else {"url": args.url}
+    where = {"source": args.source} if args.source else where
     process.crawl(crawler, **where, **({"job": args.job} if args.job else {}))
     process.start()
     if args.profile:

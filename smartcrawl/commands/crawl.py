@@ -1,4 +1,4 @@
-"""``scrapy crawl site``: one run per source, with a closing table and an exit status."""
+"""Crawls of web sites and files: one run per source, a closing table and an exit status."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import logging
 import os
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from contextlib import suppress
 from io import StringIO
-from typing import Any
+from typing import Any, NamedTuple
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -27,6 +28,7 @@ from smartcrawl.model.exceptions import (
     RunPausedError,
     SettingError,
     SmartcrawlError,
+    SourceError,
 )
 from smartcrawl.model.meant import meant
 from smartcrawl.model.options import Options
@@ -39,6 +41,7 @@ from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.command import command_error_of_damage
 from smartcrawl.terminal.output import print_complaint, show_anything
@@ -48,19 +51,30 @@ from smartcrawl.terminal.usage import check_log_file, check_usage
 logger = logging.getLogger(__name__)
 
 DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy uses 2 for wrong usage
+#: Arguments that name what is crawled.
+STARTS = frozenset({"url", "source", "sitemap", "root"})
 _SEVERITY = (DONE, INCOMPLETE, HELD, FAILED)
 
 
-class Command(ScrapyCrawl):
-    """Crawl sources with ``site``; a user's own spider runs as with Scrapy's command."""
+class SpiderRun(NamedTuple):
+    """One run that a command line asks for."""
 
-    feed_help = "export the items of a spider of your own; site refuses it"
+    spider: type[VisitSpider]
+    arguments: dict[str, str]  #: of the spider
+
+
+class Command(ScrapyCrawl):
+    """Crawl sources with ``site`` or ``files``; any other spider runs as with Scrapy's command."""
+
+    feed_help = "export the items of a spider of your own; site and files refuse it"
 
     def long_desc(self) -> str:
         """Return the help text of the command."""
         return (
-            "Crawl one address (-a url=https://…), one source of sources.toml (-a source=NAME)"
-            " or all of them (neither). -a sitemap=URL reads a sitemap or feed, too, or only that."
+            "Crawl with the spider site one address (-a url=https://…), one source of sources.toml"
+            " (-a source=NAME) or all web sites (neither); with the spider files one folder"
+            " (-a root=FOLDER), one source or all sources of files; with site files all of both."
+            " -a sitemap=URL reads a sitemap or feed, too, or only that."
             " -a force=1 asks for every page without validators,"
             " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
             " -a lost_threshold=N removes what N runs in a row found gone,"
@@ -107,12 +121,19 @@ class Command(ScrapyCrawl):
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
         spiders = process.spider_loader.list()
-        if len(args) != 1 or args[0] not in spiders:
+        if not args or not set(args) <= set(spiders):
             raise UsageError(_spider_wanted(args, spiders), print_help=False)
-        spider = process.spider_loader.load(args[0])
-        if not issubclass(spider, SiteSpider):
+        loaded = [process.spider_loader.load(name) for name in dict.fromkeys(args)]
+        ours = [spider for spider in loaded if issubclass(spider, VisitSpider)]
+        if not ours and len(args) == 1:
             super().run(args, opts)
             return
+        if len(ours) < len(loaded):
+            raise UsageError(
+                f"only spiders that crawl sources run together: {program()} crawl"
+                f" {' '.join(spider.name for spider in ours) or args[0]}",
+                print_help=False,
+            )
         if opts.output or opts.overwrite_output:
             raise UsageError(
                 "pages go to the registry, not to a feed; to export them:"
@@ -122,7 +143,7 @@ class Command(ScrapyCrawl):
         assert self.settings is not None
         try:
             with command_error_of_damage(database_of(Options.of(self.settings).registry)):
-                runs = self.runs_of(opts.spargs)
+                runs = self.runs_of(ours, opts.spargs)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
@@ -135,21 +156,36 @@ class Command(ScrapyCrawl):
             self.exitcode = FAILED
             return
         return_freed_memory()
-        asyncio.get_event_loop().create_task(self._crawl_all(process, spider, runs))
+        asyncio.get_event_loop().create_task(self._crawl_all(process, runs))
         process.start(stop_after_crawl=False)
 
-    def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
-        """Return the spider's arguments for each run.
+    def runs_of(
+        self, spiders: Sequence[type[VisitSpider]], given: dict[str, str]
+    ) -> list[SpiderRun]:
+        """Return the spider and its arguments for each run.
 
-        Without an address or a source, there is one run for each declared web site.
+        Without an address, a root or a source, there is one run for each declared source that the
+        spiders crawl.
+
+        Raises:
+            SourceError: one source is named, and several spiders are.
         """
         assert self.settings is not None
         options = Options.of(self.settings)
-        if given.keys() & {"url", "source", "sitemap"}:
-            return [given]
-        declared = load_declared_sources(options.sources_file)
-        names = [name for name, source in declared.items() if source.kind == "site"]
-        return [{**given, "source": name} for name in names] or [given]
+        if given.keys() & STARTS:
+            if len(spiders) > 1:
+                raise SourceError(
+                    f"{' and '.join(spider.name for spider in spiders)} together crawl all declared"
+                    f" sources: name one spider, such as: {program()} crawl {spiders[0].name}"
+                )
+            return [SpiderRun(spiders[0], given)]
+        by_kind = {spider.crawls: spider for spider in spiders}
+        found = [
+            SpiderRun(spider, {**given, "source": name})
+            for name, source in load_declared_sources(options.sources_file).items()
+            if (spider := by_kind.get(source.traits.spider)) is not None
+        ]
+        return found or [SpiderRun(spiders[0], given)]
 
     def _warn_of_vanished(self) -> None:
         """Log a warning for each stored source that is no longer declared: no run sweeps it."""
@@ -173,13 +209,11 @@ class Command(ScrapyCrawl):
                 name,
             )
 
-    async def _crawl_all(
-        self, process: AsyncCrawlerProcess, spider: type[SiteSpider], runs: list[dict[str, str]]
-    ) -> None:
+    async def _crawl_all(self, process: AsyncCrawlerProcess, runs: Sequence[SpiderRun]) -> None:
         worst = DONE
         try:
-            for arguments in runs:
-                status, stopped = await self._crawl(process, spider, arguments)
+            for one in runs:
+                status, stopped = await self._crawl(process, one.spider, one.arguments)
                 worst = max(worst, status, key=_SEVERITY.index)
                 if stopped:
                     break
@@ -188,7 +222,7 @@ class Command(ScrapyCrawl):
             _stop_reactor()
 
     async def _crawl(
-        self, process: AsyncCrawlerProcess, spider: type[SiteSpider], arguments: dict[str, str]
+        self, process: AsyncCrawlerProcess, spider: type[VisitSpider], arguments: dict[str, str]
     ) -> tuple[int, bool]:
         """Crawl one source; return its exit status, and whether a signal stopped it."""
         assert self.settings is not None
@@ -253,6 +287,9 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     address = next((word for word in args if ":" in word or "." in word), None)
     if address is not None and request_url(address):
         return f"an address goes after -a url=: {program_crawl_line(shown(address))}"
+    folder = next((word for word in args if "/" in word), None)
+    if folder is not None:
+        return f"a folder goes after -a root=: {program_crawl_line(shown(folder), is_root=True)}"
     if len(args) != 1:
         return f"name one spider, such as: {program_crawl_line('https://…')}"
     question = meant(args[0], spiders)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from smartcrawl.sources.kinds import FILES, SITE
 from smartcrawl.terminal.command import count_argument
 
 #: Options that stand for an argument of the spider; each with what follows it, and its meaning.
@@ -20,23 +22,29 @@ _SWITCHES: Final = (
     ("--force", "ask for every page without validators"),
     ("--resume", "go on with an interrupted run"),
 )
-_SPIDER: Final = "site"
 _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
+#: A path, the URL of a folder, or of a place in a store: any scheme but those of the web.
+_PATH: Final = re.compile(
+    r"file:|(?!https?:)[a-z][a-z0-9+.-]*://|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE
+)
+#: The start of an address of the web: a scheme, or a host with a dot or a port.
+_HOST: Final = re.compile(r"[^/]*[.:]|localhost(?:/|\Z)")
 
 
 class CrawlWords:
-    """The command ``crawl`` as ``smartcrawl`` takes it: an address or a source comes first."""
+    """The command ``crawl`` of ``smartcrawl``: an address, a folder or a source comes first."""
 
     def syntax(self) -> str:
         """Return its usage."""
-        return "[options] [URL | SOURCE]"
+        return "[options] [URL | FOLDER | SOURCE]"
 
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Crawl one address, one source of sources.toml, or all of them (neither). The first"
-            " crawl of a site reads every page; each later one refreshes it, and downloads only"
-            " what changed. Exit status: 0 complete, 3 incomplete, 4 another run is open or the"
+            "Crawl one address, one folder, one source of sources.toml, or all of them (none of"
+            " these). The first crawl reads every page or file; each later one refreshes them, and"
+            " reads only what changed. A folder whose name has a dot is written with its path, as"
+            " in ./docs.old. Exit status: 0 complete, 3 incomplete, 4 another run is open or the"
             " last one is paused, 1 not carried out."
         )
 
@@ -66,20 +74,25 @@ class CrawlWords:
 
 
 def scrapy_crawl_words(
-    opts: Namespace, words: Sequence[str], declared: Collection[str]
+    opts: Namespace,
+    words: Sequence[str],
+    declared: Collection[str],
+    listed: Collection[str] = (),
 ) -> list[str]:
     """Return the words of ``scrapy crawl`` for those of ``smartcrawl crawl``.
 
-    ``declared``: names of the sources in sources.toml.
+    ``declared``: names of the sources in sources.toml; ``listed``: those of them that the spider
+    ``files`` crawls.
     """
-    arguments = [f"{_kind(word, declared)}={word}" for word in words]
+    arguments = [f"{crawl_argument(word, declared)}={word}" for word in words]
     for option in ("--source", *(option for option, *_ in _ARGUMENTS)):
         value = getattr(opts, _name(option))
         if value is not None:
             arguments.append(f"{_name(option)}={value}")
     arguments += [f"{_name(option)}=1" for option, _ in _SWITCHES if getattr(opts, _name(option))]
-    found = [_SPIDER]
-    for argument in (*arguments, *opts.spargs):
+    arguments += opts.spargs
+    found = _spiders(arguments, declared, listed)
+    for argument in arguments:
         found += ["-a", argument]
     for setting in opts.set:
         found += ["-s", setting]
@@ -94,12 +107,40 @@ def _name(option: str) -> str:
     return option.removeprefix("--").replace("-", "_")
 
 
-def _kind(word: str, declared: Collection[str]) -> str:
-    """Return the argument that a word stands for: ``source`` or ``url``.
+def _spiders(
+    arguments: Sequence[str], declared: Collection[str], listed: Collection[str]
+) -> list[str]:
+    """Return the names of the spiders that the arguments are for.
 
-    What is neither declared nor like an address is taken for the name of a source, so that the
-    message about it lists the declared ones.
+    Without a start, those of the kinds that are declared.
+    """
+    given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
+    if "root" in given or given.get("source") in listed:
+        return [FILES.spider]
+    if given.keys() & {"url", "source", "sitemap"} or not listed:
+        return [SITE.spider]
+    return [FILES.spider] if set(declared) <= set(listed) else [SITE.spider, FILES.spider]
+
+
+def crawl_argument(word: str, declared: Collection[str] = ()) -> str:
+    """Return the argument that a word stands for: ``source``, ``root`` or ``url``.
+
+    A declared source comes first, then a path, then a host, then a folder that exists. What is
+    none of them is taken for the name of a source, so that the message about it lists the declared
+    ones.
     """
     if word in declared:
         return "source"
+    if _PATH.match(word) or (not _HOST.match(word) and os.path.isdir(word)):
+        return "root"
     return "url" if _ADDRESS.search(word) else "source"
+
+
+def scrapy_start_words(word: str) -> tuple[str, str, str]:
+    """Return the words of ``scrapy crawl`` that crawl an address or a folder.
+
+    >>> scrapy_start_words("https://a.example/"), scrapy_start_words("./docs")
+    (('site', '-a', 'url=https://a.example/'), ('files', '-a', 'root=./docs'))
+    """
+    name = crawl_argument(word)
+    return (FILES.spider if name == "root" else SITE.spider, "-a", f"{name}={word}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 
 from scrapy.exceptions import UsageError
 
-from smartcrawl.commands.crawl import DONE, FAILED, print_crawl_error
+from smartcrawl.commands.crawl import DONE, FAILED, STARTS, SpiderRun, print_crawl_error
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
@@ -20,11 +21,13 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_records_due, refreshable_source_rows
 from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
-from smartcrawl.run.opening import source_of_run_arguments
+from smartcrawl.run.opening import source_named
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.kinds import DOCUMENTS
+from smartcrawl.sources.kinds import DOCUMENTS, FILES, SITE
+from smartcrawl.spiders.base import VisitSpider
+from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import command_without_registry_error
 from smartcrawl.terminal.output import print_complaint
 
@@ -46,7 +49,8 @@ class Command(CrawlCommand):
         """Return its help text."""
         return (
             "Crawl every source, or --source S, but ask only the pages that are due; of the others"
-            " the stored links are followed, so that they count as reached. With --notice nothing"
+            " the stored links are followed, so that they count as reached. Sources of files are"
+            " listed whole: that asks nothing of files that did not change. With --notice nothing"
             " is crawled: the visits of these addresses are brought forward to now."
             " Exit status: 0 done, 3 a run was cut, 4 another run is open or the last one is"
             " paused, 1 not carried out."
@@ -81,23 +85,28 @@ class Command(CrawlCommand):
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
-        super().run(["site"], opts)
+        super().run([SITE.spider, FILES.spider], opts)
 
-    def runs_of(self, given: dict[str, str]) -> list[dict[str, str]]:
-        """Return the spider's arguments for each run; addresses given by hand are sources, too.
+    def runs_of(
+        self, spiders: Sequence[type[VisitSpider]], given: dict[str, str]
+    ) -> list[SpiderRun]:
+        """Return spider and arguments of each run; what was crawled by hand is a source, too.
 
         At a terminal, say what this crawl is; cron would mail it after every run.
         """
-        runs = self._due_runs(given)
+        runs = self._due_runs({spider.crawls: spider for spider in spiders}, given)
         if sys.stderr.isatty():
             print_complaint(
                 "due",
                 "a crawl that asks only the pages whose next visit has come; links of the other"
-                " pages are followed as they are stored",
+                " pages are followed as they are stored. Sources of files are listed whole",
             )
         return runs
 
-    def _due_runs(self, given: dict[str, str]) -> list[dict[str, str]]:
+    def _due_runs(
+        self, spiders: Mapping[str, type[VisitSpider]], given: dict[str, str]
+    ) -> list[SpiderRun]:
+        """Return the runs; ``spiders``: by the name that kinds of sources have for them."""
         assert self.settings is not None
         options = Options.of(self.settings)
         declared = load_declared_sources(options.sources_file)
@@ -113,15 +122,23 @@ class Command(CrawlCommand):
                 connection.close()
         if named is not None and named not in declared and named in known:
             rest = {name: value for name, value in given.items() if name != "source"}
-            return [{**rest, **known[named]}]
-        if named is not None:
-            source_of_run_arguments(options, {"source": named})  # an unknown one is refused here
-        if given.keys() & {"url", "source", "sitemap"}:
-            return [given]
-        runs = [{**given, "source": name} for name in declared]
-        runs += [{**given, **start} for name, start in known.items() if name not in declared]
+            return [_ad_hoc_run(spiders, rest, known[named])]
+        if named is not None:  # an unknown one is refused here
+            spider = source_named(options, declared, named).traits.spider
+            return [SpiderRun(spiders[spider], given)]
+        if given.keys() & STARTS:
+            return [_ad_hoc_run(spiders, {}, given)]
+        runs = [
+            SpiderRun(spiders[source.traits.spider], {**given, "source": name})
+            for name, source in declared.items()
+        ]
+        runs += [
+            _ad_hoc_run(spiders, given, start)
+            for name, start in known.items()
+            if name not in declared
+        ]
         if documents is not None and DOCUMENTS.name not in declared:
-            runs.append({**given, "source": DOCUMENTS.name})
+            runs.append(SpiderRun(spiders[DOCUMENTS.spider], {**given, "source": DOCUMENTS.name}))
         if not runs:
             raise RegistryError(
                 f"nothing was crawled yet: begin with {program_crawl_line('https://…')}, or declare"
@@ -152,7 +169,8 @@ class Command(CrawlCommand):
                 connection = database.open()
                 unknown = []
                 with transaction(connection):
-                    for url in urls:
+                    for word in urls:
+                        url = address_argument(word, connection, options)
                         key = url_digest(normalize_url(request_url(url) or url, options.trackers))
                         found = make_records_due(connection, key, now, source=source)
                         if not found:
@@ -172,3 +190,11 @@ class Command(CrawlCommand):
             )
         if unknown:
             self.exitcode = FAILED
+
+
+def _ad_hoc_run(
+    spiders: Mapping[str, type[VisitSpider]], given: Mapping[str, str], start: Mapping[str, str]
+) -> SpiderRun:
+    """Return the run of a source that no file declares; ``start``: its addresses, or its root."""
+    kind = FILES if "root" in start else SITE
+    return SpiderRun(spiders[kind.spider], {**given, **start})

@@ -22,6 +22,7 @@ from smartcrawl.registry.removal.purge import (
 from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, single_argument
 from smartcrawl.terminal.output import print_complaint
 
@@ -33,7 +34,7 @@ class Command(ChangingCommand):
 
     def syntax(self) -> str:
         """Return its usage."""
-        return "[options] URL | --source S"
+        return "[options] URL | PATH | --source S"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
@@ -45,7 +46,8 @@ class Command(ChangingCommand):
             "Remove the stored page of URL, in every source that has it or in --source S only, and"
             f" unpin it; without URL, remove every page of --source S. {program()} undo brings the"
             " content back. An address that is still linked and in scope comes back with the next"
-            " run: leave it out with excluded_patterns."
+            " run: leave it out with excluded_patterns. So does a file that is still there: leave"
+            " it out with exclude."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -66,9 +68,9 @@ class Command(ChangingCommand):
         if args:
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)
-            self._address(
-                connection, sources, single_argument(args, "URL", f"{program()} forget URL"), opts
-            )
+            word = single_argument(args, "URL", f"{program()} forget URL")
+            url = address_argument(word, connection, self.options)
+            self._address(connection, sources, url, opts)
         elif opts.source is None:
             raise UsageError(
                 f"say what to forget: {program()} forget URL, or {program()} forget --source S",

@@ -17,6 +17,8 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.reports.plan import plan_reports
 from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.listing.entries import Listing
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output
 
@@ -40,6 +42,7 @@ class Command(RegistryCommand):
         return (
             "Show which pages the next run of each source would ask, skip and remove if every page"
             " and robots.txt answered as last time. Nothing is requested and nothing is written."
+            " Sources of files are listed now, and no file is read."
             " With --simulate: what other revisit settings would have saved in the past, and how"
             " late they would have noticed changes. Exit status: 0 done, 1 not carried out."
         )
@@ -84,7 +87,15 @@ class Command(RegistryCommand):
                 connection, robots_txt_check(robots_parser_option(settings), agent)
             )
         numbers = {name: known.get(name, 0) for name in names}
-        found = plan_reports(connection, numbers, declared, self.options, robots, limit=opts.limit)
+        found = plan_reports(
+            connection,
+            numbers,
+            declared,
+            self.options,
+            robots,
+            limit=opts.limit,
+            listing=self._listing,
+        )
         if opts.format == "json":
             print_json(found)
             return
@@ -96,19 +107,23 @@ class Command(RegistryCommand):
                 f" {program_crawl_line('https://…')}"
             )
 
+    def _listing(self, source: Source) -> Listing:
+        from smartcrawl.engine.listing import listing_of_source  # noqa: PLC0415  # it needs Scrapy
+        from smartcrawl.sources.files import FilesSource  # noqa: PLC0415  # as above
+
+        assert isinstance(source, FilesSource), "only these are listed"
+        return listing_of_source(source, self.options, time.time_ns())
+
 
 def _print(plan: dict[str, Any]) -> None:
     output = Output()
     output.say(f"[bold]{escape(plan['source'])}[/]: {plan['known']:,} known")
     if plan["note"]:
         output.say(f"[yellow]{escape(plan['note'])}[/]", label="  ")
-    number = plan["newAddresses"]
-    new = f", and {number:,} new {'address' if number == 1 else 'addresses'}" if number else ""
-    _say(output, "asks", f"{plan['asks']:,}, {plan['conditional']:,} with validators{new}")
-    for reason, number in plan["unconditional"].items():
-        _say(output, "", f"{number:,} without: {reason}")
-    rows = [f"{_way(row)}{row['url']}" for row in plan["asked"]]
-    _list(output, rows, plan["asks"])
+    if plan["isListed"]:
+        _print_reads(output, plan)
+    else:
+        _print_requests(output, plan)
     total = sum(plan["skips"].values())
     _say(output, "skips", f"{total:,}{_by(plan['skips'])}")
     _list(output, [f"{row['url']}: {row['why']}" for row in plan["skipped"]], total)
@@ -127,6 +142,24 @@ def _print(plan: dict[str, Any]) -> None:
             why = "" if key == "withheld" else f", because the look at {them} failed"
             _say(output, name, f"{part['count']:,}{why}")
             _list(output, [row["url"] for row in part["shown"]], part["count"])
+
+
+def _print_requests(output: Output, plan: dict[str, Any]) -> None:
+    number = plan["newAddresses"]
+    new = f", and {number:,} new {'address' if number == 1 else 'addresses'}" if number else ""
+    _say(output, "asks", f"{plan['asks']:,}, {plan['conditional']:,} with validators{new}")
+    for reason, number in plan["unconditional"].items():
+        _say(output, "", f"{number:,} without: {reason}")
+    rows = [f"{_way(row)}{row['url']}" for row in plan["asked"]]
+    _list(output, rows, plan["asks"])
+
+
+def _print_reads(output: Output, plan: dict[str, Any]) -> None:
+    number = plan["newAddresses"]
+    reasons = {**plan["unconditional"], **({"it is new": number} if number else {})}
+    total = plan["asks"] + number
+    _say(output, "reads", f"{total:,}{_by(reasons)}")
+    _list(output, [f"{row['url']}: {row['why']}" for row in plan["asked"]], total)
 
 
 def _say(output: Output, label: str, text: str) -> None:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
+from smartcrawl.model.file_urls import display_file, item_kind
 from smartcrawl.model.program import program, program_crawl_line
-from smartcrawl.model.urls import display_url, request_url
+from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.registry.jobs import load_sources_and_registry_jobs
-from smartcrawl.reports.sources_today import address_holders
+from smartcrawl.reports.sources_today import address_holders, source_today
 from smartcrawl.reports.text import counted_noun
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.patterns import compile_scope_pattern
+from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import print_note
 
@@ -56,7 +62,7 @@ class Command(ChangingCommand):
         """Add its options."""
         super().add_options(parser)
         which = parser.add_mutually_exclusive_group()
-        which.add_argument("--url", metavar="URL", help="this address")
+        which.add_argument("--url", metavar="URL", help="this address, or the file at this path")
         which.add_argument("--id", metavar="ID", help=f"this id, as {program()} registry prints it")
         which.add_argument(
             "--pattern", metavar="RE", help="stored pages whose address has this regular expression"
@@ -119,17 +125,23 @@ class Command(ChangingCommand):
                 " before a character that stands for itself"
             ) from error
         return items.stored_page_rows(
-            connection, sources, lambda url: pattern.search(url) is not None
+            connection,
+            sources,
+            lambda url: any(map(pattern.search, filter(None, (url, display_file(url))))),
         )
 
     def _address(
         self, connection: Connection, sources: list[str], url: str, now: int, dry: bool
     ) -> tuple[list[ItemRow], list[tuple[str, str]]]:
         """Return the items of an address, and the (source, address) of a new registration."""
+        word, url = url, address_argument(url, connection, self.options)
         wanted = request_url(url)
+        if wanted is None and item_kind(url) == "file":
+            wanted = normalize_url(url)
         if wanted is None:
             raise RegistryError(
-                f"--url is {url!r}: it takes an http or https address, as in https://docs.example.com/"
+                f"--url is {word!r}: it takes an http or https address, as in"
+                " https://docs.example.com/, or a path"
             )
         trackers = self.options.trackers
         known = [
@@ -137,15 +149,19 @@ class Command(ChangingCommand):
             for item in items.item_rows_by_url(connection, wanted, trackers)
             if not sources or item.source in sources
         ]
+        declared = load_sources_and_registry_jobs(self.options, connection)
         if known:
             if not dry:
                 with transaction(connection):
                     for item in known:
-                        items.register_address_row(
-                            connection, item.source, wanted, trackers, now, force=True
-                        )
+                        self._order(connection, declared, item, wanted, now)
             return known, []
-        name = self._holder(connection, sources, wanted)
+        name = self._holder(connection, sources, declared, wanted)
+        if _is_listed(connection, declared, name):
+            raise RegistryError(
+                f"{display_url(wanted)} is not known: the next run of {name} reads it if it is"
+                f" there: {self.again('due', '--source', name)}"
+            )
         if dry:
             return [], [(name, wanted)]
         with self.leased([name]), transaction(connection):  # a run gives out numbers of its own
@@ -172,9 +188,30 @@ class Command(ChangingCommand):
             written = counted_noun(pages, "page")
             print_note(f"the index was built anew out of the registry: {written}, no download")
 
-    def _holder(self, connection: Connection, sources: list[str], url: str) -> str:
+    def _order(
+        self,
+        connection: Connection,
+        declared: Mapping[str, Source],
+        item: ItemRow,
+        url: str,
+        now: int,
+    ) -> None:
+        """Order a known page; only what links lead to becomes a seed as well."""
+        if _is_listed(connection, declared, item.source):
+            items.store_order_rows(connection, [item.no], now)
+        else:
+            items.register_address_row(
+                connection, item.source, url, self.options.trackers, now, force=True
+            )
+
+    def _holder(
+        self,
+        connection: Connection,
+        sources: list[str],
+        declared: Mapping[str, Source],
+        url: str,
+    ) -> str:
         """Return the one source that an address belongs to."""
-        declared = load_sources_and_registry_jobs(self.options, connection)
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
         found = address_holders(connection, declared, names, url)
@@ -194,7 +231,7 @@ class Command(ChangingCommand):
         where = f"the scope of {', '.join(sources)}" if sources else "the scope of no source"
         raise RegistryError(
             f"{url} is not known, and in {where}: widen the source in"
-            f" {self.options.sources_file}, or crawl it: {program_crawl_line(url)}"
+            f" {self.options.sources_file}, or crawl it: {_crawl_line(url)}"
             if not sources
             else f"{url} is not known, and not in {where}"
         )
@@ -224,3 +261,17 @@ class Command(ChangingCommand):
             them = "it" if len(rows) == 1 else "them"
             for source in sorted(by_source):
                 print_note(f"to fetch {them} now:", command=self.again("due", "--source", source))
+
+
+def _is_listed(connection: Connection, declared: Mapping[str, Source], name: str) -> bool:
+    """Whether a listing says which pages of a source exist."""
+    source = source_today(connection, declared, name)
+    return source is not None and source.traits.is_listed
+
+
+def _crawl_line(url: str) -> str:
+    """Return the command line that crawls an address, or the folder of a file."""
+    path = display_file(url)
+    if path is None:
+        return program_crawl_line(url)
+    return program_crawl_line(shlex.quote(os.path.dirname(path)), is_root=True)

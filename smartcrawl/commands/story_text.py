@@ -19,7 +19,11 @@ def print_story(story: dict[str, Any]) -> None:
     if not story["records"]:
         output.say(f"[bold]{escape(story['url'])}[/] is not known (looked for {story['id']}).")
         where = ", ".join(story["inScopeOf"])
-        if where:
+        if story["listedBy"]:
+            output.say(
+                f"It is in the scope of: {escape(where)}; a run reads it when the listing has it."
+            )
+        elif where:
             output.say(
                 f"It is in the scope of: {escape(where)}; a run asks it when a link leads there."
             )
@@ -106,6 +110,8 @@ def _counts(record: dict[str, Any]) -> str | None:
 def _request_text(request: dict[str, Any]) -> str:
     if not request["conditional"]:
         return f"without validators: {request['why']}"
+    if not request["headers"]:
+        return "none, unless its validator or its size in the listing is another"
     return "with " + ", ".join(f"{name}: {value}" for name, value in request["headers"].items())
 
 

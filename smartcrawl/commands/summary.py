@@ -35,10 +35,11 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     assert result is not None, "a run is summed up when it is over"
     output = Output(file)
     _print_state(output, run, result)
-    _print_counts(output, result)
+    is_listed = run.source.traits.is_listed
+    _print_counts(output, result, is_listed=is_listed)
     _print_reading(output, run, result, data_dir)
     _print_looks(output, run, result, data_dir)
-    _print_unchanged(output, result)
+    _print_unchanged(output, result, is_listed=is_listed)
     for reason in result.reasons:
         output.say(f"[yellow]not complete:[/] {escape(with_remedy(reason))}")
     _print_removals(output, run, result, data_dir)
@@ -63,12 +64,19 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
     output.say(f"{name}: {state}, {result.finished_at - result.started_at} s")
 
 
-def _print_counts(output: Output, result: RunResult) -> None:
+def _print_counts(output: Output, result: RunResult, *, is_listed: bool) -> None:
     """Print the pages by outcome, the requests and the bytes; sitemaps have a line of their own."""
     pages = Counter(result.counts)
     pages[Word.EXCLUDED.word] -= result.sitemaps_excluded
     rows = [{"pages": pages[one.word], "outcome": one.word} for one in Word if pages[one.word] > 0]
     print_table((number_column("pages"), word_column("outcome")), rows, file=output.file)
+    if is_listed:
+        output.say(
+            f"{counted_noun(result.requests, 'file')} read, {result.not_modified:,} confirmed by"
+            f" the listing; {_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)}"
+            " saved"
+        )
+        return
     output.say(
         f"{counted_noun(result.requests, 'request')}, {result.conditional_requests:,} of them"
         f" conditional, {result.not_modified:,} answered 304;"
@@ -101,9 +109,10 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
     if result.no_text:
         have = "has" if result.no_text == 1 else "have"
         them = "it" if result.no_text == 1 else "them"
+        script = "what only a script would write cannot be read; "
         output.say(
-            f"{counted_noun(result.no_text, 'page')} {have} no text: what only a script would write"
-            f" cannot be read; to list {them}:",
+            f"{counted_noun(result.no_text, 'page')} {have} no text:"
+            f" {'' if run.source.traits.is_listed else script}to list {them}:",
             command=_command("registry", data_dir, "--no-text"),
         )
 
@@ -118,7 +127,11 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
             continue
         them, they_stay = ("it", "it stays") if count == 1 else ("them", "they stay")
         why, command, which = "", "registry", f"--outcome {one.word} "
-        if (one is Word.ORPHANED and _only_not_due(result)) or (
+        if one is Word.ORPHANED and run.source.traits.is_listed:
+            why = f": the listing lacks {them}"
+            if not result.complete:
+                why = ": the listing was not complete, which says nothing"
+        elif (one is Word.ORPHANED and _only_not_due(result)) or (
             one is Word.ORPHANED and result.complete
         ):
             why = f": no link led to {them}, and {they_stay} until {seen} the same"
@@ -137,13 +150,18 @@ def _only_not_due(result: RunResult) -> bool:
     return bool(reasons) and all(reason.startswith(f"{NOT_DUE}:") for reason in reasons)
 
 
-def _print_unchanged(output: Output, result: RunResult) -> None:
+def _print_unchanged(output: Output, result: RunResult, *, is_listed: bool) -> None:
     """Print that nothing changed, where a complete run found no change at all."""
     changed = sum(result.counts.get(one.word, 0) for one in _CHANGES)
     written = result.reextracted or result.edits or result.removed
     if not result.complete or changed or written or result.withheld or result.turned:
         return
     asked, same = result.visits, result.not_modified
+    if is_listed:
+        if same == asked > 0:
+            files = counted_noun(same, "file")
+            output.say(f"Nothing changed: the listing confirms {files}, no content was written.")
+        return
     if asked == same == 1:
         output.say("Nothing changed: the only page answered 304, no content was written.")
     elif same:

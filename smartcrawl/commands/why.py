@@ -17,6 +17,7 @@ from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.fields import declared_web_address
+from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import RegistryCommand, print_json, single_argument
 
 
@@ -28,7 +29,7 @@ class Command(RegistryCommand):
 
     def syntax(self) -> str:
         """Return its usage."""
-        return "[options] URL"
+        return "[options] URL | PATH"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
@@ -37,8 +38,8 @@ class Command(RegistryCommand):
     def long_desc(self) -> str:
         """Return its help text."""
         return (
-            "Show the story of one address, in every source that has it: its record, the rule"
-            " that decided last, its validators, its history, links in and out, clones, what"
+            "Show the story of one address or file, in every source that has it: its record, the"
+            " rule that decided last, its validators, its history, links in and out, clones, what"
             " would remove it and when, and its next visit. Of an unknown address: in which"
             " sources it would be. Exit status: 0 done, 1 not carried out."
         )
@@ -47,7 +48,8 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the story."""
-        url = single_argument(args, "URL", f"{program()} why https://docs.example.com/page")
+        word = single_argument(args, "URL", f"{program()} why https://docs.example.com/page")
+        url = address_argument(word, connection, self.options)
         settings = self.settings
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         stories = Stories(

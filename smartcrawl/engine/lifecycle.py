@@ -21,10 +21,10 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.edits import EditSubmitter
-from smartcrawl.engine.signals import page_progress
+from smartcrawl.engine.signals import confirmed_page_event, page_progress
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
-from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.run.run import Run
@@ -84,6 +84,8 @@ class RunLifecycle:
             run.sitemaps.named_before(robots_txt_sitemaps)
         if getReceivers(self._crawler, page_progress):
             run.watcher = self._send
+            if run.listed is not None:
+                run.listed.confirmed = self._send_confirmed
         gc.collect()
         gc.freeze()  # imported objects live to the end: 4 % less work for the collector
         if run.opened.over:
@@ -98,6 +100,9 @@ class RunLifecycle:
             return []
         urls = [url if "//" in url else f"http://{url}" for url in getproxies().values()]
         return [url_endpoint(url) for url in urls]
+
+    def _send_confirmed(self, page: Page) -> None:
+        self._send(confirmed_page_event(page))
 
     def _send(self, event: dict[str, Any]) -> None:
         """Send a progress event to the listeners, from any thread."""

@@ -90,6 +90,24 @@ _NEW_RECORD: Final = PageRecord()
 _NEW_STATE: Final = PageState()
 
 
+class ListedRecord(NamedTuple):
+    """A stored address as a listing is compared with it.
+
+    PageReader.listed fills the fields in this order.
+    """
+
+    no: int
+    host: str
+    etag: str | None
+    content_length: int  #: bytes
+    configuration: int  #: fingerprint.no of the configuration that extracted it
+    verified_at: int | None  #: time of the last complete download, Unix seconds
+    is_settled: bool  #: indexed, not lost, without a note, and without an order to index it again
+    visited_run: int  #: run.no of its last visit
+    attempts: int  #: visits so far
+    etag_marks: int  #: bits of rules.trust
+
+
 @dataclass(slots=True)
 class PagePlan:
     """The plan of this run for a page; it depends on configuration, links and orders."""

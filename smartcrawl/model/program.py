@@ -23,9 +23,10 @@ def program() -> str:
     return OURS if name == OURS else SCRAPYS
 
 
-def program_crawl_line(url: str) -> str:
-    """Return the command line that crawls one address."""
-    return f"{OURS} crawl {url}" if program() == OURS else f"{SCRAPYS} crawl site -a url={url}"
+def program_crawl_line(start: str, *, is_root: bool = False) -> str:
+    """Return the command line that crawls one address, or one folder."""
+    arguments = f"files -a root={start}" if is_root else f"site -a url={start}"
+    return f"{OURS} crawl {start}" if program() == OURS else f"{SCRAPYS} crawl {arguments}"
 
 
 def pasted_command() -> str:

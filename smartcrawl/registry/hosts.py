@@ -10,10 +10,12 @@ from smartcrawl.model.urls import display_url
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.trust import Trust
+from smartcrawl.sources.kinds import KINDS
 
 _HOSTS = """
-WITH page (host, number) AS (
-    SELECT r.host, count(*) FROM record r JOIN source o ON o.no = r.source
+WITH page (host, number, total) AS (
+    SELECT r.host, count(*) FILTER (WHERE o.kind IN carray(:served)), count(*)
+      FROM record r JOIN source o ON o.no = r.source
      WHERE :every OR o.name IN carray(:sources)
      GROUP BY r.host)
 SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_delay_ms,
@@ -28,7 +30,7 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
   LEFT JOIN host_now n ON n.host = h.no
   LEFT JOIN trust t ON t.host = h.no
   LEFT JOIN run u ON u.no = n.run LEFT JOIN source o ON o.no = u.source
- WHERE :every OR p.number > 0
+ WHERE (:every OR p.number > 0) AND (p.total IS NULL OR p.number > 0 OR h.is_blocked)
  ORDER BY h.name
 """
 _TRUST = """
@@ -57,12 +59,16 @@ def host_rows(
 ) -> Iterator[dict[str, Any]]:
     """Yield every host, ordered by name; with ``sources`` only hosts with pages of those.
 
+    The places of files are none: no server is asked for them.
+
     ``is_running`` returns whether a source is being crawled; the figures of the running crawl are
     empty for a source whose process died. ``robots`` is ``rules``, ``none`` (robots.txt answered
     4xx), ``unknown`` (the last request for it failed) or None (it was never requested).
     """
     row: Any
-    for row in connection.execute(_HOSTS, {"sources": Many(sources), "every": not sources}):
+    served = Many([kind.name for kind in KINDS.values() if kind.is_polite])
+    wanted = {"sources": Many(sources), "every": not sources, "served": served}
+    for row in connection.execute(_HOSTS, wanted):
         name, pages, crawled, failed, crawl_delay = row[:5]
         now = row[5:10] if row[10] is not None and is_running(row[10]) else (None,) * 5
         retry_after, asked_at, fetched_at, status, failed_at, error, blocked, reason = row[11:19]

@@ -29,7 +29,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_start_rows
+from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.rules.model import Status
 
 _ITEM = """
@@ -250,6 +250,10 @@ def refreshable_source_rows(connection: Connection) -> dict[str, dict[str, str]]
     found: dict[str, dict[str, str]] = {}
     names: Any = connection.execute(_AD_HOC).fetchall()
     for (name,) in names:
+        root = last_root_row(connection, name)
+        if root is not None:
+            found[name] = {"root": root}
+            continue
         for start in last_start_rows(connection, name):
             if url_host_key(start.url) != name:
                 continue  # a formerly declared source

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from smartcrawl.model.pages import Page, PageRecord, PageState
+from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.rules.http import MAX_REDIRECTS
@@ -28,6 +28,16 @@ SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
  WHERE r.no IN carray(?)
 """
 _NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
+_LISTED = """
+SELECT r.id, r.no, h.name, r.etag, coalesce(r.content_length, 0), coalesce(r.configuration, 0),
+       coalesce(r.verified_at, r.last_indexed),
+       s.standing = 2 AND s.status = 2 AND s.lost_count = 0 AND r.error_message IS NULL
+       AND r.redirect_target IS NULL
+       AND NOT coalesce(i.requested OR i.generation > i.processed, :never),
+       s.visited_run, s.attempts, s.etag_marks
+  FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN host h ON h.no = r.host
+ WHERE r.source = :source AND r.id IN carray(:ids)
+"""
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
 SELECT l.scope, l.targets, r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL)
@@ -105,6 +115,12 @@ class PageReader:
         values = (self._source, Many(ids))
         rows: Any = self._connection.execute(_NUMBERS, values)
         return dict(rows.fetchall())
+
+    def listed(self, ids: Sequence[bytes]) -> dict[bytes, ListedRecord]:
+        """Return those ids (32 bytes each) that are in the registry, as a listing needs them."""
+        values = {"source": self._source, "ids": Many(ids), "never": False}
+        rows: Any = self._connection.execute(_LISTED, values)
+        return {bytes(row[0]): ListedRecord._make(row[1:]) for row in rows}
 
     def raw_links(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the packed raw links of pages that have some."""

@@ -19,6 +19,11 @@ LOOKS: Final = (
     ("orphans", "orphaned: no link leads there any more, or they are left out", ("orphans",)),
     ("without_text", "without text: only a script would write it", ("registry", "--no-text")),
 )
+#: The words where a listing says which pages exist.
+LISTED_LOOKS: Final = {
+    "orphans": "orphaned: its listing does not have them any more, or they are left out",
+    "without_text": "without text",
+}
 
 
 class Concern(NamedTuple):
@@ -58,7 +63,8 @@ def source_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator
         yield Concern(f"{text}, and CRAWL_MAX_INTERVAL_SECONDS is {longest}")
     for name, text, words in LOOKS:
         if number := getattr(counts, name):
-            yield Concern(f"{number:,} {text}", (*words, *only))
+            known = LISTED_LOOKS.get(name, text) if status.is_listed else text
+            yield Concern(f"{number:,} {known}", (*words, *only))
 
 
 class StatusVerdict(NamedTuple):

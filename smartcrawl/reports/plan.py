@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from smartcrawl.model.options import Options
@@ -12,17 +12,19 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.candidates import EVERY, lowest_record_met
 from smartcrawl.registry.removal.purge import Target, withheld_candidates
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal
+from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.sources_today import source_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.absence import Loss, withholds
 from smartcrawl.rules.model import RemovalRule, Standing
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.listing.entries import Listing
 
 #: Keys of each source's plan.
 KEYS = (
     "source", "note", "known", "asks", "conditional", "unconditional", "newAddresses", "asked",
-    "skips", "skipped", "removes", "removed", "guard", "withheld", "heldByFailedLook",
+    "skips", "skipped", "removes", "removed", "guard", "withheld", "heldByFailedLook", "isListed",
 )  # fmt: skip
 
 
@@ -34,15 +36,22 @@ def plan_reports(
     robots: StoredRobotsReport | None,
     *,
     limit: int,
+    listing: Callable[[Source], Listing],
 ) -> list[dict[str, Any]]:
     """Return the plan of each source (name and number), under KEYS.
 
-    ``robots``: None where robots.txt is not obeyed; ``limit``: pages of each kind that are listed.
+    ``robots``: None where robots.txt is not obeyed; ``limit``: pages of each kind that are listed;
+    ``listing``: begins the listing of a source that has one.
     """
     found = []
     for name, number in sources.items():
         source = source_today(connection, declared, name)
-        walk = WalkReport(connection, number, source, options, robots)
+        if source is not None and source.traits.is_listed:
+            walk: WalkReport = ListedWalkReport(
+                connection, number, source, options, None, listing=listing(source)
+            )
+        else:
+            walk = WalkReport(connection, number, source, options, robots)
         found.append(_as_data(name, walk, withheld_candidates(connection, sources=[name]), limit))
     return found
 
@@ -70,7 +79,15 @@ def _trips(walk: WalkReport, going: Iterable[ReportedRecord], end: int) -> bool:
 def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> dict[str, Any]:
     """Return the plan of one source under KEYS."""
     entries, connection = walk.entries, walk.connection
-    why = {number: walk.reason_without_validators(entries[number]) for number in walk.asked}
+    why = {number: walk.reason_without_validators(entries[number]) for number in walk.requested}
+    asked = [
+        {"url": entries[number].url, "conditional": reason is None, "why": reason}
+        for number, reason in why.items()
+    ]
+    if walk.is_listed:
+        asked += [
+            {"url": url, "conditional": False, "why": "it is new"} for url in sorted(walk.new)
+        ]
     plain = Counter(reason for reason in why.values() if reason is not None)
     skipped = [(entry, reason) for entry in entries.values() if (reason := walk.skipped(entry))]
     failed, removals = [], []
@@ -89,14 +106,11 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
         name,
         _note(walk),
         len(entries),
-        len(walk.asked),
-        len(walk.asked) - sum(plain.values()),
+        len(why),
+        len(why) - sum(plain.values()),
         dict(plain),
         len(walk.new),
-        [
-            {"url": entries[number].url, "conditional": reason is None, "why": reason}
-            for number, reason in list(why.items())[:limit]
-        ],
+        asked[:limit],
         dict(Counter(reason for _, reason in skipped)),
         [{"url": entry.url, "why": reason} for entry, reason in skipped[:limit]],
         dict(Counter(way.rule.word for _, way in removals)),
@@ -113,6 +127,7 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
             "count": len(failed),
             "shown": [{"url": entry.url, "probe": probe} for entry, probe in failed[:limit]],
         },
+        walk.is_listed,
     )
     return dict(zip(KEYS, values, strict=True))
 
@@ -120,9 +135,4 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
 def _note(walk: WalkReport) -> str | None:
     if walk.source is None:
         return "not in sources.toml any more: it stays searchable, is not crawled and never swept"
-    if walk.cut:
-        return (
-            f"max_pages {walk.source.max_pages} leaves pages unasked: the run is incomplete, and"
-            " nothing that it does not reach is removed"
-        )
-    return None
+    return walk.cut_reason

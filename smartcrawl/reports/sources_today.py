@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_start_rows
+from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.files import ad_hoc_files
+from smartcrawl.sources.kinds import kind_named
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
+
+_KIND = "SELECT kind FROM source WHERE name = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +30,25 @@ def source_today(
 ) -> Source | None:
     """Return a source as its next run would use it; None if it is no longer declared.
 
-    An ad-hoc source has the start addresses of its last run (starts.last_start_rows).
+    An ad-hoc source has the start addresses or the root of its last run (registry.runs.starts).
     """
     if name in declared:
         return declared[name]
+    root = last_root_row(connection, name)
+    if root is not None:
+        return ad_hoc_files(root)
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
     return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
+
+
+def is_listed_source(connection: Connection, source: Source | None, name: str) -> bool:
+    """Whether a listing says which pages of a source exist; ``source``: None if not declared."""
+    if source is not None:
+        return source.traits.is_listed
+    kind = connection.execute(_KIND, (name,)).get
+    return kind is not None and kind_named(kind).is_listed
 
 
 def sources_today(

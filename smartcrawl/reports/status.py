@@ -12,12 +12,13 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import one_moment
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import RunState
+from smartcrawl.sources.kinds import kind_named
 
 RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
 _DAY: Final = 86_400  #: seconds
 
 _SOURCES = """
-SELECT no, name FROM source
+SELECT no, name, kind FROM source
  WHERE :every OR name IN carray(:sources) ORDER BY name
 """
 #: One scan of the narrow table. Its rows have no source: the run that reached a record names it.
@@ -180,6 +181,7 @@ class SourceStatus:
     ages: Ages
     changes: StatusReportChanges
     bytes: Bytes
+    is_listed: bool = False  #: whether a listing says which pages exist, of one source
     last_run: LastRun | None = None  #: of one source
     complete_run: int | None = None  #: the last complete run of one source
     completed_at: int | None = None
@@ -194,7 +196,7 @@ def status_report(
     """
     with one_moment(connection):
         rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
-        names: dict[int, str] = dict(rows)
+        names = {no: (str(name), str(kind)) for no, name, kind in rows}
         wanted = {"wanted": numbers_for_sql(names), "now": now}
         bounds = {"day": now - _DAY, "week": now - 7 * _DAY}
         counts = _counts(connection, wanted)
@@ -210,10 +212,11 @@ def status_report(
             ages.get(no, Ages()),
             changes.get(no, StatusReportChanges()),
             amounts.get(no, Bytes()),
+            kind_named(kind).is_listed,
             last.get(no),
             *complete.get(no, ()),
         )
-        for no, name in names.items()
+        for no, (name, kind) in names.items()
     ]
     total = SourceStatus(
         None,

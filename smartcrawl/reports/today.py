@@ -22,6 +22,7 @@ class TodayReport:
 
     def __init__(self, connection: Connection, source: Source | None, options: Options) -> None:
         self._configuration = SourceExtractionConfig.of(source, options)
+        self._is_listed = source is not None and source.traits.is_listed
         self._trust = distrusted_host_rows(connection)
         self._snapshots = options.snapshot_store is not None
         self._numbers = {
@@ -52,6 +53,7 @@ class TodayReport:
             ordered=bool(entry.ordered),
             believed=not entry.validators or bool(self.believed(entry)),
             unconfirmed=entry.etag_marks & UNCONFIRMED > 0,
+            is_listed=self._is_listed,
         )
 
     def trust(self, entry: ReportedRecord) -> Trust:

@@ -124,9 +124,36 @@ class WalkReport:
         return deep or not self.source.scope.allows(entry.url)
 
     @property
+    def is_listed(self) -> bool:
+        """Whether a listing says which pages exist."""
+        return False
+
+    @property
+    def requested(self) -> Iterable[int]:
+        """The numbers of the pages that would be requested."""
+        return self.asked
+
+    @property
     def cut(self) -> bool:
-        """Whether max_pages would leave pages unvisited, so that no absence counts."""
-        return bool(self.source and 0 < self.source.max_pages < len(self.asked) + len(self.new))
+        """Whether the run would be incomplete, so that no absence counts."""
+        return self.cut_reason is not None
+
+    @property
+    def cut_reason(self) -> str | None:
+        """Why the run would be incomplete; None if it would not be."""
+        return self.limit_reason()
+
+    def limit_reason(self) -> str | None:
+        """Return that max_pages would leave pages unvisited; None if it would not."""
+        if self.source is None or not 0 < self.source.max_pages < self._asks():
+            return None
+        return (
+            f"max_pages {self.source.max_pages} leaves pages unasked: the run is incomplete, and"
+            " nothing that it does not reach is removed"
+        )
+
+    def _asks(self) -> int:
+        return len(self.asked) + len(self.new)
 
     def removals(self, now: int) -> list[tuple[ReportedRecord, ForecastWay]]:
         """Return the pages that the sweep would remove, and why, the guard aside."""
@@ -137,7 +164,9 @@ class WalkReport:
         remove = options.out_of_scope_policy == "remove"
         found = []
         for entry in self.entries.values():
-            facts = reported_facts(entry, runs, options.policy, reached=True, aside=False)
+            facts = reported_facts(
+                entry, runs, options.policy, reached=True, aside=False, is_listed=self.is_listed
+            )
             asked = entry.no in self.asked
             finding = facts.finding
             if not asked:

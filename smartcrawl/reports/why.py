@@ -26,7 +26,7 @@ from smartcrawl.reports.entries import (
     reported_runs,
 )
 from smartcrawl.reports.near_misses import near_misses
-from smartcrawl.reports.sources_today import source_today, sources_today
+from smartcrawl.reports.sources_today import is_listed_source, source_today, sources_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
@@ -37,7 +37,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import source_refusals
 
 #: Keys of the answer, and of each of its records.
-KEYS = ("url", "id", "records", "inScopeOf", "refusedBy", "nearMisses")
+KEYS = ("url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisses")
 STORY_KEYS = (
     "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
     "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
@@ -94,6 +94,7 @@ class Stories:
             url_item_id(item_kind(identity), key),
             [self.story(page, key) for page in pages],
             [] if pages else self.in_scope(url),
+            [] if pages else self.listed_by(url),
             [] if pages else self.refused(url),
             [] if pages else near_misses(connection, url, trackers),
         )
@@ -102,6 +103,11 @@ class Stories:
     def in_scope(self, url: str) -> list[str]:
         """Return the sources whose scope contains an address today."""
         return [source.name for source in self._today() if source.scope.allows(url)]
+
+    def listed_by(self, url: str) -> list[str]:
+        """Return those of them that find their pages by a listing."""
+        holders = [source for source in self._today() if source.scope.allows(url)]
+        return [source.name for source in holders if source.traits.is_listed]
 
     def refused(self, url: str) -> list[dict[str, str]]:
         """Return the sources of its host that exclude an address today, and why."""
@@ -118,6 +124,7 @@ class Stories:
         entry = next(reported_records(connection, page.source_no, page.no))
         past = reported_runs(connection, page.source_no)
         source = source_today(connection, self._declared, page.source)
+        is_listed = is_listed_source(connection, source, page.source)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
         record = story.story_record(connection, page.no, age)
@@ -130,7 +137,7 @@ class Stories:
         values = (
             record,
             Standing(entry.standing).name.lower(),
-            self._decision(page, entry, history, record["lastChecked"]),
+            self._decision(page, entry, history, record["lastChecked"], is_listed=is_listed),
             self._request(entry, record, source),
             history,
             {"count": count_in, "shown": shown_in},
@@ -140,9 +147,9 @@ class Stories:
             story.story_redirect_chain(connection, page.no),
             iso_time(pinned),
             self._proposal(page),
-            self._robots_rule(entry.url),
+            None if is_listed else self._robots_rule(entry.url),
             _scope_today(source, entry),
-            self._removal(page, entry, past),
+            self._removal(page, entry, past, is_listed=is_listed),
             self._next_visit(page, entry, past, source),
         )
         return dict(zip(STORY_KEYS, values, strict=True))
@@ -153,6 +160,8 @@ class Stories:
         entry: ReportedRecord,
         history: list[dict[str, Any]],
         visited: str | None,
+        *,
+        is_listed: bool,
     ) -> dict[str, Any]:
         """Return the rule that decided about a page last, and the run."""
         word = None if entry.word is None else Word(entry.word)
@@ -163,14 +172,15 @@ class Stories:
             return _decided(f"{last['event']}: {why}", last["run"], last["at"])
         if word is None:
             return _decided("it was not visited yet", None, None)
+        unasked = _UNLISTED if is_listed else _UNASKED
         if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
             run = reported_last_settled(self._connection, page.source_no)
-            return _decided(_UNASKED.get(word, word.word), run, None)
+            return _decided(unasked.get(word, word.word), run, None)
         run = entry.visited_run
         outcome = forecast_outcome(Status(entry.status), word, entry.http_status)
         last = history[-1]
         if word is Word.EXCLUDED and last["run"] > run and last.get("detail") == OUT_OF_SCOPE:
-            return _decided(_UNASKED[word], last["run"], last["at"])
+            return _decided(unasked[word], last["run"], last["at"])
         if outcome is None:
             return _decided(f"{word.word}; its history says why", run, visited)
         before = {
@@ -257,13 +267,15 @@ class Stories:
         }
 
     def _removal(
-        self, page: KnownRecord, entry: ReportedRecord, past: ReportedRuns
+        self, page: KnownRecord, entry: ReportedRecord, past: ReportedRuns, *, is_listed: bool
     ) -> list[dict[str, Any]]:
         options = self._options
         reached = max(entry.reached_run, entry.seen_run) >= past.last
         canonical = self._entry(page, entry.canonical_no)
         aside = canonical is not None and canonical.sound
-        facts = reported_facts(entry, past, options.policy, reached=reached, aside=aside)
+        facts = reported_facts(
+            entry, past, options.policy, reached=reached, aside=aside, is_listed=is_listed
+        )
         remove = options.out_of_scope_policy == "remove"
         return [
             {
@@ -293,9 +305,11 @@ class Stories:
         elif running and entry.visited_run < entry.reached_run == last_run:
             text = "in the run that is open"
         elif max(entry.reached_run, entry.seen_run) < past.last or entry.word == Word.ORPHANED:
-            text = "none, unless a link leads there again"
+            again = "the listing has it" if source.traits.is_listed else "a link leads there"
+            text = f"none, unless {again} again"
         else:
-            text = "in the next run that reaches it"
+            finds = "lists it as changed" if source.traits.is_listed else "reaches it"
+            text = f"in the next run that {finds}"
         return {"dueAt": iso_time(entry.next_visit), "text": text}
 
 
@@ -314,6 +328,11 @@ _UNASKED = {
     Word.ORPHANED: "no seed and no link led to it; the stored page stays for now",
     Word.SKIPPED: "it was reached, and not visited before the run ended",
     Word.EXCLUDED: "it is out of scope, so it was not asked",
+}
+_UNLISTED = {
+    Word.ORPHANED: "it was not in the listing; the stored page stays for now",
+    Word.SKIPPED: "it was in the listing, and not read before the run ended",
+    Word.EXCLUDED: "it is out of scope, so it was not read",
 }
 _HELD = {
     Standing.BARE: "nothing is stored",

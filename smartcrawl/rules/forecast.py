@@ -250,10 +250,12 @@ def reason_without_validators(
     ordered: bool,
     believed: bool,
     unconfirmed: bool,
+    is_listed: bool = False,
 ) -> str | None:
     """Return the reason why the next request for a page has no validators; None when it has some.
 
     ``unconfirmed``: its last 304 named another version than the one that was asked about.
+    ``is_listed``: its validators are those of a listing.
 
     Source: RP-05, R0-38; design.md 3.
     """
@@ -264,6 +266,8 @@ def reason_without_validators(
     if extraction is Extraction.WHOLE:
         return "it was extracted with other settings"
     if not validators:
+        if is_listed:
+            return "its listing had no validator that can be trusted"
         return "the server gave no validators"
     if not believed:
         return "the validators of its server are not believed"

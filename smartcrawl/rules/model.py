@@ -152,7 +152,7 @@ class RemovalRule(IntEnum):
     ORPHAN = 6  #: no link leads to it any more
     FORGOTTEN = 7  #: by order of the operator
     ABSENT = 8  #: the complete listing of its source lacks it
-    MOVED = 9  #: likewise, and its bytes are at a new address
+    MOVED = 9  #: a new file of its source has its bytes
 
     @property
     def word(self) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from smartcrawl.model.batches import Address
-from smartcrawl.model.pages import Page
+from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_host_key
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.sources.scope import Scope
@@ -85,6 +85,12 @@ class AddressBook:
         if renamed := self._renamed:
             found = [renamed.get(number, number) for number in found]
         return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
+
+    def stored_listed(self, urls: Sequence[str]) -> dict[str, ListedRecord]:
+        """Return those URLs, all of which are in scope, that are in the registry."""
+        ids = {url: url_digest(normalize_url(url, self._trackers)) for url in urls}
+        stored = self._reader.listed(tuple(ids.values()))
+        return {url: stored[key] for url, key in ids.items() if key in stored}
 
     def numbers_by_url(self, urls: Sequence[str], register: Register) -> dict[str, int]:
         """Return the number of each URL, all of which are in scope; nothing is cached."""

@@ -158,6 +158,7 @@ class Alone:
             request = RunRequest(
                 source=source.name,
                 kind=source.kind,
+                root=source.ad_hoc_root,
                 resume=orders.resume,
                 forced=orders.force,
                 declared=not source.ad_hoc,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.pages import ListedRecord, Visit
 from smartcrawl.model.redaction import redacted
 from smartcrawl.registry.commit.snapshots import commits_new_snapshot
 from smartcrawl.registry.commit.visit import Judgement
@@ -93,18 +93,19 @@ class Batches:
         visit.answer.body = None
         self.batch.probes.append(visit)
 
-    def confirm(self, page: Page) -> None:
-        """Add a stored file that its listing shows to be unchanged; nothing was requested."""
-        batch, progress = self.batch, self.progress
-        batch.counts["visits"] += 1
-        batch.counts["not_modified"] += 1
-        batch.counts["bytes_saved"] += page.record.content_length
-        batch.tally(page.host).crawled += 1
-        batch.touched.append(page.no)
-        progress.visits += 1
-        progress.not_modified += 1
+    def confirm(self, records: Sequence[ListedRecord]) -> None:
+        """Add stored files that their listing shows to be unchanged; none was requested."""
+        batch, progress, count = self.batch, self.progress, len(records)
+        batch.counts["visits"] += count
+        batch.counts["not_modified"] += count
+        batch.counts["bytes_saved"] += sum(record.content_length for record in records)
+        for host, crawled in Counter(record.host for record in records).items():
+            batch.tally(host).crawled += crawled
+        batch.touched.extend(record.no for record in records)
+        progress.visits += count
+        progress.not_modified += count
         word = Word.UNCHANGED.word
-        progress.words[word] = progress.words.get(word, 0) + 1
+        progress.words[word] = progress.words.get(word, 0) + count
 
     def record(self, visit: Visit) -> None:
         """Add a decided visit to the open batch."""

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import NAMES_SIGNED, Page
+from smartcrawl.model.pages import NAMES_SIGNED, ListedRecord, Page
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import decide_extraction
@@ -91,6 +91,10 @@ class ExtractionPlan:
             if self._whole_left > 0 and page.no not in self._whole:
                 self._whole.add(page.no)
                 self._whole_left -= 1
+
+    def stands(self, record: ListedRecord, url: str) -> bool:
+        """Whether the stored text of a listed file is that of today's configuration."""
+        return record.configuration == self._fingerprints[self._configuration.mode_of(url)]
 
     @property
     def pending(self) -> bool:

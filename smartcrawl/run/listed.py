@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from smartcrawl.model.pages import Page
+from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.registry.run_progress import RunProgressReader
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.changes import Check, decide_change_check
-from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
+from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.links import Links
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
@@ -28,6 +28,7 @@ class ListedFiles:
         links: Links,
         offers: Offers,
         extractions: ExtractionPlan,
+        trust: HostTrust,
         batches: Batches,
         shortcomings: Shortcomings,
     ) -> None:
@@ -38,6 +39,7 @@ class ListedFiles:
         self._links = links
         self._offers = offers
         self._extractions = extractions
+        self._trust = trust
         self._batches = batches
         self._shortcomings = shortcomings
         self._waiting: dict[int, Entry] = {}  #: by record.no, until the file is read
@@ -46,44 +48,42 @@ class ListedFiles:
     def take(self, entries: Sequence[Entry]) -> None:
         """Confirm the unchanged files among some entries, and offer the others."""
         self._listed += len(entries)
-        numbers = self._offers.numbers_by_url([entry.url for entry in entries])
-        by_number = {numbers[entry.url]: entry for entry in entries}
-        to_read: list[int] = []
-        for page in self._links.pages(list(by_number)):
-            if page.state.visited_run == self._opened.no:
-                continue  # before the run was interrupted
-            self._extractions.configure(page)
-            entry = by_number[page.no]
-            if self._is_unchanged(page, entry):
-                self._batches.confirm(page)
-                if self.confirmed is not None:
-                    self.confirmed(page)
+        stored = self._offers.stored_listed([entry.url for entry in entries])
+        unchanged: list[ListedRecord] = []
+        to_read: list[Entry] = []
+        for entry in entries:
+            record = stored.get(entry.url)
+            if record is None:
+                to_read.append(entry)
+            elif record.visited_run == self._opened.no:
+                pass  # before the run was interrupted
+            elif self._is_unchanged(record, entry):
+                unchanged.append(record)
             else:
-                self._waiting[page.no] = entry
-                to_read.append(page.no)
-        self._offers.offer(to_read, 0)
+                to_read.append(entry)
+        self._batches.confirm(unchanged)
+        if self.confirmed is not None:
+            for page in self._links.pages([record.no for record in unchanged]):
+                self.confirmed(page)
+        numbers = self._offers.numbers_by_url([entry.url for entry in to_read])
+        self._waiting.update((numbers[entry.url], entry) for entry in to_read)
+        self._offers.offer([numbers[entry.url] for entry in to_read], 0)
 
     def entry(self, number: int) -> Entry | None:
         """Return the entry of a file that waits to be read, and forget it."""
         return self._waiting.pop(number, None)
 
-    def _is_unchanged(self, page: Page, entry: Entry) -> bool:
+    def _is_unchanged(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether nothing about a stored file needs another look (R0-43, R0-44)."""
-        record, state = page.record, page.state
-        if (
-            self._opened.forced
-            or state.ordered
-            or state.standing is not Standing.HELD
-            or state.status is not Status.INDEXED
-            or record.noted
-            or state.lost_count
-            or page.plan.doubted
-            or page.plan.extraction is not Extraction.STANDS
-        ):
-            return False
         stored = properties(record.etag, record.content_length)
         found = properties(entry.validator, entry.size)
-        return decide_change_check(stored, found) is Check.SKIP
+        return (
+            record.is_settled
+            and not self._opened.forced
+            and decide_change_check(stored, found) is Check.SKIP
+            and self._extractions.stands(record, entry.url)
+            and not self._trust.doubts_listed(record)
+        )
 
     def end(self, root: str, listing: Listing) -> None:
         """Take the end of the listing, and the parts of it that could not be listed.

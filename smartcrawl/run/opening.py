@@ -135,15 +135,22 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     Raises:
         SourceError: there is none, or another spider crawls it.
     """
-    source = select_declared_source(
-        name, declared if name in declared else load_all_sources(options)
-    )
+    source = source_named(options, declared, name)
     if source.traits.spider != kind.spider:
         raise SourceError(
             f"-a source={name}: it is of the kind {source.kind}, so the spider is"
             f" {source.traits.spider} instead of {kind.spider}"
         )
     return source
+
+
+def source_named(options: Options, declared: Mapping[str, Source], name: str) -> Source:
+    """Return the source of a name, which may be that of a job of the HTTP API.
+
+    Raises:
+        SourceError: there is none.
+    """
+    return select_declared_source(name, declared if name in declared else load_all_sources(options))
 
 
 def _only(declared: Mapping[str, Source], kind: Kind) -> Source | None:

@@ -188,6 +188,7 @@ class Run:
             links=self.links,
             offers=self._offers,
             extractions=self.extractions,
+            trust=self.trust,
             batches=self.batches,
             shortcomings=self.shortcomings,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
 
 from smartcrawl.model.pages import Page
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
@@ -12,8 +11,6 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun, Role
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
-
-_WEB: Final = ("http://", "https://")
 
 
 class Seeds:
@@ -70,13 +67,11 @@ class Seeds:
         """
         if self._source.of_job:
             return []
-        given = (*self._source.seeds, *self._source.sitemaps)
-        return [url_endpoint(url) for url in given if url.startswith(_WEB)]
+        return [url_endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""
-        pages = [url for url in self.scope.addresses or () if url.startswith(_WEB)]
-        hosts = self.scope.hosts.union(map(url_host_key, pages))
+        hosts = self.scope.hosts.union(map(url_host_key, self.scope.addresses or ()))
         return [url_endpoint(f"http://{host}/") for host in hosts if url_has_port(host)]
 
     # Redirects of seeds

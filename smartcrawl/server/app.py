@@ -18,7 +18,7 @@ from smartcrawl.server import health, metrics
 from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
 from smartcrawl.server.data import documents, frontier_stats, search, search_status
-from smartcrawl.server.direct import put_first
+from smartcrawl.server.direct import Direct
 from smartcrawl.server.errors import add_handlers
 from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
@@ -69,7 +69,7 @@ def create_app(
     """
     stores = Stores(options.registry)
     context = Context(options, server, stores, Metrics(), clock, ending or Event())
-    app: ASGIApp = create_api(context, versions)
+    app: ASGIApp = Direct(create_api(context, versions))
     app = Bodies(app)
     app = Guard(app, server)
     app = Faults(app)
@@ -104,5 +104,4 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
         api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
     add_handlers(api)
     describe(api)
-    put_first(api.router.routes)
     return api

@@ -6,6 +6,7 @@ A server on loopback needs no key. Any web page may send requests to it, so it c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -38,15 +39,15 @@ class Identity:
             scope["smartcrawl.key"] = None
             scope["smartcrawl.refused"] = None
             try:
-                scope["smartcrawl.key"] = await self._key(Headers(scope=scope))
+                scope["smartcrawl.key"] = await self._key(scope)
             except ApiError as error:
                 scope["smartcrawl.refused"] = error
             except RegistryError:
                 scope["smartcrawl.refused"] = unavailable("the registry is not available")
         await self._app(scope, receive, send)
 
-    async def _key(self, headers: Headers) -> Key | None:
-        text = _text_of_key(headers)
+    async def _key(self, scope: Scope) -> Key | None:
+        text = _text_of_key(scope["headers"])
         if text is None:
             return None
         key = self._keys.cached(text)
@@ -57,21 +58,24 @@ class Identity:
         return key
 
 
-def _text_of_key(headers: Headers) -> str | None:
+def _text_of_key(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
     """Return the key that a request has; None without one.
 
     Raises:
         ApiError: it has two, or credentials of another kind.
     """
-    given = headers.getlist("x-api-key")
-    for value in headers.getlist("authorization"):
-        scheme, _, text = value.partition(" ")
-        if scheme.lower() != "bearer":
-            raise _unauthorized("Authorization takes: Bearer, and an API key")
-        given.append(text.strip())
-    if len(set(given)) > 1:
+    given = set()
+    for name, value in headers:
+        if name == b"x-api-key":
+            given.add(value.decode("latin-1"))
+        elif name == b"authorization":
+            scheme, _, text = value.decode("latin-1").partition(" ")
+            if scheme.lower() != "bearer":
+                raise _unauthorized("Authorization takes: Bearer, and an API key")
+            given.add(text.strip())
+    if len(given) > 1:
         raise _unauthorized("the request has several API keys")
-    return given[0] if given else None
+    return given.pop() if given else None
 
 
 def _unauthorized(reason: str) -> ApiError:

@@ -77,6 +77,11 @@ class Source(BaseModel):
     def starts(self) -> tuple[str, ...]:
         """The addresses that a run starts from, as people gave them."""
 
+    @property
+    def ad_hoc_root(self) -> str | None:
+        """The URL that its next run lists; None: it is declared, or links lead to its pages."""
+        return None
+
     @classmethod
     def keys(cls) -> tuple[str, ...]:
         """Return the keys of a table of sources.toml."""

@@ -159,6 +159,11 @@ class FilesSource(Source):
         return (self.root,)
 
     @property
+    def ad_hoc_root(self) -> str | None:
+        """The root, which nothing else remembers unless the source is declared."""
+        return self.root if self.ad_hoc else None
+
+    @property
     def keeps_snapshots(self) -> bool:
         """Whether bodies are stored: not those of a folder, which is read again as fast."""
         return not self.is_local

@@ -21,11 +21,12 @@ def belongs_to_source(source: Source, url: str) -> bool:
 
 
 def source_refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
-    """Return the reasons of sources with the address's host to refuse it, by source name."""
-    known = request_url(url)
+    """Return the reasons of sources with the address's host or root to refuse it, by name."""
+    requested = request_url(url)
     found: dict[str, str] = {}
     for source in sources:
         why = source.scope.refusal(url)
+        known = url if source.traits.is_listed else requested
         if known is not None and why is not None and source.scope.holds(known):
             found[source.name] = why
     return found

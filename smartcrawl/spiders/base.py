@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from scrapy import Request, Spider
 from scrapy.exceptions import IgnoreRequest
@@ -15,12 +15,15 @@ from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.run import Run
+from smartcrawl.sources.kinds import SITE
 
 
 class VisitSpider(Spider):
     """Spider whose pages come from a Run; ``run`` is set before the crawl starts."""
 
     run: Run | None = None
+    #: It crawls the sources whose kind has this spider; a user's own crawls those of its base.
+    crawls: ClassVar[str] = SITE.spider
 
     async def start(self) -> AsyncIterator[Any]:
         """Yield nothing: the seeds were offered as numbers when the run opened."""

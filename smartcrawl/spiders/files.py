@@ -16,6 +16,7 @@ from smartcrawl.rules.http import outcome_of_http_status
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.opening import files_source_of_run_arguments, open_run, run_orders
 from smartcrawl.sources.files import STORE_SCHEMES
+from smartcrawl.sources.kinds import FILES
 from smartcrawl.spiders.base import VisitSpider
 
 
@@ -23,6 +24,7 @@ class FilesSpider(VisitSpider):
     """One Visit for each file that is new or changed; the listing confirms the others."""
 
     name = "files"
+    crawls = FILES.spider
     #: A folder is no host: nothing is delayed, and only this spider reads files.
     custom_settings = {  # noqa: RUF012  # as Scrapy has it
         "DOWNLOAD_DELAY": 0,

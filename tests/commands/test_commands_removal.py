@@ -712,6 +712,8 @@ def test_a_file_has_its_type_and_id_in_every_command(world: World, url: str):
     world.desk.open(now=LATER)
     world.desk.index(url, "words of a file", etag="2025-06-01T10:00:00.123456789Z")
     id_ = url_item_id("file", url_digest(url))
+    # A site may have the name of a bucket.
+    world.desk.rows("UPDATE host SET robots_error = 'away', robots_failed_at = 1")
 
     told = world.json("why", url)
     (story,) = told["records"]
@@ -719,6 +721,7 @@ def test_a_file_has_its_type_and_id_in_every_command(world: World, url: str):
     assert (told["id"], story["record"]["id"], story["record"]["type"]) == (id_, id_, "file")
     assert story["record"]["fileEtag"] == "2025-06-01T10:00:00.123456789Z"
     assert (story["request"]["headers"], story["robots"]) == ({}, None), "it is asked without HTTP"
+    assert "none while its listing finds no change" in world.run("why", url).out
     rows = map(json.loads, world.run("registry", "--format", "jsonl").out.splitlines())
     assert {row["type"]: row["id"] for row in rows if row["url"] == url} == {"file": id_}
     (hit,) = world.json("search", "file")

@@ -1,6 +1,8 @@
 """The words of ``smartcrawl crawl`` stand for arguments of the spider."""
 
 from argparse import ArgumentParser
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from scrapy.settings import Settings
@@ -13,11 +15,11 @@ from smartcrawl.run.opening import ARGUMENTS
 DECLARED = ("docs", "docs@2.1", "a.example")
 
 
-def words(*given: str) -> list[str]:
+def words(*given: str, declared: Sequence[str] = DECLARED, listed: Sequence[str] = ()) -> list[str]:
     """Return the words of Scrapy's command."""
     parser = parser_of("crawl", command_of("crawl"))
     opts, args = parser.parse_known_args(given)
-    return scrapy_crawl_words(opts, args, DECLARED)
+    return scrapy_crawl_words(opts, args, declared, listed)
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,53 @@ def test_a_word_is_a_source_or_an_address(word: str, argument: str):
 
 def test_without_a_word_all_sources_are_crawled():
     assert words() == ["site"]
+
+
+@pytest.mark.parametrize(
+    "word", ["/srv/docs", "./docs", "../docs", ".", "..", "~/docs", "file:///srv/docs", "here"]
+)
+def test_a_path_is_the_root_of_a_source_of_files(
+    word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    assert words(word) == ["files", "-a", f"root={word}"]
+
+
+@pytest.mark.parametrize(
+    ("word", "argument"),
+    [
+        ("docs", "source=docs"),
+        ("b.example", "url=b.example"),
+        ("b.example/sub", "url=b.example/sub"),
+        ("localhost", "url=localhost"),
+        ("file", "source=file"),
+    ],
+)
+def test_a_folder_of_the_same_name_is_neither_a_source_nor_an_address(
+    word: str, argument: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if word != "file":
+        (tmp_path / word).mkdir(parents=True)
+    (tmp_path / "file").write_text("not a folder", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+
+    assert words(word) == ["site", "-a", argument]
+
+
+def test_the_spider_is_that_of_the_declared_source():
+    assert words("docs", listed=["docs"]) == ["files", "-a", "source=docs"]
+    assert words("--source", "docs", listed=["docs"]) == ["files", "-a", "source=docs"]
+    assert words("-a", "source=docs", listed=["docs"]) == ["files", "-a", "source=docs"]
+    assert words("a.example", listed=["docs"]) == ["site", "-a", "source=a.example"]
+    assert words("-a", "root=x") == ["files", "-a", "root=x"]
+
+
+def test_without_a_word_the_spiders_of_all_declared_kinds_crawl():
+    assert words("--force", listed=["docs"]) == ["site", "files", "-a", "force=1"]
+    assert words(declared=["docs"], listed=["docs"]) == ["files"]
+    assert words(declared=[]) == ["site"]
 
 
 def test_every_option_reaches_the_spider_or_scrapy():

@@ -35,6 +35,7 @@ WORDS = (
     "new", "modified", "unchanged", "clone", "redirected", "skipped", "failed", "lost", "gone",
     "excluded", "orphaned", "deleted",
 )  # fmt: skip
+MOVED = "moved"  #: one more word, which only files have
 
 _STORED = ("content", "chunk", "links")
 #: Keys of Redis: what is claimed, by until when (smartcrawl/run/frontier/redis/lua/common.lua).
@@ -365,7 +366,7 @@ class Crawl:
         """Whether the newest run's words, summed up, are the records of its source."""
         run = self.runs()[0]
         assert self.counted(run["run"])
-        return sum(run[word] for word in WORDS) == len(self.records(source=run["source"]))
+        return sum(run[word] for word in (*WORDS, MOVED)) == len(self.records(source=run["source"]))
 
     def counted(self, run: int) -> bool:
         """Whether the counts in the row of a run are those of a scan, as of one moment."""

@@ -36,7 +36,7 @@ _TIMES = {"firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt
 #: The version of the row: a number that another one replaces in each start of a run.
 _VERSION = {"ETag"}
 #: Likewise in the evidence of a removal: times, and numbers of runs and pages.
-_FOUND = {"since", "lastReachedRun", "canonicalNo"}
+_FOUND = {"since", "lastReachedRun", "canonicalNo", "targetNo", "firstSeen"}
 _WAS = {"last_changed", "last_indexed", "changed_run", "canonical_no", "redirect_no"}
 #: Numbers of runs: a run that was resumed keeps its number, one killed at its birth may not.
 _RUNS = {"reachedRun", "visitedRun"}

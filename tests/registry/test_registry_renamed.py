@@ -5,9 +5,12 @@ from collections.abc import Mapping
 
 import pytest
 
+from smartcrawl.model.times import iso_time
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
+from smartcrawl.reports import story
+from smartcrawl.reports.entries import reported_records
 from smartcrawl.reports.tables import RECORD_KEYS, record_table_row, run_table
 from smartcrawl.rules.model import Outcome, RemovalRule, Standing, Status, Word
 from tests.registry.build import LATER, NOW, Desk, closing
@@ -131,6 +134,18 @@ def test_the_evidence_of_the_old_record_names_the_new_address(folder: Desk):
     }
     chain = folder.value("SELECT chain FROM redirect_chain WHERE no = ?", (folder.number(A),))
     assert json.loads(chain) == [A, B]
+
+
+def test_the_stories_of_both_records_name_each_other(folder: Desk):
+    crawl(folder, NEW, now=LATEST)
+
+    assert story.story_record(folder.connection, folder.number(B), 0)["movedFrom"] == A
+    last = story.story_events(folder.connection, folder.number(A))[-1]
+    assert (last["event"], last["rule"], last["lastOutcome"]) == ("removed", "moved", "redirected")
+    assert (last["found"]["target"], last["found"]["firstSeen"]) == (B, iso_time(LATEST))
+    assert story.story_redirect_chain(folder.connection, folder.number(A)) == [A, B]
+    [entry] = reported_records(folder.connection, 1, folder.number(B))
+    assert entry.sound
 
 
 def test_the_next_run_finds_the_new_file_unchanged(folder: Desk):

@@ -30,7 +30,7 @@ def test_records_have_these_keys_in_this_order(desk: Desk):
         " displaySource sourceHost parentPageId reindexRequested reindexGeneration"
         " httpContentLength httpRedirectChain httpRobotsAllowed httpCanonicalUrl fileEtag"
         " fileLastModified fileLength fileContentType language mimeType lastIndexedDocId imageCount"
-        " crawlAttempts crawlIntervalSeconds lastStatusCode lastModifiedReceived"
+        " crawlAttempts crawlIntervalSeconds lastStatusCode lastModifiedReceived movedFrom"
     )
 
     (row,) = record_table(desk.connection)
@@ -43,7 +43,7 @@ def test_runs_have_these_keys_in_this_order_and_a_count_for_each_word(desk: Desk
         "run source state complete reasons startedAt finishedAt requests conditionalRequests"
         " notModified bytesDownloaded bytesSaved removed withheld notes due reextracted"
         " new modified unchanged clone redirected skipped"
-        " failed lost gone excluded orphaned deleted"
+        " failed lost gone excluded orphaned deleted moved"
     )
 
     (row,) = run_table(desk.connection)
@@ -114,6 +114,7 @@ def test_an_indexed_page_is_told_whole(desk: Desk):
         "crawlIntervalSeconds": 86_400,
         "lastStatusCode": 200,
         "lastModifiedReceived": "Mon, 05 Jan 2026 10:00:00 GMT",
+        "movedFrom": None,
     }
 
 

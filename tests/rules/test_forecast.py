@@ -428,6 +428,8 @@ def test_a_way_without_a_least_age_is_due_at_once():
         (Status.ERROR, Word.FAILED, 1199, Outcome.UNREACHABLE),
         (Status.ERROR, Word.LOST, 1000, Outcome.BAD_HEADER),
         (Status.ERROR, Word.LOST, 999, Outcome.HTTP_ERROR),
+        (Status.INDEXED, Word.MOVED, 200, Outcome.CHANGED),
+        (Status.CRAWLED, Word.MOVED, 200, Outcome.NOT_ACCEPTABLE),
     ],
 )
 def test_what_a_record_keeps_of_an_error_tells_its_outcome(status, word, http_status, outcome):

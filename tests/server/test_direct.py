@@ -1,16 +1,19 @@
 """Routes that are called without FastAPI's detours are described, and answer, like all others."""
 
+import asyncio
 from pathlib import Path
 from typing import Annotated
 
+import httpx
 import pytest
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
 from fastapi import Path as InPath
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from starlette.types import ASGIApp
 
 from smartcrawl.server.context import Context
-from smartcrawl.server.direct import DirectRoute, put_first
+from smartcrawl.server.direct import Direct, DirectRoute
 from smartcrawl.server.errors import not_found
 from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
@@ -66,6 +69,30 @@ def test_answers_and_errors_are_those_of_any_route(tmp_path: Path):
     assert {"x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining"} <= set(measured)
 
 
+def test_fastapi_is_asked_for_all_other_requests_only():
+    api = FastAPI()
+    api.router.routes.extend(router_of(DirectRoute).routes)
+    app = Direct(api)
+    api.router.routes.clear()
+
+    direct, posted, other = (
+        asyncio.run(status_of(app, method, path))
+        for method, path in (
+            ("GET", "/api/v1/named/a"),
+            ("POST", "/api/v1/named/a"),
+            ("GET", "/openapi.json"),
+        )
+    )
+
+    assert (direct, posted, other) == (200, 404, 404)
+
+
+async def status_of(app: ASGIApp, method: str, path: str) -> int:
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        return (await client.request(method, path)).status_code
+
+
 async def with_query(request: Request, size: Annotated[str, Query()]) -> Response:
     return Response(size)
 
@@ -102,16 +129,3 @@ async def nothing(request: Request, name: str) -> Response:
 def test_dependencies_of_a_route_are_refused():
     with pytest.raises(ValueError, match="takes more than the request"):
         DirectRoute("/named/{name}", nothing, dependencies=[Depends(dependency)])
-
-
-def test_the_router_looks_at_direct_routes_first():
-    routes = [
-        APIRoute("/a/{name}", nothing),
-        DirectRoute("/b/{name}", nothing),
-        APIRoute("/c/{name}", nothing),
-        DirectRoute("/d/{name}", nothing),
-    ]
-
-    put_first(routes)
-
-    assert [route.path[1] for route in routes] == ["b", "d", "a", "c"]

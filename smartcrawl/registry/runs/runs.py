@@ -45,8 +45,8 @@ from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, W
 from smartcrawl.rules.run_orders import INTERRUPTED, Beginning, state_after_order
 
 _SOURCE = """
-INSERT INTO source (name, kind, created_at, declared) VALUES (?, ?, ?, ?)
-ON CONFLICT (name) DO UPDATE SET declared = excluded.declared
+INSERT INTO source (name, kind, created_at, declared, root) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (name) DO UPDATE SET declared = excluded.declared, root = excluded.root
 """
 _DECLARED = "SELECT name FROM source WHERE declared ORDER BY name"
 _SOURCE_NO = "SELECT no FROM source WHERE name = ?"
@@ -122,6 +122,7 @@ class RunRequest:
 
     source: str  #: source.name
     kind: str  #: kind of the source
+    root: str | None = None  #: URL that is listed, of a source that is not declared
     resume: bool = False  #: resume the last run if it was interrupted
     forced: bool = False  #: download and extract every page anew
     declared: bool = False  #: sources.toml names the source
@@ -213,7 +214,7 @@ def joined_run(
 
 def register_source_row(connection: Connection, request: RunRequest, now: int) -> int:
     """Return the number of a source (source.no), registering the source if it is new."""
-    row = (request.source, request.kind, now, request.declared)
+    row = (request.source, request.kind, now, request.declared, request.root)
     connection.execute(_SOURCE, row)
     return int(connection.execute(_SOURCE_NO, (request.source,)).get)
 

@@ -25,6 +25,7 @@ SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)
         WHERE u.source = o.no AND e.pinned <> 1 AND u.no < :before)
  ORDER BY r.no
 """
+_ROOT = "SELECT root FROM source WHERE name = ? AND NOT declared"
 _ENDS = "SELECT coalesce(redirect_no, no) FROM record WHERE no IN carray(?)"
 
 
@@ -44,6 +45,12 @@ def last_start_rows(connection: Connection, name: str, before: int = EVERY_RUN) 
     """
     rows: Any = connection.execute(_LAST, {"name": name, "before": before}).fetchall()
     return [Start(no, url, Role(role), end) for no, url, role, end in rows]
+
+
+def last_root_row(connection: Connection, name: str) -> str | None:
+    """Return the URL that an ad-hoc source was listed from; None: it is declared, or not listed."""
+    root = connection.execute(_ROOT, (name,)).get
+    return None if root is None else str(root)
 
 
 def left_out_start_rows(

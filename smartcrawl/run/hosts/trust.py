@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Page, Visit
+from smartcrawl.model.pages import ListedRecord, Page, Visit
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.rules.http import is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
@@ -49,11 +49,19 @@ class HostTrust:
         state = page.state
         if state.standing is Standing.BARE:
             return False
-        if state.etag_marks & UNCONFIRMED:
+        return self._doubts(page.no, state.attempts, state.etag_marks, page.record.verified_at)
+
+    def doubts_listed(self, record: ListedRecord) -> bool:
+        """Whether a stored file is read this time, in spite of its listing."""
+        marks, verified_at = record.etag_marks, record.verified_at
+        return self._doubts(record.no, record.attempts, marks, verified_at)
+
+    def _doubts(self, no: int, attempts: int, marks: int, verified_at: int | None) -> bool:
+        if marks & UNCONFIRMED:
             return True
         options = self._options
-        return is_sampled(page.no, state.attempts, options.trust_sample_ratio) or is_unverified(
-            page.record.verified_at, self._now, options.max_unverified_days, page.no
+        return is_sampled(no, attempts, options.trust_sample_ratio) or is_unverified(
+            verified_at, self._now, options.max_unverified_days, no
         )
 
     def asks_head(self, page: Page) -> bool:

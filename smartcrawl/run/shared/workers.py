@@ -262,6 +262,7 @@ def _joined(
     request = RunRequest(
         source=source.name,
         kind=source.kind,
+        root=source.ad_hoc_root,
         resume=orders.resume,
         forced=orders.force,
         declared=not source.ad_hoc,

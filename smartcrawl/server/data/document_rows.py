@@ -7,6 +7,7 @@ computes its ids, so it is of no use to find one: it takes 430 ms among 1,000,00
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
@@ -32,22 +33,28 @@ _HTTP_DATE: Final = re.compile(
 )
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # noqa: SIM905  # short
 _DOCUMENT: Final = """
-SELECT r.id, r.url, s.last_checked, s.effective_status, r.content_type, r.content_length,
+SELECT s.standing, r.no, r.id, r.url, s.last_checked, s.effective_status, r.content_type,
+       r.content_length,
        CASE WHEN r.last_modified IS NULL THEN NULL ELSE {last_modified} END, r.etag,
-       r.content_encoding, coalesce(c.content_hash, r.content_hash), t.url || '/' || p.path, r.no
+       r.content_encoding, coalesce(c.content_hash, r.content_hash), t.url || '/' || p.path
   FROM source x
  CROSS JOIN record r
   JOIN state s ON s.no = r.no
   LEFT JOIN content c ON c.no = r.content
   LEFT JOIN snapshot p ON p.no = r.snapshot
   LEFT JOIN store t ON t.no = p.store
- WHERE (:every OR x.name = :source) AND r.source = x.no AND r.id = :id
-   AND (s.standing > 0 OR s.effective_status IN (301, 302, 303, 307, 308))
+ WHERE {of_source} r.source = x.no AND r.id = :id
 """
+#: The records of an address, by the database, and whether there is a filter of the source.
 DOCUMENT: Final = {
-    dialect: _DOCUMENT.format(last_modified=last_modified)
+    (dialect, of_source): _DOCUMENT.format(
+        last_modified=last_modified, of_source="x.name = :source AND" if of_source else ""
+    )
     for dialect, last_modified in _LAST_MODIFIED.items()
+    for of_source in (False, True)
 }
+#: As in the condition of the view; for a list in the statement SQLite fills a table each time.
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _HOST: Final = "s.host = (SELECT no FROM host WHERE name = :domain) AND"
 #: Rows are chosen by an index alone, and only those of the page are read.
 _ROWS: Final = f"""
@@ -117,12 +124,14 @@ def document_data(connection: Connection, key: bytes, source: str | None) -> dic
 
     The same address may belong to several sources; without ``source`` the latest visit counts.
     """
-    values = {"id": key, "every": source is None, "source": source or ""}
-    rows: list[Any] = connection.execute(DOCUMENT[connection.dialect], values).fetchall()
+    named = {"id": key} if source is None else {"id": key, "source": source}
+    statement = DOCUMENT[connection.dialect, source is not None]
+    found: Iterable[Any] = connection.execute(statement, named)
+    rows = [row for row in found if row[0] > 0 or row[5] in _REDIRECTS]
     if not rows:
         return None
-    row = rows[0] if len(rows) == 1 else max(rows, key=lambda row: (row[2] or 0, row[-1]))
-    id_, url, checked, status, kind, length, modified, etag, encoding, content_hash, path, no = row
+    latest = max(rows, key=lambda row: (row[4] or 0, row[1]))
+    _, no, id_, url, checked, status, kind, length, modified, etag, encoding, hash_, path = latest
     return {
         "url": url,
         "url_hash": id_.hex(),
@@ -135,7 +144,7 @@ def document_data(connection: Connection, key: bytes, source: str | None) -> dic
             "etag": etag,
             "content-encoding": encoding,
         },
-        "content_hash": None if content_hash is None else f"sha256:{content_hash.hex()}",
+        "content_hash": None if hash_ is None else f"sha256:{hash_.hex()}",
         "storage_path": path,
     }
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import cache
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import Request, Response
@@ -30,7 +31,7 @@ _DAY: Final = timedelta(days=1)
 class Query(BaseModel):
     """The parameters of a query; others are refused."""
 
-    model_config = ConfigDict(extra="forbid", populate_by_name=False)
+    model_config = ConfigDict(extra="forbid", populate_by_name=False, frozen=True)
 
 
 def _whole_number(value: Any, info: ValidationInfo) -> int:
@@ -53,13 +54,22 @@ def read_query(model: type[_Q], request: Request) -> _Q:
         ApiError: a parameter is given twice.
         RequestValidationError: it is unknown, or no value of its type.
     """
-    pairs = request.query_params.multi_items()
-    _refuse_repeated(pairs)
     try:
+        if not request.scope["query_string"]:
+            default: _Q = _default_query(model)
+            return default
+        pairs = request.query_params.multi_items()
+        _refuse_repeated(pairs)
         return model.model_validate(dict(pairs))
     except ValidationError as error:
         defects = [{**found, "loc": ("query", *found["loc"])} for found in error.errors()]
         raise RequestValidationError(defects) from None
+
+
+@cache
+def _default_query(model: type[_Q]) -> _Q:
+    """Return the query of a request without parameters; it is frozen, so one serves them all."""
+    return model()
 
 
 def described_query(model: type[Query]) -> list[dict[str, Any]]:

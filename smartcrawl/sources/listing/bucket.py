@@ -72,7 +72,7 @@ class BucketListing:
             try:
                 page = next(pages, None)
             except Exception as error:  # noqa: BLE001  # drivers raise any error of their libraries
-                self._problem(self._prefix, error, files)
+                self._problem(self._prefix, error, files, self._count)
                 return
             if page is None:
                 return
@@ -105,11 +105,13 @@ class BucketListing:
             validator = None if fresh else file.date
         return Entry(self._place.url_of(file.key), file.size or 0, validator, file.modified_at)
 
-    def _problem(self, key: str, error: Exception, files: StoreFiles | None) -> None:
+    def _problem(
+        self, key: str, error: Exception, files: StoreFiles | None, count: int = 0
+    ) -> None:
         """Record a part that could not be listed: the reason and the remedy."""
         why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
-        if self._count:
-            why = f"after {self._count} {'file' if self._count == 1 else 'files'}: {why}"
+        if count:
+            why = f"after {count} {'file' if count == 1 else 'files'}: {why}"
         who = "what its driver reads" if files is None else files.who
         remedy = file_store_fault(error).value.format(who=who, setting=SETTING)
         self.problems.append(shown(f"{self._place.url_of(key)} ({why}; {remedy})"))

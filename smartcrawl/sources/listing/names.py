@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
+from smartcrawl.model import file_urls
 from smartcrawl.model.redaction import escaped
 
 _KEPT: Final = "!$&'()*+,;=:@"  #: characters of a segment that are not escaped (RFC 3986)
@@ -43,7 +44,7 @@ def folder_url(path: str) -> str:
 
     Source: R0-20.
     """
-    return "file://" + "/".join(map(quoted_name, path.split("/")))
+    return file_urls.folder_url(path)
 
 
 def folder_path(url: str) -> str:

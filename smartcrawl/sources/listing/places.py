@@ -23,7 +23,7 @@ _AZURE: Final = {"az", "abfs", "abfss", "wasb", "wasbs"}
 class StorePlace(NamedTuple):
     """A bucket, a container or a host, and a key in it."""
 
-    protocol: str  #: by which fsspec knows the driver
+    protocol: str  #: the name that fsspec has for the driver
     bucket: str  #: or container, or host
     key: str  #: without escapes; empty: the whole bucket
     top: str  #: URL of the bucket, without a slash at its end

@@ -141,7 +141,7 @@ def _pieces(opened: int, size: int) -> Iterator[bytes]:
 def _stable(
     root: str, relative: str, work: Callable[[int, int], tuple[_T, int]], follow_symlinks: bool
 ) -> tuple[_T, os.stat_result]:
-    """Return what ``work`` makes of a file that did not change meanwhile.
+    """Return the result of ``work`` on a file that did not change meanwhile.
 
     ``work`` gets the open file and its size, and returns its result and the number of bytes read.
     """

@@ -26,8 +26,8 @@ class FileValidator(StrEnum):
 def file_validator(how: FileValidator, found: os.stat_result, now_ns: int) -> str | None:
     """Return the validator of a file in a pass that began at ``now_ns`` (Unix nanoseconds).
 
-    None if it must not be trusted: the time is less than two seconds older than the pass, or in
-    its future, or has no calendar date, or files are to be compared by their hashes.
+    None: it must not be trusted. The time is less than two seconds older than the pass, or in its
+    future, or no calendar has it; or files are to be compared by their hashes.
     """
     at = _time(how, found)
     return None if at is None or now_ns - at < RACY else iso_nanoseconds(at)

@@ -154,9 +154,7 @@ class _S3Files:
             data = await answer["Body"].read() if size <= most else None
         finally:
             answer["Body"].close()
-        return StoredBody(
-            StoredFile(key, size, answer.get("ETag"), _unix(answer["LastModified"])), data
-        )
+        return StoredBody(StoredFile(key, size, answer.get("ETag"), at), data)
 
 
 class _AzureFiles:

@@ -29,11 +29,11 @@ class Below(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class WalkedFolder:
-    """A folder on the way, and what is still to be entered in it."""
+    """A folder on the way, and the folders in it that are still to be entered."""
 
-    path: str  #: below the root, with a slash at its end; that of the root is empty
+    path: str  #: path below the root, ending in a slash; that of the root is empty
     real: str  #: the same without links
-    url: str  #: with a slash at its end
+    url: str  #: its address, ending in a slash
     identity: tuple[int, int]  #: device and inode
     parent: WalkedFolder | None
     behind_link: bool
@@ -83,7 +83,7 @@ class Walk:
         return self._root
 
     def pending(self) -> Iterator[tuple[WalkedFolder, Below]]:
-        """Yield what is to be entered, deepest first; ``enter`` it before the next one."""
+        """Yield folders to be entered, deepest first; ``enter`` each before the next one."""
         while self._way:
             folder = self._way[-1]
             if folder.below:
@@ -133,11 +133,7 @@ class Walk:
         """Open a folder again, with those above it on the way that will be needed next."""
         if folder.opened >= 0:
             return
-        wanted = {
-            other.real.count("/"): other
-            for other in self._way[-_OPEN:]
-            if folder.real.startswith(other.real)
-        }
+        wanted = {other.real.count("/"): other for other in self._way[-_OPEN:]}
         current = self._root.opened
         kept = True
         for depth, name in enumerate(folder.real.split("/")[:-1], 1):

@@ -1,6 +1,7 @@
 """Documents by their id, and lists of them, newest visit first (E-10, E-11)."""
 
 import calendar
+import json
 from pathlib import Path
 from urllib.parse import quote
 
@@ -108,6 +109,38 @@ def test_what_is_no_document_is_not_found(library: Library):
         answer = library.get(f"/api/v1/documents/{key}")
         assert (answer.status_code, error_of(answer)["code"]) == (404, "NOT_FOUND")
     assert library.read(f"/api/v1/documents/{alias}")["http_status"] == 301
+
+
+@pytest.mark.covers("E-10")
+def test_redirects_are_documents_where_the_view_has_them(library: Library):
+    keys = {
+        status: library.put(f"{BASE}{status}", NOW, standing=0, effective_status=status)
+        for status in range(299, 310)
+    }
+
+    viewed = {status for (status,) in library.execute("SELECT http_status FROM crawled_documents")}
+    found = {
+        status
+        for status, key in keys.items()
+        if library.get(f"/api/v1/documents/{key}").status_code == 200
+    }
+    assert found == viewed == {301, 302, 303, 307, 308}
+
+
+@pytest.mark.covers("E-10", "E-11")
+def test_answers_are_the_bytes_of_json_in_ascii(library: Library):
+    odd = [f'{BASE}"a"\\b', f"{BASE}ü\x7f\U0001f600", f"{BASE}{{}}\n"]
+    keys = [library.put(url, record={"content_length": None, "etag": '"ü"'}) for url in odd]
+    library.put(f"{BASE}plain", record={"content_length": 5})
+
+    for path in (f"/api/v1/documents/{keys[0]}", "/api/v1/documents"):
+        answer = library.get(path)
+        text = json.dumps(answer.json(), separators=(",", ":"))
+        assert answer.content == text.encode("ascii")
+        assert answer.headers["Content-Type"] == "application/json"
+    listed = answer.json()["documents"]
+    assert {row["url"] for row in listed} == {*odd, f"{BASE}plain"}
+    assert {row["content_length"] for row in listed} == {None, 5}
 
 
 @pytest.mark.covers("E-10")

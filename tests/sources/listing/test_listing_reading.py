@@ -116,8 +116,35 @@ def test_no_link_and_no_other_thing_is_opened(root, tmp_path):
     socket.close()
 
 
-def test_device_is_not_opened():
+def test_device_is_not_opened(monkeypatch):
+    """To open one may already do something, such as rewinding a tape."""
+    opened, real = [], os.open
+
+    def seen(path, *given, **more):
+        opened.append(path)
+        return real(path, *given, **more)
+
+    monkeypatch.setattr(os, "open", seen)
     refused(Path("/dev"), "null", FileNotFoundError, "something else in its place")
+    assert set(opened) == {"/dev"}
+
+
+def test_file_swapped_for_a_link_at_the_last_moment_is_not_read(root, tmp_path, monkeypatch):
+    """The system is real, its moment is chosen: after the file was looked at."""
+    (tmp_path / "outside.md").write_text("secret")
+    (root / "a.md").write_text("mine")
+    real = os.stat
+
+    def swapping(path, *given, **more):
+        found = real(path, *given, **more)
+        if path == "a.md" and not (root / "a.md").is_symlink():
+            (root / "a.md").unlink()
+            (root / "a.md").symlink_to(tmp_path / "outside.md")
+        return found
+
+    monkeypatch.setattr(os, "stat", swapping)
+    monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
+    refused(root, "a.md", FileNotFoundError, "in its place")
 
 
 @pytest.mark.parametrize(

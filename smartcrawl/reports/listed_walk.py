@@ -1,0 +1,114 @@
+"""The next run of a listed source, worked out from a listing that is made now."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.model.urls import display_url
+from smartcrawl.reports.entries import ReportedRecord
+from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.walk import WalkReport
+from smartcrawl.rules.changes import Check, decide_change_check
+from smartcrawl.rules.model import Extraction, Status
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.listing.entries import Entry, Listing, properties
+
+_STORED = """
+SELECT no, etag, coalesce(content_length, 0),
+       error_message IS NOT NULL OR redirect_target IS NOT NULL
+  FROM record WHERE source = ?
+"""
+_UNCHANGED = "it did not change"
+_NO_VALIDATOR = "its listing has no validator that can be trusted"
+
+
+@dataclass(slots=True)
+class ListedWalkReport(WalkReport):
+    """The next run of a source whose listing says what exists.
+
+    ``asked`` has the known files of the listing, ``requested`` those of them that would be read.
+    """
+
+    listing: Listing | None = None
+    read: dict[int, str] = field(default_factory=dict)  #: why a known file would be read
+    problems: list[str] = field(default_factory=list)  #: parts that cannot be listed
+
+    @property
+    def is_listed(self) -> bool:
+        """Yes."""
+        return True
+
+    @property
+    def requested(self) -> dict[int, str]:
+        """The numbers of the known files that would be read, and why."""
+        return self.read
+
+    def _reach(self, source: Source) -> None:
+        """List the source, and compare its files with the stored ones."""
+        assert self.listing is not None, "its source is listed"
+        rows: Any = self.connection.execute(_STORED, (self.source_no,)).fetchall()
+        stored = {no: (etag, length, bool(noted)) for no, etag, length, noted in rows}
+        by_url = {entry.url: entry for entry in self.entries.values()}
+        root = display_url(source.starts[0])
+        try:
+            for batch in self.listing.batches():
+                for found in batch:
+                    entry = by_url.get(found.url)
+                    if entry is None:
+                        self.new.add(found.url)
+                        continue
+                    self.asked[entry.no] = 0
+                    why = self._reason(entry, found, stored[entry.no])
+                    if why is not None:
+                        self.read[entry.no] = why
+        except (OSError, SmartcrawlError) as error:
+            self.problems.append(f"{root} ({error})")
+        self.problems += self.listing.problems
+        count = sum(entry.standing > 0 for entry in self.entries.values())
+        if count and not (self.asked or self.new or self.problems):
+            files = f"{counted_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
+            self.problems.append(f"{root} (it has no file, and {files})")
+
+    def _reason(
+        self, entry: ReportedRecord, found: Entry, stored: tuple[str | None, int, bool]
+    ) -> str | None:
+        """Return why a file would be read; None if the listing confirms it."""
+        why = self.today.reason_without_validators(entry)
+        if why is not None:
+            return why
+        etag, length, noted = stored
+        if self.today.extraction(entry) is not Extraction.STANDS:
+            return "it was extracted with other settings"
+        if noted or entry.lost_count or entry.status != Status.INDEXED:
+            return "its last visit found a fault"
+        if found.validator is None:
+            return _NO_VALIDATOR
+        same = decide_change_check(
+            properties(etag, length), properties(found.validator, found.size)
+        )
+        return None if same is Check.SKIP else "its validator or its size is another"
+
+    def reason_without_validators(self, entry: ReportedRecord) -> str | None:
+        """Return why a file would be read."""
+        return self.read.get(entry.no)
+
+    def skipped(self, entry: ReportedRecord) -> str | None:
+        """Return why a file would not be read; None if it would be."""
+        if entry.no in self.asked:
+            return None if entry.no in self.read else _UNCHANGED
+        return "it is out of scope" if self._outside(entry) else "it is not in the listing"
+
+    @property
+    def cut_reason(self) -> str | None:
+        """Why the run would be incomplete, so that no absence counts; None if it would not be."""
+        if self.problems:
+            return (
+                f"not listed: {', '.join(self.problems)}: the run is incomplete, and nothing that"
+                " the listing lacks is removed"
+            )
+        return WalkReport.limit_reason(self)
+
+    def _asks(self) -> int:
+        return len(self.read) + len(self.new)

@@ -1,0 +1,118 @@
+"""What a disk does otherwise than others; imported before the command begins.
+
+Modes of files bind a command of root, too. Environment:
+
+FAILS_IN     a folder, of which a listing gets one item and then an error of the disk
+READS        a file, which gets one line for each file that is read: its path below the root
+WHEN_READ    JSON: the path below the root of a file, and the program of a shell that runs in the
+             root before this file is read first
+INTERRUPTED  so many files are read before the command gets SIGINT
+"""
+
+import ctypes
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from smartcrawl.engine.download import files
+from smartcrawl.sources.listing import folder
+
+_VERSION = 0x20080522  #: of the structures of capset(2)
+_FREE = (1 << 1) | (1 << 2)  #: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+
+
+class _Header(ctypes.Structure):
+    _fields_ = (("version", ctypes.c_uint32), ("pid", ctypes.c_int))
+
+
+class _Rights(ctypes.Structure):
+    _fields_ = (
+        ("effective", ctypes.c_uint32),
+        ("permitted", ctypes.c_uint32),
+        ("inheritable", ctypes.c_uint32),
+    )
+
+
+def bind() -> None:
+    """Give up the rights by which root opens every file, in this thread and those it starts."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header, rights = _Header(_VERSION, 0), (_Rights * 2)()
+    if libc.capget(ctypes.byref(header), rights):
+        raise OSError(ctypes.get_errno(), "capget")
+    rights[0].effective &= ~_FREE
+    rights[0].permitted &= ~_FREE
+    if libc.capset(ctypes.byref(header), rights):
+        raise OSError(ctypes.get_errno(), "capset")
+
+
+class _Broken:
+    """Items of a folder that cannot be read to its end."""
+
+    def __init__(self, opened: int) -> None:
+        self._items = os.scandir(opened)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        self._items.close()
+
+    def __iter__(self) -> Iterator[os.DirEntry[str]]:
+        yield next(self._items)
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+class _Os:
+    """The module os, but for one folder."""
+
+    def __init__(self, broken: str) -> None:
+        self._broken = os.path.realpath(broken)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    def scandir(self, opened: int) -> Any:
+        is_broken = os.readlink(f"/proc/self/fd/{opened}") == self._broken
+        return _Broken(opened) if is_broken else os.scandir(opened)
+
+
+class Reads:
+    """Reading of files, with what happens meanwhile."""
+
+    def __init__(self) -> None:
+        self._real = files.read_folder_file
+        self._log = os.environ.get("READS")
+        self._last = int(os.environ.get("INTERRUPTED", "0"))
+        self._name, self._program = json.loads(os.environ.get("WHEN_READ", "[null, null]"))
+        self._count = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, root: str | Path, relative: str, **more: Any) -> Any:
+        with self._lock:
+            self._count += 1
+            if self._log is not None:
+                with Path(self._log).open("a") as log:
+                    print(ascii(relative), file=log)
+            if relative == self._name:
+                self._name = None
+                subprocess.run(self._program, shell=True, cwd=root, check=True)
+            if self._count == self._last:
+                os.kill(os.getpid(), signal.SIGINT)
+        return self._real(root, relative, **more)
+
+
+if sys.platform == "linux" and os.geteuid() == 0:
+    bind()
+if found := os.environ.get("FAILS_IN"):
+    folder.os = _Os(found)  # type: ignore[assignment]
+files.read_folder_file = Reads()

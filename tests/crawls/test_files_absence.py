@@ -1,0 +1,273 @@
+"""What a listing lacks goes at once; what was not listed stays."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.crawls.commands import Crawl, Scrapy
+from tests.crawls.files import LONG_AGO, FilesStory, Folder
+
+pytestmark = [pytest.mark.alone, pytest.mark.embedded]
+
+#: Six files in each of two folders.
+NAMES = [f"{folder}/{n}.md" for folder in ("guide", "notes") for n in range(6)]
+
+
+@dataclass
+class Known:
+    """A folder and the registry of its first crawl, as they were then."""
+
+    root: Path
+    tree: Path
+    data: Path
+
+
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory, ask: Scrapy) -> Known:
+    base = tmp_path_factory.mktemp("known")
+    folder = Folder(base / "place" / "tree")
+    for name in NAMES:
+        folder.write(name, f"# {name}\n\ntreasure of {name.replace('/', ' ')}")
+    crawl = Crawl(base, ask)
+    FilesStory(folder, crawl).run()
+    shutil.copytree(folder.path, base / "copy")
+    return Known(folder.path, base / "copy", crawl.data_dir)
+
+
+@pytest.fixture
+def story(known: Known, crawl: Crawl) -> FilesStory:
+    """The folder after its first crawl."""
+    shutil.rmtree(known.root.parent)
+    known.root.parent.mkdir()
+    shutil.copytree(known.tree, known.root)
+    shutil.copytree(known.data, crawl.data_dir)
+    return FilesStory(Folder(known.root, now=LONG_AGO + 1_000_000), crawl)
+
+
+def path_of(story: FilesStory) -> Path:
+    return Path(story.place.root)
+
+
+def remove_root(root: Path) -> None:
+    root.rename(root.with_name("aside"))
+
+
+def empty_root(root: Path) -> None:
+    remove_root(root)
+    root.mkdir()
+
+
+def root_is_a_file(root: Path) -> None:
+    remove_root(root)
+    root.write_text("treasure")
+
+
+def refuse_root(root: Path) -> None:
+    root.chmod(0)
+
+
+@pytest.mark.covers("R1-29", "M-07")
+@pytest.mark.parametrize(
+    ("become", "why"),
+    [
+        (remove_root, "No such file or directory; it is not there: create or mount it, or name"),
+        (empty_root, "it has no file, and 12 files are stored"),
+        (root_is_a_file, "Not a directory"),
+        (refuse_root, "Permission denied; check what this user may do there"),
+    ],
+)
+def test_a_root_that_is_away_removes_nothing(
+    story: FilesStory, become: Callable[[Path], None], why: str
+):
+    root = path_of(story)
+    become(root)
+
+    result = story.run(expect=3)
+
+    reason, *others = story.reasons
+    assert others == ["no_pages"]
+    assert reason.startswith(f"listing: {root} ({why}")
+    assert reason in result.out
+    assert story.counts() == {"orphaned": 12}
+    assert len(story.hits("treasure")) == 12
+    if root.exists():
+        root.chmod(0o755)
+    if (aside := root.with_name("aside")).exists():
+        shutil.rmtree(root) if root.is_dir() else root.unlink(missing_ok=True)
+        aside.rename(root)
+
+    story.run()
+
+    assert story.counts() == {"unchanged": 12, "notModified": 12}
+
+
+@pytest.mark.covers("R1-29", "M-07")
+@pytest.mark.parametrize("how", ["refused", "failing"])
+def test_a_folder_that_is_not_listed_to_its_end_removes_nothing_anywhere(
+    story: FilesStory, how: str
+):
+    guide = path_of(story) / "guide"
+    story.place.remove("notes/0.md")
+    story.place.write("notes/7.md", "# More\n\ntreasure")
+    if how == "refused":
+        guide.chmod(0)
+        story.run(expect=3)
+    else:
+        with story.disk(FAILS_IN=str(guide)):
+            story.run(expect=3)
+
+    [reason] = story.reasons
+    assert reason.startswith(f"listing: {guide}")
+    assert {"refused": "Permission denied", "failing": "Input/output error"}[how] in reason
+    listed = 5 if how == "refused" else 6
+    assert story.counts() == {
+        "new": 1, "unchanged": listed, "orphaned": 12 - listed, "requests": 1,
+        "notModified": listed,
+    }  # fmt: skip
+    assert len(story.hits("treasure")) == 13
+    guide.chmod(0o755)
+
+    story.run()
+
+    assert story.counts() == {"unchanged": 12, "deleted": 1, "removed": 1, "notModified": 12}
+    assert len(story.hits("treasure")) == 12
+
+
+@pytest.mark.covers("R1-29", "M-07", "R4-12")
+def test_half_of_a_folder_goes_only_when_somebody_approves(story: FilesStory):
+    shutil.rmtree(path_of(story) / "guide")
+
+    result = story.run()
+
+    assert "6 removals are withheld" in result.out
+    assert story.counts() == {
+        "unchanged": 6, "orphaned": 6, "withheld": 6, "notModified": 6,
+    }  # fmt: skip
+    assert len(story.hits("treasure")) == 12
+
+    story.crawl.run("orphans", "--approve", "2", "--max", "6")
+
+    assert story.hits("treasure") == NAMES[6:]
+    assert "removed, absent" in story.why("guide/0.md")
+
+
+@pytest.mark.covers("R1-29", "M-07", "R4-12")
+@pytest.mark.parametrize(
+    ("files", "removed", "went"), [(1, 1, False), (2, 1, True), (3, 2, True), (4, 2, False)]
+)
+def test_small_folders(tmp_path: Path, crawl: Crawl, files: int, removed: int, went: bool):
+    """The last file of a folder stays: an empty root may be a disk that is not mounted."""
+    folder = Folder(tmp_path / "tree")
+    story = FilesStory(folder, crawl)
+    for n in range(files):
+        folder.write(f"{n}.md", f"# {n}\n\ntreasure {n}")
+    story.run()
+    for n in range(removed):
+        folder.remove(f"{n}.md")
+
+    story.run(expect=3 if files == removed else 0)
+
+    assert len(story.hits("treasure")) == files - removed * went
+    assert story.counts().get("withheld", 0) == (removed if files == 4 else 0)
+
+
+@pytest.mark.covers("R1-29", "M-07")
+def test_a_file_out_of_todays_globs_is_excluded_and_not_absent(story: FilesStory):
+    """Whether it is still there does not matter: the listing leaves it out either way."""
+    source = story.crawl.runs()[0]["source"]
+    story.crawl.declare(
+        f'[sources.{source}]\nkind = "files"\nroot = "{story.place.root}"\n'
+        'exclude = ["guide/0*", "*/1.md"]'
+    )
+    story.source = source
+    story.place.remove("guide/0.md")
+
+    story.run()
+
+    assert story.counts() == {"unchanged": 9, "excluded": 3, "notModified": 9}
+    assert len(story.hits("treasure")) == 12
+    assert "one of exclude matches it" in story.why("guide/1.md")
+
+
+@pytest.mark.covers("R1-29", "R1-47", "M-07")
+def test_a_file_that_goes_after_it_was_listed_is_lost_and_absent_in_the_next_run(
+    story: FilesStory,
+):
+    story.place.stamp("guide/0.md")
+    with story.when_read("guide/0.md", "rm guide/0.md"):
+        story.run()
+
+    assert story.counts() == {"unchanged": 11, "lost": 1, "requests": 1, "notModified": 11}
+    record = story["guide/0.md"]
+    assert (record["effectiveStatus"], record["lostCount"], record["goneCount"]) == (200, 1, 1)
+    assert "lost, answered 404" in story.why("guide/0.md")
+    assert len(story.hits("treasure")) == 12
+
+    story.run()
+
+    assert story.counts() == {"unchanged": 11, "deleted": 1, "removed": 1, "notModified": 11}
+
+
+@pytest.mark.covers("R1-29", "R1-47")
+def test_a_file_that_refuses_for_many_runs_is_never_removed(story: FilesStory):
+    story.place.stamp("guide/0.md")
+    story.place.refuse("guide/0.md")
+
+    for lost in (1, 2, 3):
+        story.run(settings={"LOST_THRESHOLD": 1, "ORPHAN_THRESHOLD": 1})
+
+        assert story.counts() == {"unchanged": 11, "lost": 1, "requests": 1, "notModified": 11}
+        assert story["guide/0.md"]["lostCount"] == lost
+    assert len(story.hits("treasure")) == 12
+
+
+@pytest.mark.covers("R1-29", "M-07")
+def test_undo_brings_files_back_until_the_next_run_unless_they_are_pinned(story: FilesStory):
+    before = {name: story[name]["contentHash"] for name in ("guide/0.md", "guide/1.md")}
+    for name in before:
+        story.place.remove(name)
+    story.run()
+    assert story.counts() == {"unchanged": 10, "deleted": 2, "removed": 2, "notModified": 10}
+
+    story.crawl.run("undo", "2")
+
+    assert {name: story[name]["contentHash"] for name in before} == before
+    assert len(story.hits("treasure")) == 12
+    story.run()
+    assert story.counts()["removed"] == 2
+
+    story.crawl.run("undo", "3", "--pin")
+    story.run()
+
+    assert story.counts() == {"unchanged": 10, "lost": 2, "requests": 2, "notModified": 10}
+    assert len(story.hits("treasure")) == 12
+
+
+@pytest.mark.covers("R1-36", "R1-29")
+@pytest.mark.parametrize("first", [True, False], ids=["first", "refresh"])
+def test_an_interrupted_run_that_is_resumed_reads_no_file_twice(story: FilesStory, first: bool):
+    """But for the two that were in flight, of which nothing was stored."""
+    if first:
+        shutil.rmtree(story.crawl.data_dir)
+    for name in NAMES[:8]:
+        os.utime(path_of(story) / name, (1_600_000_000, 1_600_000_000))
+    expected = set(NAMES if first else NAMES[:8])
+    with story.reads(INTERRUPTED="3") as before:
+        story.run(expect=3, settings={"CONCURRENT_REQUESTS": 2})
+    assert 3 <= len(before) < len(expected)
+    run = story.crawl.runs()[0]["run"]
+    stored = {name for name, record in story.files.items() if record["visitedRun"] == run}
+    with story.reads() as after:
+        story.run(resume=1)
+
+    assert len(set(after)) == len(after)
+    assert set(after) == expected - stored
+    assert len(set(before) & set(after)) <= 2
+    assert story.crawl.runs()[0]["run"] == run
+    assert story.counts() == (
+        {"new": 12, "requests": 12} if first else {"unchanged": 12, "requests": 8, "notModified": 4}
+    )

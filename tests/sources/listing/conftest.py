@@ -1,0 +1,103 @@
+"""Buckets and containers in real servers, as their own clients see them."""
+
+import os
+import secrets
+from collections.abc import Iterator
+
+import boto3
+import pytest
+from adlfs import AzureBlobFileSystem
+from azure.storage.blob import BlobServiceClient
+from s3fs import S3FileSystem
+
+from tests.stores import ObjectStore, azurite, moto_server
+
+
+class S3Place:
+    """A bucket of moto's server, as boto3 sees it."""
+
+    def __init__(self) -> None:
+        self.client = boto3.client("s3")
+        self.bucket = f"b{secrets.token_hex(8)}"
+        self.url = f"s3://{self.bucket}"
+        self.client.create_bucket(Bucket=self.bucket)
+
+    def put(self, key: str, data: bytes = b"text") -> str:
+        """Write an object; return its ETag."""
+        return self.client.put_object(Bucket=self.bucket, Key=key, Body=data)["ETag"]
+
+    def delete(self, key: str) -> None:
+        self.client.delete_object(Bucket=self.bucket, Key=key)
+
+    def vanish(self) -> None:
+        for item in self.client.list_objects_v2(Bucket=self.bucket).get("Contents", []):
+            self.delete(item["Key"])
+        self.client.delete_bucket(Bucket=self.bucket)
+
+
+class AzurePlace:
+    """A container of Azurite, as azure-storage-blob sees it."""
+
+    def __init__(self) -> None:
+        connection = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+        name = f"c{secrets.token_hex(8)}"
+        self.bucket = name
+        self.url = f"abfs://{name}"
+        self.container = BlobServiceClient.from_connection_string(connection).create_container(name)
+
+    def put(self, key: str, data: bytes = b"text") -> str:
+        return self.container.upload_blob(key, data, overwrite=True).get_blob_properties().etag
+
+    def delete(self, key: str) -> None:
+        self.container.delete_blob(key)
+
+    def vanish(self) -> None:
+        self.container.delete_container()
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[ObjectStore]:
+    with moto_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[ObjectStore]:
+    with azurite() as server:
+        yield server
+
+
+@pytest.fixture
+def fresh_drivers() -> Iterator[None]:
+    """Let no test have the driver of another one, with its environment."""
+    forget_drivers()
+    yield
+    forget_drivers()
+
+
+def forget_drivers() -> None:
+    """Forget the drivers that fsspec keeps by class, thread and options."""
+    for driver in (AzureBlobFileSystem, S3FileSystem):
+        driver.clear_instance_cache()
+
+
+def enter(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def s3(fresh_drivers, s3_server, monkeypatch) -> S3Place:
+    enter(s3_server, monkeypatch)
+    return S3Place()
+
+
+@pytest.fixture
+def azure(fresh_drivers, azure_server, monkeypatch) -> AzurePlace:
+    enter(azure_server, monkeypatch)
+    return AzurePlace()
+
+
+@pytest.fixture(params=["s3", "azure"])
+def place(request) -> S3Place | AzurePlace:
+    return request.getfixturevalue(request.param)

@@ -1,0 +1,470 @@
+"""Listings of real stores (moto's S3, Azurite) and of other drivers of fsspec."""
+
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import pytest
+import s3fs
+from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.rules.changes import Check, decide_change_check
+from smartcrawl.sources.listing import store_files
+from smartcrawl.sources.listing.bucket import BucketListing
+from smartcrawl.sources.listing.entries import BATCH, Entry, properties
+from smartcrawl.sources.listing.places import store_place
+from smartcrawl.sources.listing.selection import ListingRules
+from tests.sources.listing.conftest import forget_drivers
+
+SECOND = 1_000_000_000  #: nanoseconds
+NOON = 1_795_262_400 * SECOND  #: 2026-11-21 12:00 UTC
+ALL = ListingRules(hidden=True)
+#: Keys that every store has, as they are.
+KEYS = ["a//b", "A/b", "a/b", "/", "/a", "a b", "%41", "ü", "a?b#c", "a/", "+", "a&b;c=d", "~x"]
+#: Keys that Azure's own client cannot write.
+S3_KEYS = ["../x", "..", "./y", "a/../b", "a/./b"]
+
+
+def listed(url: str, rules: ListingRules = ALL, **options: Any) -> tuple[list[Entry], Any]:
+    listing = BucketListing(url, rules=rules, **options)
+    batches = list(listing.batches())
+    assert all(0 < len(batch) <= BATCH for batch in batches)
+    return [entry for batch in batches for entry in batch], listing
+
+
+def keys_of(place, entries: list[Entry]) -> list[str]:
+    return [store_place(entry.url).key for entry in entries]
+
+
+# Keys and validators
+
+
+@pytest.mark.covers("R0-22", "R0-43")
+def test_every_key_is_an_object_of_its_own(place):
+    keys = KEYS + (S3_KEYS if place.url.startswith("s3:") else ["new\nline"])
+    etags = {key: place.put(key, key.encode()) for key in keys}
+
+    entries, listing = listed(place.url)
+
+    assert sorted(keys_of(place, entries)) == sorted(keys)
+    assert len({entry.url for entry in entries}) == len(keys)
+    for entry in entries:
+        key = store_place(entry.url).key
+        assert entry.url.startswith(f"{place.url}/")
+        assert re.fullmatch(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/%]+", entry.url)
+        assert entry.size == len(key.encode())
+        assert entry.validator.strip('"') == etags[key].strip('"')
+        assert entry.modified_at is not None
+    assert (listing.problems, listing.skipped) == ([], {})
+
+
+def test_url_is_the_store_s_own_with_the_key_percent_encoded(s3):
+    s3.put("a//ü b")
+    ((entry,), _) = listed(s3.url)
+    assert entry.url == f"s3://{s3.bucket}/a//%C3%BC%20b"
+
+
+@pytest.mark.covers("R0-43", "R0-44")
+def test_file_with_the_same_etag_is_skipped_and_another_one_read(place):
+    place.put("a.md", b"one")
+    place.put("b.md", b"two")
+    before = {entry.url: entry for entry in listed(place.url)[0]}
+    place.put("b.md", b"new")
+
+    checks = {
+        entry.url.rpartition("/")[2]: decide_change_check(
+            properties(before[entry.url].validator, before[entry.url].size),
+            properties(entry.validator, entry.size),
+        )
+        for entry in listed(place.url)[0]
+    }
+
+    assert checks == {"a.md": Check.SKIP, "b.md": Check.READ}
+
+
+def put_many(place, count: int) -> list[str]:
+    keys = [f"docs/{n:05}.md" for n in range(count)]
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(lambda key: place.put(key, b"x"), keys))
+    return keys
+
+
+@pytest.mark.covers("R0-43")
+def test_thousand_keys_cost_one_request(s3, monkeypatch):
+    keys = put_many(s3, 1_001)
+    calls: list[str] = []
+    real = s3fs.S3FileSystem._call_s3
+
+    async def counted(self, method, *given, **more):
+        calls.append(method)
+        return await real(self, method, *given, **more)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", counted)
+    batches = BucketListing(f"{s3.url}/docs", rules=ALL).batches()
+
+    first = next(batches)
+    assert (len(first), calls) == (BATCH, ["list_objects_v2"])  # streamed
+    entries = first + [entry for batch in batches for entry in batch]
+
+    assert keys_of(s3, entries) == keys
+    assert calls == ["list_objects_v2"] * 2
+
+
+def test_containers_are_listed_page_by_page(azure, monkeypatch):
+    """A page has 1,000 blobs; here 10, since Azurite takes 20 s to write a thousand."""
+    monkeypatch.setattr(store_files, "_PAGE", 10)
+    keys = put_many(azure, 21)
+    files = store_files.open_store_files(store_place(azure.url))
+    pages = list(files.pages("", lambda key: True, lambda key, error: None))
+    assert [len(page) for page in pages] == [10, 10, 1]
+    entries, listing = listed(azure.url)
+    assert keys_of(azure, entries) == keys
+    assert listing.problems == []
+
+
+def test_second_pass_sees_what_was_added_and_removed(place):
+    """A driver's cache of listings would not."""
+    place.put("a.md")
+    place.put("b.md")
+    assert keys_of(place, listed(place.url)[0]) == ["a.md", "b.md"]
+    place.delete("a.md")
+    place.put("c.md")
+    assert keys_of(place, listed(place.url)[0]) == ["b.md", "c.md"]
+
+
+# Selection
+
+
+@pytest.mark.parametrize("end", ["", "/"])
+def test_only_keys_below_the_root_are_listed(place, end):
+    for key in ("docs/a.md", "docs/x/b.md", "docs", "docs2/c.md", "other/docs/d.md"):
+        place.put(key)
+    place.put("docs/empty/", b"")
+    place.put("docs/", b"")
+    entries, listing = listed(f"{place.url}/docs{end}")
+    assert keys_of(place, entries) == ["docs/a.md", "docs/x/b.md"]
+    assert listing.skipped == {"not a name": 2}  # markers of folders
+
+
+def test_rules_see_paths_below_the_root(place):
+    for key in ("d/a.md", "d/b.txt", "d/drafts/c.md", "d/.h/e.md", "d/f.png"):
+        place.put(key)
+    rules = ListingRules(include=("**/*.md",), exclude=("drafts/",))
+    entries, listing = listed(f"{place.url}/d", rules)
+    assert keys_of(place, entries) == ["d/a.md"]
+    assert listing.skipped == {
+        "not included": 1, "excluded": 1, "hidden": 1, "type without text": 1
+    }  # fmt: skip
+
+
+def test_root_may_have_escapes(place):
+    place.put("a b/50%/x.md")
+    place.put("a%20b/50%25/y.md")
+    entries, _ = listed(f"{place.url}/a%20b/50%25")
+    assert keys_of(place, entries) == ["a b/50%/x.md"]
+    assert entries[0].url == f"{place.url}/a%20b/50%25/x.md"
+
+
+def test_empty_bucket_is_no_problem_here(place):
+    entries, listing = listed(place.url)
+    assert (entries, listing.problems) == ([], [])
+
+
+def test_folder_of_a_data_lake_is_no_file(azure):
+    azure.put("a.md")
+    azure.container.upload_blob("folder", b"", metadata={"hdi_isfolder": "true"})
+    entries, listing = listed(azure.url)
+    assert keys_of(azure, entries) == ["a.md"]
+    assert listing.skipped == {"not a name": 1}
+
+
+@pytest.mark.covers("R0-22", "R0-77")
+@pytest.mark.parametrize(
+    ("start", "top"),
+    [
+        ("https://smartcrawl.blob.core.windows.net/{}", None),
+        ("wasbs://{}@smartcrawl.blob.core.windows.net", None),
+        ("abfss://{}@smartcrawl.dfs.core.windows.net", None),
+        ("az://{}", None),
+        (
+            "HTTPS://SmartCrawl.Blob.Core.Windows.Net/{}",
+            "https://smartcrawl.blob.core.windows.net/{}",
+        ),
+    ],
+)
+def test_container_has_the_url_that_names_it(azure, start, top):
+    azure.put("docs/a b.md")
+    entries, _ = listed(start.format(azure.bucket) + "/docs")
+    assert [entry.url for entry in entries] == [
+        (top or start).format(azure.bucket) + "/docs/a%20b.md"
+    ]
+
+
+# Stores that refuse or fail
+
+
+def problem_of(url: str, **options: Any) -> str:
+    entries, listing = listed(url, **options)
+    (problem,) = listing.problems
+    assert entries == []
+    return problem
+
+
+def test_missing_bucket_is_a_problem(place):
+    place.put("a.md")
+    place.vanish()
+    problem = problem_of(f"{place.url}/docs")
+    assert problem.startswith(f"{place.url}/docs/ (")
+    assert problem.endswith("it is not there: create or mount it, or name another root)")
+
+
+def test_wrong_credentials_are_a_problem_with_their_variables(azure, monkeypatch):
+    connection = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
+    wrong = re.sub("AccountKey=[^;]+", "AccountKey=c2VjcmV0", connection)
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", wrong)
+    forget_drivers()
+    problem = problem_of(azure.url)
+    assert "check what the credentials in AZURE_STORAGE_CONNECTION_STRING, or " in problem
+    assert "c2VjcmV0" not in problem
+
+
+class Answers(BaseHTTPRequestHandler):
+    """S3 as it refuses; moto knows neither rights to list nor regions."""
+
+    answers: ClassVar[list[tuple[int, str]]] = []
+
+    def do_GET(self) -> None:
+        status, text = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        body = f'<?xml version="1.0"?>{text}'.encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def answering(monkeypatch, *answers: tuple[int, str]) -> Iterator[None]:
+    monkeypatch.setattr(Answers, "answers", list(answers))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+        forget_drivers()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def fault(code: str) -> str:
+    return f"<Error><Code>{code}</Code><Message>no {code}</Message></Error>"
+
+
+PAGE = (
+    "<ListBucketResult><Name>b</Name><KeyCount>2</KeyCount><IsTruncated>true</IsTruncated>"
+    "<NextContinuationToken>t</NextContinuationToken><Contents><Key>a.md</Key><Size>1</Size>"
+    "</Contents><Contents><Key>b.md</Key><ETag>x</ETag><Size>2</Size></Contents></ListBucketResult>"
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "remedy"),
+    [
+        (403, "AccessDenied", "check what the credentials in AWS_ACCESS_KEY_ID with"),
+        (403, "InvalidAccessKeyId", "check what the credentials in AWS_ACCESS_KEY_ID with"),
+        (403, "SignatureDoesNotMatch", "check what the credentials in AWS_ACCESS_KEY_ID with"),
+        (
+            400,
+            "AuthorizationHeaderMalformed",
+            "name the region of the bucket in AWS_DEFAULT_REGION",
+        ),
+        (404, "NoSuchBucket", "it is not there: create or mount it, or name another root"),
+    ],
+)
+def test_store_that_refuses_is_a_problem_with_its_remedy(s3, monkeypatch, status, code, remedy):
+    with answering(monkeypatch, (status, fault(code))):
+        problem = problem_of("s3://bucket/docs")
+    assert problem.startswith("s3://bucket/docs/ (")
+    assert f"no {code}" in problem or "NoSuchBucket" in code
+    assert remedy in problem
+
+
+def test_page_that_fails_is_a_problem_and_the_pages_before_are_listed(s3, monkeypatch):
+    with answering(monkeypatch, (200, PAGE), (403, fault("AccessDenied"))):
+        entries, listing = listed("s3://bucket")
+    assert [entry.url for entry in entries] == ["s3://bucket/a.md", "s3://bucket/b.md"]
+    assert [entry.validator for entry in entries] == [None, "x"]
+    assert [entry.modified_at for entry in entries] == [None, None]
+    (problem,) = listing.problems
+    assert problem.startswith("s3://bucket/ (after 2 files: ")
+
+
+def test_page_without_the_way_to_the_next_is_a_problem(s3, monkeypatch):
+    page = PAGE.replace("<NextContinuationToken>t</NextContinuationToken>", "")
+    with answering(monkeypatch, (200, page)):
+        entries, listing = listed("s3://bucket")
+    assert len(entries) == 2
+    assert len(listing.problems) == 1
+
+
+def test_store_that_is_silent_is_given_up(s3, monkeypatch):
+    released = threading.Event()
+
+    class Silent(Answers):
+        def do_GET(self) -> None:
+            released.wait(30)
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Silent) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL_S3", f"http://127.0.0.1:{server.server_port}")
+        forget_drivers()
+        problem = problem_of("s3://bucket", patience=0.5)
+        released.set()
+        server.shutdown()
+        thread.join()
+    assert problem == (
+        "s3://bucket/ (no answer in 0.5 s; check that it runs and can be reached from here)"
+    )
+
+
+# URLs that are refused
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("/srv/docs", "write a URL like s3://bucket/folder"),
+        ("s3://", "name a bucket or a host in it"),
+        ("s3:///x", "name a bucket or a host in it"),
+        ("https://example.com/docs", "crawl it as a site"),
+        ("https://acc.blob.core.windows.net/", "names a container"),
+        ("https://acc.blob.core.windows.net/c/a?sv=1&sig=hunter2", "environment of the driver"),
+        ("s3://key:hunter2@bucket/a", "environment of the driver"),
+        ("sftp://me:hunter2@host/a", "environment of the driver"),
+        ("sftp://me@host/a", "name it in FSSPEC_SFTP_USERNAME"),
+    ],
+)
+def test_root_that_names_no_store_or_has_secrets_is_refused(url, why):
+    with pytest.raises(SettingError, match=why) as caught:
+        BucketListing(url, rules=ALL)
+    assert "hunter2" not in str(caught.value)
+    assert str(caught.value).startswith("root is ")
+
+
+def test_driver_that_is_missing_or_unknown_is_named():
+    with pytest.raises(SettingError, match=r"root is 'gs://bucket'.*pip install gcsfs"):
+        listed("gs://bucket")
+    with pytest.raises(SettingError, match="no driver of fsspec is called xyz"):
+        listed("xyz://bucket")
+
+
+def test_credentials_of_another_account_are_refused(azure):
+    with pytest.raises(SettingError, match=r"root names the account other, and .* smartcrawl"):
+        listed(f"https://other.blob.core.windows.net/{azure.bucket}")
+
+
+# Other drivers
+
+
+@pytest.fixture
+def memory(fresh_drivers) -> Iterator[MemoryFileSystem]:
+    system = MemoryFileSystem()
+    yield system
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
+
+
+def test_driver_without_validators_is_listed_and_always_read(memory):
+    for path in ("/bucket/d/a.md", "/bucket/d/x/y/b ü.md", "/bucket/e.md", "/bucket/d/.h/c.md"):
+        memory.pipe_file(path, b"text")
+    entries, listing = listed("memory://bucket/d", ListingRules(), now_ns=NOON * 2)
+    assert sorted(entry[:3] for entry in entries) == [
+        ("memory://bucket/d/a.md", 4, None),
+        ("memory://bucket/d/x/y/b%20%C3%BC.md", 4, None),
+    ]
+    assert listing.problems == []
+    assert listing.skipped == {"hidden": 1}
+
+
+def test_folder_that_refuses_is_a_problem_and_all_else_is_listed(memory, monkeypatch):
+    for path in ("/b/a/1.md", "/b/bad/2.md", "/b/c/3.md"):
+        memory.pipe_file(path, b"text")
+    real = MemoryFileSystem.ls
+
+    def refusing(self, path, detail=True, **more):
+        if path.endswith("bad"):
+            raise PermissionError(13, "Permission denied")
+        return real(self, path, detail, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", refusing)
+    entries, listing = listed("memory://b")
+    assert sorted(entry.url for entry in entries) == ["memory://b/a/1.md", "memory://b/c/3.md"]
+    assert listing.problems == [
+        "memory://b/bad (PermissionError: Permission denied; check what the"
+        " credentials in what its driver reads may do there)"
+    ]
+
+
+def test_root_that_is_away_is_a_problem(memory):
+    memory.pipe_file("/b/a.md", b"x")
+    problem = problem_of("memory://b/missing")
+    assert problem.endswith("it is not there: create or mount it, or name another root)")
+
+
+@pytest.mark.parametrize("name", ["/b/a/", "/b/a", "/b", "/other/x", "/b/a/x/y"])
+def test_folder_within_itself_ends_the_listing_of_it(memory, monkeypatch, name):
+    """Drivers of object stores give such names for keys like a//b."""
+    memory.pipe_file("/b/a/1.md", b"x")
+    real = MemoryFileSystem.ls
+
+    def circular(self, path, detail=True, **more):
+        found = real(self, path, detail, **more)
+        if path.rstrip("/") == "/b/a":
+            found = [*found, {"name": name, "size": 0, "type": "directory"}]
+        return found
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", circular)
+    entries, listing = listed("memory://b")
+    assert [entry.url for entry in entries] == ["memory://b/a/1.md"]
+    (problem,) = listing.problems
+    assert problem.startswith("memory://b/a (ValueError: the driver listed ")
+
+
+class Dated(LocalFileSystem):
+    """A driver with dates and without ETags, like SFTP; on a real disk."""
+
+    protocol = "dated"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return "/" + path.removeprefix("dated://").lstrip("/")
+
+
+@pytest.mark.parametrize(
+    ("age", "trusted"), [(2 * SECOND, True), (2 * SECOND - 1, False), (-SECOND, False)]
+)
+def test_date_is_the_validator_where_there_is_no_etag(fresh_drivers, tmp_path, age, trusted):
+    fsspec.register_implementation("dated", Dated, clobber=True)
+    path = Path(tmp_path, "a b#c?.md")
+    path.write_bytes(b"text")
+    os.utime(path, ns=(NOON, NOON))
+    (tmp_path / "link.md").symlink_to("a b#c?.md")
+    url = f"dated:/{tmp_path}"
+    entries, _ = listed(url, now_ns=NOON + age)
+    validator = "2026-11-21T12:00:00.000000000Z" if trusted else None
+    assert entries[0] == (f"{url}/a%20b%23c%3F.md", 4, validator, NOON // SECOND)
+    assert listed(url)[0][0].validator is None
