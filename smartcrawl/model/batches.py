@@ -88,6 +88,7 @@ class Batch:
     skipped: array[int] = field(default_factory=lambda: array("q"))  #: reached, not due
     noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
     cut: str | None = None  #: new reasons why the run is incomplete
+    listing: str | None = None  #: facts about the listing, for the next run (source.listing)
     text: int = 0  #: characters of new text
     bodies: int = 0  #: bytes of bodies that are to be stored
 
@@ -127,4 +128,5 @@ class Batch:
             or self.skipped
             or self.noticed
             or self.cut
+            or self.listing
         )

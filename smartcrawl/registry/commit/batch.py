@@ -111,6 +111,7 @@ _NOTICED = """
 UPDATE state SET next_visit = :now
  WHERE no = :no AND last_checked < :modified AND next_visit > :now
 """
+_FOUND = "UPDATE source SET listing = ? WHERE no = ?"
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
 _NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS DISTINCT FROM ?"
@@ -240,6 +241,8 @@ class RegistryCommit:
         self._begun = None
         if batch.cut is not None:
             self._write_cut(batch.cut)
+        if batch.listing is not None:
+            self._connection.execute(_FOUND, (batch.listing, self._source))
         self._write_hosts(batch, now)
         self.counts.reach(batch)
         self._write_addresses(batch, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from hashlib import sha1, sha256
 from typing import Final
 
 from smartcrawl.sources.github.address import quoted_path
@@ -20,6 +21,18 @@ _POINTER: Final = re.compile(
     rb"oid sha256:[0-9a-f]{64}\r?\n"
     rb"size [0-9]+\r?\n?"
 ).fullmatch
+
+
+def blob_sha(body: bytes, *, like: str | None = None) -> str:
+    """Return the SHA of a body as a blob of git; ``like``: a SHA, whose length decides the hash.
+
+    >>> blob_sha(b"hello\\n")
+    'ce013625030ba8dba906f756967f9e9ca394464a'
+    """
+    data = b"blob %d\0" % len(body) + body
+    if like is not None and len(like) == 64:
+        return sha256(data).hexdigest()
+    return sha1(data, usedforsecurity=False).hexdigest()
 
 
 def is_lfs_pointer(body: bytes) -> bool:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
 from smartcrawl.model.urls import url_digest, url_digest_text
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.fields import Limit
+from smartcrawl.sources.fields import AuthoritiesFile, Limit
 from smartcrawl.sources.files import FilesScope, Globs
 from smartcrawl.sources.github.address import RepositoryAddress, repository_address
 from smartcrawl.sources.listing.selection import ListingRules
@@ -46,7 +48,7 @@ class GithubSource(Source):
     """
 
     UNDECLARED: ClassVar[frozenset[str]] = Source.UNDECLARED | {
-        "seeds", "sitemaps", "max_depth", "verify_certificates", "ca_file",
+        "seeds", "sitemaps", "max_depth",
     }  # fmt: skip
 
     kind: Literal["github"] = "github"
@@ -55,6 +57,7 @@ class GithubSource(Source):
     exclude: Globs = ()  #: none may match
     hidden: bool = False  #: whether names that begin with a dot belong, too
     max_file_size: Limit = 0  #: bytes; larger files are not read; 0: DOWNLOAD_MAXSIZE
+    ca_file: AuthoritiesFile | None = None  #: None: by CA_FILE
 
     @property
     def address(self) -> RepositoryAddress:
@@ -72,6 +75,19 @@ class GithubSource(Source):
     def starts(self) -> tuple[str, ...]:
         """The address of the repository."""
         return (self.url,)
+
+    @property
+    def ad_hoc_root(self) -> str | None:
+        """The address, which nothing else remembers unless the source is declared."""
+        return self.url if self.ad_hoc else None
+
+    def listing_rules(self, api: str) -> str:
+        """Return a digest of all that decides about a listing but the commit.
+
+        ``api``: URL of the API.
+        """
+        parts = [api, self.scope.fingerprint().hex(), self.max_file_size]
+        return sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def ad_hoc_repository(url: str) -> GithubSource:
