@@ -38,7 +38,7 @@ _LISTING = "SELECT listing FROM source WHERE no = ?"
 _BEYOND = """
 SELECT count(*) FROM state s JOIN record r USING (no)
  WHERE r.source = :source
-   AND (s.standing > 0 AND s.seen_run < :run OR s.standing = 0 AND s.visited_run = :run)
+   AND (s.standing > 0 AND s.visited_run < :run OR s.standing = 0 AND s.visited_run = :run)
 """
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 

@@ -60,7 +60,7 @@ class ListedFiles:
         self._listed += len(entries)
         stored = self._offers.stored_listed([entry.url for entry in entries])
         unchanged: list[ListedRecord] = []
-        aside: list[int] = []
+        aside: list[ListedRecord] = []
         to_read: list[Entry] = []
         for entry in entries:
             record = stored.get(entry.url)
@@ -71,7 +71,7 @@ class ListedFiles:
             elif self._is_unchanged(record, entry):
                 unchanged.append(record)
             elif self._is_set_aside(record, entry):
-                aside.append(record.no)
+                aside.append(record)
             else:
                 to_read.append(entry)
         self._confirm(unchanged, aside)
@@ -79,15 +79,13 @@ class ListedFiles:
         self._waiting.update((numbers[entry.url], entry) for entry in to_read)
         self._offers.offer([numbers[entry.url] for entry in to_read], _DEPTH)
 
-    def _confirm(self, unchanged: Sequence[ListedRecord], aside: Sequence[int]) -> None:
+    def _confirm(self, unchanged: Sequence[ListedRecord], aside: Sequence[ListedRecord]) -> None:
         """Confirm unchanged files, and note that unreadable ones are listed as before."""
         self._batches.confirm(unchanged)
         if self.confirmed is not None:
             for page in self._links.pages([record.no for record in unchanged]):
                 self.confirmed(page)
-        batch = self._batches.batch
-        batch.skipped.extend(aside)
-        batch.reached.update(dict.fromkeys(aside, _DEPTH))
+        self._batches.set_aside(aside)
 
     def confirm_stored(self) -> Iterator[None]:
         """Confirm all files of the last listing, which is that of this run, too.
@@ -100,14 +98,14 @@ class ListedFiles:
             after = stored[-1][1].no
             self._listed += len(stored)
             unchanged: list[ListedRecord] = []
-            aside: list[int] = []
+            aside: list[ListedRecord] = []
             to_read: list[int] = []
             for url, record in stored:
                 entry = Entry(url, record.content_length, record.etag, None)
                 if self._is_unchanged(record, entry):
                     unchanged.append(record)
                 elif self._is_set_aside(record, entry):
-                    aside.append(record.no)
+                    aside.append(record)
                 else:
                     to_read.append(record.no)
             self._confirm(unchanged, aside)

@@ -25,7 +25,7 @@ from smartcrawl.sources.listing.selection import ListingRules
 _LARGEST_COMMIT: Final = 16 * 1024 * 1024  #: bytes of an answer
 _LARGEST_TREE: Final = 64 * 1024 * 1024
 _REMEDIES: Final = {
-    401: f"the API refuses the token of {VARIABLE}: renew it, or unset it for a public repository",
+    401: f"the API refuses the token in {VARIABLE}; renew it, or unset it for a public repository",
     403: f"the API refuses it: give {VARIABLE} a token that may read its contents",
     404: f"it is gone or private: check the address, or set {VARIABLE} to a token that may read it",
 }

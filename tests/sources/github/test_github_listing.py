@@ -225,7 +225,10 @@ def test_a_private_repository_is_read_with_the_token(peer, docs):
 
     found = listing(peer, token="alt-und-abgelaufen")
     assert paths(found) == []
-    assert "HTTP status 401, Bad credentials; the API refuses the token" in found.problems[0]
+    assert (
+        "401, Bad credentials; the API refuses the token in GITHUB_TOKEN; renew it"
+        in found.problems[0]
+    )
     assert "abgelaufen" not in found.problems[0]
 
 
