@@ -297,7 +297,6 @@ def test_an_interrupted_listing_removes_nothing(story: Story):
     assert story.hits("badger") == ["top.md"]
 
 
-@covers("INV-22")
 def test_without_permission_no_private_address_is_asked(story: Story):
     story.settings["ALLOW_NETWORKS"] = ""
     story.run(expect=3)
@@ -340,3 +339,17 @@ def test_a_plan_lists_the_repository_and_changes_nothing(story: Story):
     assert plan[0]["isListed"] is True
     assert f"{PAGES}/top.md" in json.dumps(plan)
     assert story.docs.sha("HEAD") not in json.dumps(plan)
+
+
+def test_due_and_the_program_crawl_repositories_again(story: Story):
+    story.run()
+    story.crawl.environment |= story.peer.settings
+    story.crawl.run("due")
+    assert story.counts() == {"unchanged": 5, "notModified": 5}
+    story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{WEB}/tree/main/guide"\n')
+    story.crawl.python("-m", "smartcrawl", "crawl", "docs")
+    story.crawl._told.clear()
+    assert story.crawl.runs(source="docs")[0]["clone"] == 2
+    story.crawl.python("-m", "smartcrawl", "crawl")
+    story.crawl._told.clear()
+    assert story.crawl.runs(source="docs")[0]["unchanged"] == 2

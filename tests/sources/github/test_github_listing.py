@@ -306,7 +306,6 @@ def test_an_answer_that_is_too_large_is_given_up(peer, docs):
         api.get("/repos/octo/docs/commits/HEAD", most=10)
 
 
-@covers("INV-22")
 def test_a_private_address_is_refused_without_permission(peer, docs):
     found = listing(peer, guard=ConnectionGuard())
     assert paths(found) == []
