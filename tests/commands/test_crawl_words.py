@@ -93,7 +93,7 @@ def test_without_a_word_the_spiders_of_all_declared_kinds_crawl():
 
 def test_a_repository_is_crawled_by_a_spider_of_its_own():
     declared = {"docs": "github", "site": "site"}
-    opts, args = parser_of("crawl", CrawlWords()).parse_known_args([])
+    opts, args = parser_of("crawl", command_of("crawl")).parse_known_args([])
     assert scrapy_crawl_words(opts, ["docs"], declared) == ["github", "-a", "source=docs"]
     assert scrapy_crawl_words(opts, args, declared) == ["site", "github"]
 

@@ -349,7 +349,31 @@ def test_due_and_the_program_crawl_repositories_again(story: Story):
     story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{WEB}/tree/main/guide"\n')
     story.crawl.python("-m", "smartcrawl", "crawl", "docs")
     story.crawl._told.clear()
-    assert story.crawl.runs(source="docs")[0]["clone"] == 2
+    assert story.crawl.runs(source="docs")[0]["new"] == 2
     story.crawl.python("-m", "smartcrawl", "crawl")
     story.crawl._told.clear()
     assert story.crawl.runs(source="docs")[0]["unchanged"] == 2
+
+
+@pytest.mark.parametrize("resume", [0, 1])
+def test_a_killed_crawl_is_gone_on_with_or_repeated(story: Story, resume: int):
+    """Kill it after its pages were registered and before all of them were read."""
+    for number in range(40):
+        story.docs.write(f"more/{number}.md", f"# Page {number}\n\nThe words of page {number}.")
+    story.docs.commit()
+    settings = [f"{name}={value}" for name, value in story.peer.settings.items()]
+    words = [word for setting in settings for word in ("-s", setting)]
+    killed = ["runner", "kill", "14", "crawl", "github", "-a", f"url={WEB}", *words]
+    story.crawl.run(*killed, expect=-9)
+    visited = story.crawl.rows("SELECT count(*) FROM state WHERE visited_run > 0")[0][0]
+    assert 0 < visited < 45
+    story.crawl.bury()
+    story.run(resume=resume)
+    assert story.words() == dict.fromkeys(story.words(), "new" if resume else "unchanged") | {
+        name: "new" for name, word in story.words().items() if word == "new"
+    }
+    assert len(story.words()) == 45
+    assert story.hits('"words of page 39"') == ["more/39.md"]
+    story.run()
+    assert story.counts() == {"unchanged": 45, "notModified": 45}
+    assert story.asked() == (1, 0)
