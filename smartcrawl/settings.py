@@ -155,6 +155,11 @@ HOST_FAILURE_SECONDS = _env(
 HOST_PARK_SECONDS = _env("HOST_PARK_SECONDS", 60)  # pause of a host before each probe
 HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
 
+# Repositories of GitHub; a token comes from the environment variable GITHUB_TOKEN alone
+GITHUB_API_URL = _env("GITHUB_API_URL", "https://api.github.com")  # commits and trees
+GITHUB_RAW_URL = _env("GITHUB_RAW_URL", "https://raw.githubusercontent.com")  # contents of files
+GITHUB_WEB_URL = _env("GITHUB_WEB_URL", "https://github.com")  # addresses of repositories and pages
+
 # Logs and progress
 LOG_LEVEL = _env("LOG_LEVEL", "INFO")  # DEBUG, INFO, WARNING, ERROR or CRITICAL
 LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each line

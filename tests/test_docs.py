@@ -111,6 +111,7 @@ def test_only_existing_settings_are_named(page):
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
     known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
     known |= {"POST", "DELETE"}  # methods of HTTP
+    known |= {"GITHUB_TOKEN", "HEAD"}  # of the environment alone; a ref of git
     levels = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
     named = {code for code in _CODE.findall(read(page)) if re.fullmatch(r"[A-Z][A-Z_]{3,}", code)}
 

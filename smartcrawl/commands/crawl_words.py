@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import re
 from argparse import ArgumentParser, Namespace
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from smartcrawl.sources.kinds import FILES, SITE
+from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 from smartcrawl.terminal.command import count_argument
 
 #: Options that stand for an argument of the spider; each with what follows it, and its meaning.
@@ -73,13 +73,11 @@ class CrawlWords:
 def scrapy_crawl_words(
     opts: Namespace,
     words: Sequence[str],
-    declared: Collection[str],
-    listed: Collection[str] = (),
+    declared: Mapping[str, str],
 ) -> list[str]:
     """Return the words of ``scrapy crawl`` for those of ``smartcrawl crawl``.
 
-    ``declared``: names of the sources in sources.toml; ``listed``: those of them that the spider
-    ``files`` crawls.
+    ``declared``: the spiders of the sources in sources.toml, by name.
     """
     arguments = [f"{crawl_argument(word, declared)}={word}" for word in words]
     for option in ("--source", *(option for option, *_ in _ARGUMENTS)):
@@ -88,7 +86,7 @@ def scrapy_crawl_words(
             arguments.append(f"{_name(option)}={value}")
     arguments += [f"{_name(option)}=1" for option, _ in _SWITCHES if getattr(opts, _name(option))]
     arguments += opts.spargs
-    found = _spiders(arguments, declared, listed)
+    found = _spiders(arguments, declared)
     for argument in arguments:
         found += ["-a", argument]
     for setting in opts.set:
@@ -104,19 +102,20 @@ def _name(option: str) -> str:
     return option.removeprefix("--").replace("-", "_")
 
 
-def _spiders(
-    arguments: Sequence[str], declared: Collection[str], listed: Collection[str]
-) -> list[str]:
+def _spiders(arguments: Sequence[str], declared: Mapping[str, str]) -> list[str]:
     """Return the names of the spiders that the arguments are for.
 
     Without a start, those of the kinds that are declared.
     """
     given = dict(argument.split("=", 1) for argument in arguments if "=" in argument)
-    if "root" in given or given.get("source") in listed:
+    if "root" in given:
         return [FILES.spider]
-    if given.keys() & {"url", "source", "sitemap"} or not listed:
+    if "source" in given:
+        return [declared.get(given["source"], SITE.spider)]
+    if given.keys() & {"url", "sitemap"}:
         return [SITE.spider]
-    return [FILES.spider] if set(declared) <= set(listed) else [SITE.spider, FILES.spider]
+    known = (SITE.spider, FILES.spider, GITHUB.spider)
+    return [spider for spider in known if spider in declared.values()] or [SITE.spider]
 
 
 def crawl_argument(word: str, declared: Collection[str] = ()) -> str:

@@ -25,7 +25,7 @@ from smartcrawl.run.opening import source_named
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.kinds import DOCUMENTS, FILES, SITE
+from smartcrawl.sources.kinds import DOCUMENTS, FILES, GITHUB, SITE
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import command_without_registry_error
@@ -85,7 +85,7 @@ class Command(CrawlCommand):
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
-        super().run([SITE.spider, FILES.spider], opts)
+        super().run([SITE.spider, FILES.spider, GITHUB.spider], opts)
 
     def runs_of(
         self, spiders: Sequence[type[VisitSpider]], given: dict[str, str]
@@ -196,5 +196,6 @@ def _ad_hoc_run(
     spiders: Mapping[str, type[VisitSpider]], given: Mapping[str, str], start: Mapping[str, str]
 ) -> SpiderRun:
     """Return the run of a source that no file declares; ``start``: its addresses, or its root."""
-    kind = FILES if "root" in start else SITE
-    return SpiderRun(spiders[kind.spider], {**given, **start})
+    arguments = dict(start)
+    name = arguments.pop("spider", FILES.spider if "root" in start else SITE.spider)
+    return SpiderRun(spiders[name], {**given, **arguments})

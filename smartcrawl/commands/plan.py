@@ -109,10 +109,9 @@ class Command(RegistryCommand):
 
     def _listing(self, source: Source) -> Listing:
         from smartcrawl.engine.listing import listing_of_source  # noqa: PLC0415  # it needs Scrapy
-        from smartcrawl.sources.files import FilesSource  # noqa: PLC0415  # as above
 
-        assert isinstance(source, FilesSource), "only these are listed"
-        return listing_of_source(source, self.options, time.time_ns())
+        assert self.settings is not None
+        return listing_of_source(source, self.options, self.settings, time.time_ns())
 
 
 def _print(plan: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ from smartcrawl.commands.crawl_words import CrawlWords, scrapy_crawl_words
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.sources.kinds import FILES, SITE
+from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.state_folder import state_folder
 from smartcrawl.terminal.usage import check_usage
@@ -113,14 +113,13 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     opts, args = parser.parse_known_args(words)
     settings = PlainSettings()
     check_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
-    if args[:1] in ([SITE.spider], [FILES.spider]) and opts.spargs:
+    if args[:1] in ([SITE.spider], [FILES.spider], [GITHUB.spider]) and opts.spargs:
         del args[0]  # the words of Scrapy's command
     if len(args) > 1:
         parser.error("it takes one address, folder or source; declare several in sources.toml")
     _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
-    listed = [name for name, spider in declared.items() if spider == FILES.spider]
-    return scrapy_crawl_words(opts, args, declared, listed)
+    return scrapy_crawl_words(opts, args, declared)
 
 
 def _declared(settings: PlainSettings) -> dict[str, str]:

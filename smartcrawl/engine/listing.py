@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
+from collections.abc import Callable
 from typing import Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
+from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.repositories import raw_place, repository_listing
 from smartcrawl.engine.stopping import stop_crawl
 from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import display_url
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.run import Run
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import FilesSource
+from smartcrawl.sources.github.listing import RepositoryListing
+from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, Listing
 from smartcrawl.sources.listing.folder import FolderListing
@@ -27,8 +34,27 @@ from smartcrawl.sources.listing.stamps import FileValidator
 logger = logging.getLogger(__name__)
 
 
-def listing_of_source(source: FilesSource, options: Options, now_ns: int) -> Listing:
-    """Return the listing of a source; ``now_ns``: Unix nanoseconds at which it begins."""
+def listing_of_source(
+    source: Source,
+    options: Options,
+    settings: BaseSettings,
+    now_ns: int,
+    *,
+    known: str | None = None,
+    wait: Callable[[float], bool] | None = None,
+) -> Listing:
+    """Return the listing of a source; ``now_ns``: Unix nanoseconds at which it begins.
+
+    ``known``: the facts of a listing whose files are all stored. ``wait`` pauses, and returns
+    whether the crawl ends meanwhile; None: nothing is waited for.
+
+    Raises:
+        SettingError: a setting that it needs is wrong.
+    """
+    if isinstance(source, GithubSource):
+        pause = wait or (lambda seconds: True)
+        return repository_listing(source, options, settings, known=known, wait=pause)
+    assert isinstance(source, FilesSource), "these kinds are listed"
     if not source.is_local:
         return BucketListing(source.root, rules=source.scope.rules, now_ns=now_ns)
     return FolderListing(
@@ -42,22 +68,22 @@ def listing_of_source(source: FilesSource, options: Options, now_ns: int) -> Lis
 class ListingFeed:
     """Feeds the entries of a listing to the run while they are listed."""
 
-    def __init__(self, crawler: Crawler, run: Run, source: FilesSource) -> None:
+    def __init__(self, crawler: Crawler, run: Run) -> None:
         assert run.listed is not None, "the source is listed"
         self._crawler = crawler
         self._run = run
         self._listed: ListedFiles = run.listed
-        self._source = source
-        self._root = display_url(source.root)
+        self._root = display_url(run.source.starts[0])
+        self._ends = threading.Event()  #: ends the pauses of the listing
         self._feeding: asyncio.Task[None] | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider, if its source is listed."""
         run = run_of_crawler(crawler)
-        if run is None or not isinstance(run.source, FilesSource):
+        if run is None or not run.source.traits.is_listed:
             raise NotConfigured("nothing is listed")
-        feed = cls(crawler, run, run.source)
+        feed = cls(crawler, run)
         crawler.signals.connect(feed.opened, signal=signals.spider_opened)
         crawler.signals.connect(feed.closed, signal=signals.spider_closed)
         return feed
@@ -71,30 +97,74 @@ class ListingFeed:
 
     async def closed(self) -> None:
         """End the listing of a crawl that ends early."""
+        self._ends.set()
         if self._feeding is not None:
             self._feeding.cancel()
             await asyncio.wait([self._feeding])
 
     async def _feed(self) -> None:
         run = self._run
-        listing = listing_of_source(self._source, run.options, time.time_ns())
-        batches = listing.batches()
         try:
+            listing = self._listing()
+            batches = listing.batches()
             while not run.is_ending:
                 entries: list[Entry] | None = await asyncio.to_thread(next, batches, None)
+                if isinstance(listing, RepositoryListing):
+                    self._locate(listing)
                 if entries is None:
+                    await self._confirm(listing)
                     self._end(listing)
                     break
                 self._listed.take(entries)
                 self._look_again()
                 await self._write()
         except (RegistryError, SettingError, SinkError) as error:  # such as a missing driver
-            self._listed.is_open = False
+            self._listed.close()
             stop_crawl(self._crawler, run, error)
         except Exception as error:
             logger.exception("cannot list %s", self._root)
             self._listed.fail(self._root, f"{type(error).__name__}: {error}")
         self._look_again()
+
+    def _listing(self) -> Listing:
+        """Return the listing of the run.
+
+        Raises:
+            SettingError: a setting that it needs is wrong.
+        """
+        run = self._run
+        known = None
+        if isinstance(run.source, GithubSource):
+            known = self._listed.known(run.source.listing_rules(run.options.github.api))
+        return listing_of_source(
+            run.source,
+            run.options,
+            self._crawler.settings,
+            time.time_ns(),
+            known=known,
+            wait=self._ends.wait,
+        )
+
+    def _locate(self, listing: RepositoryListing) -> None:
+        """Set the place of the raw files, as soon as the commit is known."""
+        if listing.commit is not None and self._listed.place is None:
+            self._listed.locate(raw_place(self._run.options, listing.commit))
+
+    async def _confirm(self, listing: Listing) -> None:
+        """Confirm the files of the last listing if nothing changed, and store the facts of this."""
+        run = self._run
+        if not isinstance(listing, RepositoryListing) or listing.commit is None:
+            return
+        if listing.is_unchanged:
+            for _ in self._listed.confirm_stored():
+                self._look_again()
+                await self._write()
+        if not listing.problems:
+            assert isinstance(run.source, GithubSource)
+            rules = run.source.listing_rules(run.options.github.api)
+            self._listed.remember(rules, listing.commit.dumps())
+        for note in listing.notes:
+            logger.warning("%s", note)
 
     def _end(self, listing: Listing) -> None:
         self._listed.end(self._root, listing)

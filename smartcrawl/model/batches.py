@@ -76,6 +76,7 @@ class Batch:
     addresses: list[Address] = field(default_factory=list)
     reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered
     touched: array[int] = field(default_factory=lambda: array("q"))  #: 304, nothing to renew
+    aside: array[int] = field(default_factory=lambda: array("q"))  #: as before, not to be indexed
     retargeted: list[tuple[int, int, bytes, int | None]] = field(
         default_factory=list
     )  #: number, scope, targets, number of the canonical page
@@ -88,6 +89,7 @@ class Batch:
     skipped: array[int] = field(default_factory=lambda: array("q"))  #: reached, not due
     noticed: list[tuple[int, int]] = field(default_factory=list)  #: number, modified at
     cut: str | None = None  #: new reasons why the run is incomplete
+    listing: str | None = None  #: facts about the listing, for the next run (source.listing)
     text: int = 0  #: characters of new text
     bodies: int = 0  #: bytes of bodies that are to be stored
 
@@ -107,7 +109,7 @@ class Batch:
         """Whether the batch should be written now."""
         return (
             len(self.visits) + len(self.probes) >= self.MAX_VISITS
-            or len(self.touched) >= self.MAX_TOUCHED
+            or len(self.touched) + len(self.aside) >= self.MAX_TOUCHED
             or self.text >= self.MAX_TEXT
             or len(self.addresses) >= self.MAX_ADDRESSES
             or len(self.skipped) >= self.MAX_SKIPPED
@@ -119,6 +121,7 @@ class Batch:
             self.addresses
             or self.reached
             or self.touched
+            or self.aside
             or self.visits
             or self.probes
             or self.retargeted
@@ -127,4 +130,5 @@ class Batch:
             or self.skipped
             or self.noticed
             or self.cut
+            or self.listing
         )

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.github_target import GithubTarget
 from smartcrawl.model.redaction import redacted, redacted_log_format
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.server_options import ServerOptions
@@ -84,6 +85,7 @@ class Options:
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
+    github: GithubTarget
     depth_limit: int
     max_redirects: int  #: in a row; 0: redirects are not followed
     due_only: bool  #: request only pages that are due
@@ -146,6 +148,7 @@ class Options:
             elasticsearch=ElasticsearchTarget.of(settings),
             sink_wait=whole_number_setting(settings, "SINK_WAIT_SECONDS"),
             partition=choice_setting(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
+            github=GithubTarget.of(settings),
             depth_limit=whole_number_setting(settings, "DEPTH_LIMIT"),
             max_redirects=whole_number_setting(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
             due_only=choice_setting(settings, "RECRAWL_POLICY", "always", "due") == "due",

@@ -106,6 +106,7 @@ class ListedRecord(NamedTuple):
     visited_run: int  #: run.no of its last visit
     attempts: int  #: visits so far
     etag_marks: int  #: bits of rules.trust
+    is_set_aside: bool  #: read and not to be indexed, and without an order to index it again
 
 
 @dataclass(slots=True)

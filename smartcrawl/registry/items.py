@@ -29,7 +29,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
+from smartcrawl.registry.runs.starts import last_start_arguments, last_start_rows
 from smartcrawl.rules.model import Status
 
 _ITEM = """
@@ -246,13 +246,16 @@ def read_item_row(connection: Connection, no: int) -> ItemRow:
 
 
 def refreshable_source_rows(connection: Connection) -> dict[str, dict[str, str]]:
-    """Return the crawl arguments of the ad-hoc sources, by source name."""
+    """Return the crawl arguments of the ad-hoc sources, by source name.
+
+    ``spider`` is among those of a source that is listed.
+    """
     found: dict[str, dict[str, str]] = {}
     names: Any = connection.execute(_AD_HOC).fetchall()
     for (name,) in names:
-        root = last_root_row(connection, name)
-        if root is not None:
-            found[name] = {"root": root}
+        listed = last_start_arguments(connection, name)
+        if listed is not None:
+            found[name] = listed
             continue
         for start in last_start_rows(connection, name):
             if url_host_key(start.url) != name:

@@ -28,16 +28,23 @@ SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
  WHERE r.no IN carray(?)
 """
 _NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
-_LISTED = """
-SELECT r.id, r.no, h.name, r.etag, coalesce(r.content_length, 0), coalesce(r.configuration, 0),
+_LISTED_ROWS = """
+SELECT {key}, r.no, h.name, r.etag, coalesce(r.content_length, 0), coalesce(r.configuration, 0),
        coalesce(r.verified_at, r.last_indexed),
        s.standing = 2 AND s.status = 2 AND s.lost_count = 0 AND r.error_message IS NULL
        AND r.redirect_target IS NULL
        AND NOT coalesce(i.requested OR i.generation > i.processed, :never),
-       s.visited_run, s.attempts, s.etag_marks
+       s.visited_run, s.attempts, s.etag_marks,
+       s.standing = 1 AND r.redirect_target IS NULL
+       AND NOT coalesce(i.requested OR i.generation > i.processed, :never)
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN host h ON h.no = r.host
- WHERE r.source = :source AND r.id IN carray(:ids)
+ WHERE r.source = :source AND {condition}
 """
+_LISTED = _LISTED_ROWS.format(key="r.id", condition="r.id IN carray(:ids)")
+_ALL_LISTED = _LISTED_ROWS.format(
+    key="r.url",
+    condition="r.no > :after AND s.standing > 0 AND r.kind = 0 ORDER BY r.no LIMIT :most",
+)
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
 SELECT l.scope, l.targets, r.kind > 0 OR (s.standing = 0 AND r.redirect_target IS NOT NULL)
@@ -121,6 +128,12 @@ class PageReader:
         values = {"source": self._source, "ids": Many(ids), "never": False}
         rows: Any = self._connection.execute(_LISTED, values)
         return {bytes(row[0]): ListedRecord._make(row[1:]) for row in rows}
+
+    def all_listed(self, after: int, most: int) -> list[tuple[str, ListedRecord]]:
+        """Return URL and record of stored pages with numbers above ``after``, in their order."""
+        values = {"source": self._source, "after": after, "most": most, "never": False}
+        rows: Any = self._connection.execute(_ALL_LISTED, values)
+        return [(row[0], ListedRecord._make(row[1:])) for row in rows]
 
     def raw_links(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the packed raw links of pages that have some."""

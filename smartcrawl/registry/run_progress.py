@@ -33,6 +33,13 @@ SELECT r.no, s.depth, l.scope, l.targets
 _STORED = """
 SELECT count(*) FROM state s JOIN record r USING (no) WHERE r.source = ? AND s.standing > 0
 """
+_LISTING = "SELECT listing FROM source WHERE no = ?"
+#: Pages about which the listing of run ``run`` says nothing: restored since, or never readable.
+_BEYOND = """
+SELECT count(*) FROM state s JOIN record r USING (no)
+ WHERE r.source = :source
+   AND (s.standing > 0 AND s.visited_run < :run OR s.standing = 0 AND s.visited_run = :run)
+"""
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 
 
@@ -76,6 +83,16 @@ class RunProgressReader:
     def count_stored(self) -> int:
         """Return the number of stored pages of the source."""
         return int(self._connection.execute(_STORED, (self._source,)).get)
+
+    def listing(self) -> str | None:
+        """Return the stored facts about the last listing of the source."""
+        found = self._connection.execute(_LISTING, (self._source,)).get
+        return None if found is None else str(found)
+
+    def count_beyond(self, run: int) -> int:
+        """Return the number of pages that the listing of a run does not account for."""
+        names = {"source": self._source, "run": run}
+        return int(self._connection.execute(_BEYOND, names).get)
 
     def unnamed_sitemaps(self, run: int) -> list[tuple[int, int, int, bytes]]:
         """Return the stored sitemaps that a run did not reach.

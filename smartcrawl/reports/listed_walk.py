@@ -85,8 +85,10 @@ class ListedWalkReport(WalkReport):
             return "its last visit found a fault"
         if found.validator is None:
             return _NO_VALIDATOR
+        is_hash = self.source is not None and self.source.traits.is_hashed
         same = decide_change_check(
-            properties(etag, length), properties(found.validator, found.size)
+            properties(etag, length, is_hash=is_hash),
+            properties(found.validator, found.size, is_hash=is_hash),
         )
         return None if same is Check.SKIP else "its validator or its size is another"
 

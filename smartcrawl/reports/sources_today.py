@@ -10,7 +10,8 @@ from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import ad_hoc_files
-from smartcrawl.sources.kinds import kind_named
+from smartcrawl.sources.github.source import ad_hoc_repository
+from smartcrawl.sources.kinds import GITHUB, kind_named
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
 
@@ -36,7 +37,8 @@ def source_today(
         return declared[name]
     root = last_root_row(connection, name)
     if root is not None:
-        return ad_hoc_files(root)
+        kind = connection.execute(_KIND, (name,)).get
+        return ad_hoc_repository(root) if kind == GITHUB.name else ad_hoc_files(root)
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)

@@ -95,17 +95,25 @@ class Batches:
 
     def confirm(self, records: Sequence[ListedRecord]) -> None:
         """Add stored files that their listing shows to be unchanged; none was requested."""
+        self._count_listed(records)
+        self.batch.touched.extend(record.no for record in records)
+        word, words = Word.UNCHANGED.word, self.progress.words
+        words[word] = words.get(word, 0) + len(records)
+
+    def set_aside(self, records: Sequence[ListedRecord]) -> None:
+        """Add listed files that were read before and are not to be indexed, and are the same."""
+        self._count_listed(records)
+        self.batch.aside.extend(record.no for record in records)
+
+    def _count_listed(self, records: Sequence[ListedRecord]) -> None:
         batch, progress, count = self.batch, self.progress, len(records)
         batch.counts["visits"] += count
         batch.counts["not_modified"] += count
         batch.counts["bytes_saved"] += sum(record.content_length for record in records)
         for host, crawled in Counter(record.host for record in records).items():
             batch.tally(host).crawled += crawled
-        batch.touched.extend(record.no for record in records)
         progress.visits += count
         progress.not_modified += count
-        word = Word.UNCHANGED.word
-        progress.words[word] = progress.words.get(word, 0) + count
 
     def record(self, visit: Visit) -> None:
         """Add a decided visit to the open batch."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.registry.run_progress import RunProgressReader
@@ -14,7 +17,9 @@ from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.links import Links
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.sources.listing.entries import Entry, Listing, properties
+from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, properties
+
+_DEPTH: Final = 0  #: of every listed file
 
 
 class ListedFiles:
@@ -31,9 +36,14 @@ class ListedFiles:
         trust: HostTrust,
         batches: Batches,
         shortcomings: Shortcomings,
+        is_hashed: bool = False,
     ) -> None:
+        """``is_hashed``: whether a validator is a hash of the content (Kind.is_hashed)."""
         self.is_open = True  #: whether further entries may come
         self.confirmed: Callable[[Page], None] | None = None  #: called with each unchanged file
+        self.place: str | None = None  #: URL below which the files are read, where it varies
+        self.located = asyncio.Event()  #: set once ``place`` is known, or will not be known
+        self._is_hashed = is_hashed
         self._opened = opened
         self._progress = progress
         self._links = links
@@ -50,6 +60,7 @@ class ListedFiles:
         self._listed += len(entries)
         stored = self._offers.stored_listed([entry.url for entry in entries])
         unchanged: list[ListedRecord] = []
+        aside: list[ListedRecord] = []
         to_read: list[Entry] = []
         for entry in entries:
             record = stored.get(entry.url)
@@ -59,15 +70,71 @@ class ListedFiles:
                 pass  # before the run was interrupted
             elif self._is_unchanged(record, entry):
                 unchanged.append(record)
+            elif self._is_set_aside(record, entry):
+                aside.append(record)
             else:
                 to_read.append(entry)
+        self._confirm(unchanged, aside)
+        numbers = self._offers.numbers_by_url([entry.url for entry in to_read])
+        self._waiting.update((numbers[entry.url], entry) for entry in to_read)
+        self._offers.offer([numbers[entry.url] for entry in to_read], _DEPTH)
+
+    def _confirm(self, unchanged: Sequence[ListedRecord], aside: Sequence[ListedRecord]) -> None:
+        """Confirm unchanged files, and note that unreadable ones are listed as before."""
         self._batches.confirm(unchanged)
         if self.confirmed is not None:
             for page in self._links.pages([record.no for record in unchanged]):
                 self.confirmed(page)
-        numbers = self._offers.numbers_by_url([entry.url for entry in to_read])
-        self._waiting.update((numbers[entry.url], entry) for entry in to_read)
-        self._offers.offer([numbers[entry.url] for entry in to_read], 0)
+        self._batches.set_aside(aside)
+
+    def confirm_stored(self) -> Iterator[None]:
+        """Confirm all files of the last listing, which is that of this run, too.
+
+        Those that need another look are offered for reading. It yields after each part, so that a
+        full batch can be written.
+        """
+        after = 0
+        while stored := self._offers.all_listed(after, BATCH):
+            after = stored[-1][1].no
+            self._listed += len(stored)
+            unchanged: list[ListedRecord] = []
+            aside: list[ListedRecord] = []
+            to_read: list[int] = []
+            for url, record in stored:
+                entry = Entry(url, record.content_length, record.etag, None)
+                if self._is_unchanged(record, entry):
+                    unchanged.append(record)
+                elif self._is_set_aside(record, entry):
+                    aside.append(record)
+                else:
+                    to_read.append(record.no)
+            self._confirm(unchanged, aside)
+            self._offers.offer(to_read, _DEPTH)
+            yield
+
+    def known(self, rules: str) -> str | None:
+        """Return the facts of the last listing; None unless it accounts for every stored file.
+
+        ``rules``: what else decides about a listing, such as the globs of the source.
+        """
+        opened, text = self._opened, self._progress.listing()
+        if text is None or opened.forced or opened.resumed:
+            return None
+        stored = json.loads(text)
+        last = opened.last_complete
+        if (stored["run"], stored["rules"]) != (last, rules) or self._progress.count_beyond(last):
+            return None
+        return str(stored["facts"])
+
+    def remember(self, rules: str, facts: str) -> None:
+        """Store the facts of this listing; they count if the run is complete."""
+        stored = {"run": self._opened.no, "rules": rules, "facts": facts}
+        self._batches.batch.listing = json.dumps(stored)
+
+    def locate(self, place: str) -> None:
+        """Set the URL below which the files of this listing are read."""
+        self.place = place
+        self.located.set()
 
     def entry(self, number: int) -> Entry | None:
         """Return the entry of a file that waits to be read, and forget it."""
@@ -75,22 +142,37 @@ class ListedFiles:
 
     def _is_unchanged(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether nothing about a stored file needs another look (R0-43, R0-44)."""
-        stored = properties(record.etag, record.content_length)
-        found = properties(entry.validator, entry.size)
         return (
             record.is_settled
-            and not self._opened.forced
+            and self._is_same(record, entry)
+            and (self._is_hashed or not self._trust.doubts_listed(record))
+        )
+
+    def _is_set_aside(self, record: ListedRecord, entry: Entry) -> bool:
+        """Whether a file was read that is not to be indexed, such as a pointer, and is the same."""
+        return self._is_hashed and record.is_set_aside and self._is_same(record, entry)
+
+    def _is_same(self, record: ListedRecord, entry: Entry) -> bool:
+        """Whether a file of a listing is the one that was read, under today's configuration."""
+        stored = properties(record.etag, record.content_length, is_hash=self._is_hashed)
+        found = properties(entry.validator, entry.size, is_hash=self._is_hashed)
+        return (
+            not self._opened.forced
             and decide_change_check(stored, found) is Check.SKIP
             and self._extractions.stands(record, entry.url)
-            and not self._trust.doubts_listed(record)
         )
+
+    def close(self) -> None:
+        """Take no further entries."""
+        self.is_open = False
+        self.located.set()
 
     def end(self, root: str, listing: Listing) -> None:
         """Take the end of the listing, and the parts of it that could not be listed.
 
         ``root``: as people know it. A root without any file is no evidence while files are stored.
         """
-        self.is_open = False
+        self.close()
         for problem in listing.problems:
             self._shortcomings.add(f"listing: {problem}")
         if self._listed or listing.problems:
@@ -102,5 +184,5 @@ class ListedFiles:
 
     def fail(self, root: str, why: str) -> None:
         """End the listing by an error, which leaves the run incomplete."""
-        self.is_open = False
+        self.close()
         self._shortcomings.add(f"listing: {root} ({why})")

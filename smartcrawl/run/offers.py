@@ -64,6 +64,10 @@ class Offers:
         """Return those URLs of a listing that are in the registry."""
         return self._book.stored_listed(urls)
 
+    def all_listed(self, after: int, most: int) -> list[tuple[str, ListedRecord]]:
+        """Return stored pages with numbers above ``after``, in their order."""
+        return self._book.all_listed(after, most)
+
     def numbers_by_url(self, urls: Sequence[str]) -> dict[str, int]:
         """Return the number of each URL; those of new addresses are registered.
 

@@ -22,13 +22,15 @@ from smartcrawl.sources.declared import (
     source_with_sitemaps,
 )
 from smartcrawl.sources.files import FilesSource, ad_hoc_files
-from smartcrawl.sources.kinds import FILES, SITE, Kind
+from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository
+from smartcrawl.sources.kinds import FILES, GITHUB, SITE, Kind
 
 logger = logging.getLogger(__name__)
 
 _OF_RUNS = ("force", "resume", "max_pages", "lost_threshold", "job")
 ARGUMENTS = ("url", "sitemap", "source", *_OF_RUNS)  #: of the spider site
 FILES_ARGUMENTS = ("root", "source", *_OF_RUNS)  #: of the spider files
+GITHUB_ARGUMENTS = ("url", "source", *_OF_RUNS)  #: of the spider github
 _FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of the HTTP API
 
 
@@ -117,6 +119,42 @@ def files_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -
             f" {options.sources_file}"
         )
     assert isinstance(found, FilesSource), "its kind was checked"
+    return found
+
+
+def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> GithubSource:
+    """Return the source that ``url``, ``source`` or sources.toml names, of the spider ``github``.
+
+    Raises:
+        SourceError: no source or several sources fit, an argument is unknown, or the repository is
+            not on the server of the settings.
+    """
+    _refuse_unknown(arguments, GITHUB, GITHUB_ARGUMENTS)
+    url, name = arguments.get("url"), arguments.get("source")
+    declared = load_declared_sources(options.sources_file)
+    if url is not None and name is not None:
+        raise SourceError("give either -a url=… or -a source=…, not both")
+    found: Source | None
+    if url is not None:
+        try:
+            found = ad_hoc_repository(url)
+        except ValueError as error:
+            raise SourceError(f"-a url {error}") from error
+    else:
+        found = (
+            _named(options, declared, name, GITHUB) if name is not None else _only(declared, GITHUB)
+        )
+    if found is None:
+        raise SourceError(
+            "nothing to crawl: give -a url=https://github.com/OWNER/REPO, or declare a source of"
+            f" the kind github in {options.sources_file}"
+        )
+    assert isinstance(found, GithubSource), "its kind was checked"
+    if found.address.web != options.github.web:
+        raise SourceError(
+            f"{found.url} is not on {options.github.web}: for a repository of another server, set"
+            " GITHUB_WEB_URL, GITHUB_API_URL and GITHUB_RAW_URL to its own"
+        )
     return found
 
 

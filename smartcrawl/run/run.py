@@ -191,6 +191,7 @@ class Run:
             trust=self.trust,
             batches=self.batches,
             shortcomings=self.shortcomings,
+            is_hashed=self.source.traits.is_hashed,
         )
 
     def _new_collapses(self) -> Collapses:

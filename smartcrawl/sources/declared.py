@@ -25,13 +25,21 @@ from smartcrawl.sources.fields import (
     declared_web_address,
 )
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.kinds import FILES, SITE
+from smartcrawl.sources.github.source import GithubSource
+from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 from smartcrawl.sources.site import SiteSource
 
 #: The model of each kind that sources.toml may have.
 _MODELS: Final[Mapping[str, type[Source]]] = {
     SITE.name: SiteSource,
     FILES.name: FilesSource,
+    GITHUB.name: GithubSource,
+}
+#: What to give for a key that a source must have.
+_GIVE: Final = {
+    "seeds": 'addresses to start from, as in ["https://docs.example.com/"]',
+    "root": 'the path of a folder, as in "/srv/docs"',
+    "url": 'a repository, as in "https://github.com/OWNER/REPO"',
 }
 
 
@@ -206,7 +214,7 @@ def _reason(found: ErrorDetails) -> str:
         case "extra_forbidden":
             return "is an unknown key; known are pattern and mode"
         case "missing":
-            return 'is missing: give addresses to start from, as in ["https://docs.example.com/"]'
+            return f"is missing: give {_GIVE.get(str(found['loc'][-1]), _GIVE['seeds'])}"
         case "string_type":
             takes = "a text in quotes"
         case "tuple_type":

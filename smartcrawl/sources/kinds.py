@@ -19,6 +19,8 @@ class Kind:
     is_shielded: bool  #: an empty or a collapsed answer may be a fault of the server
     is_polite: bool  #: hosts have delays and pauses, and are given up when they do not answer
     is_shareable: bool  #: several workers may share a run
+    #: A validator is a hash of the content: it needs no sample, and no server is asked about it.
+    is_hashed: bool = False
 
 
 SITE: Final = Kind(
@@ -53,9 +55,21 @@ FILES: Final = Kind(
     is_polite=False,
     is_shareable=False,
 )
+#: Files of a repository on GitHub (docs/adr/0067).
+GITHUB: Final = Kind(
+    "github",
+    spider="github",
+    is_listed=True,
+    follows_links=False,
+    asks_robots=False,
+    is_shielded=False,
+    is_polite=True,
+    is_shareable=False,
+    is_hashed=True,
+)
 
 #: All kinds, by name.
-KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS, FILES)}
+KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS, FILES, GITHUB)}
 
 
 def kind_named(name: str) -> Kind:

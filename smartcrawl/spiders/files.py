@@ -15,6 +15,7 @@ from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.rules.http import outcome_of_http_status
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.opening import files_source_of_run_arguments, open_run, run_orders
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.kinds import FILES
 from smartcrawl.spiders.base import VisitSpider
@@ -50,9 +51,18 @@ class FilesSpider(VisitSpider):
         """
         spider = super().from_crawler(crawler, *args, **kwargs)
         options = Options.of(crawler.settings)
-        source = files_source_of_run_arguments(options, kwargs)
+        source = cls.source_of(options, kwargs)
         spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
         return spider
+
+    @classmethod
+    def source_of(cls, options: Options, arguments: dict[str, Any]) -> Source:
+        """Return the source that the arguments name.
+
+        Raises:
+            SourceError: no source or several sources fit, or an argument is unknown.
+        """
+        return files_source_of_run_arguments(options, arguments)
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
         """Turn the answer of the file handler into the Visit of its file."""

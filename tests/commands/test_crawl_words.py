@@ -19,7 +19,8 @@ def words(*given: str, declared: Sequence[str] = DECLARED, listed: Sequence[str]
     """Return the words of Scrapy's command."""
     parser = parser_of("crawl", command_of("crawl"))
     opts, args = parser.parse_known_args(given)
-    return scrapy_crawl_words(opts, args, declared, listed)
+    spiders = {name: "files" if name in listed else "site" for name in declared}
+    return scrapy_crawl_words(opts, args, spiders)
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,13 @@ def test_without_a_word_the_spiders_of_all_declared_kinds_crawl():
     assert words("--force", listed=["docs"]) == ["site", "files", "-a", "force=1"]
     assert words(declared=["docs"], listed=["docs"]) == ["files"]
     assert words(declared=[]) == ["site"]
+
+
+def test_a_repository_is_crawled_by_a_spider_of_its_own():
+    declared = {"docs": "github", "site": "site"}
+    opts, args = parser_of("crawl", command_of("crawl")).parse_known_args([])
+    assert scrapy_crawl_words(opts, ["docs"], declared) == ["github", "-a", "source=docs"]
+    assert scrapy_crawl_words(opts, args, declared) == ["site", "github"]
 
 
 def test_every_option_reaches_the_spider_or_scrapy():

@@ -240,7 +240,7 @@ def test_all_problems_of_a_file_are_told_at_once(declare):
             max_depth = -1
             seed = []
             [sources.b]
-            kind = "github"
+            kind = "gitlab"
             [sources.c]
             seeds = ["https://c.example/"]
             [sources.d]

@@ -18,5 +18,6 @@ def request_validator_headers(run: Run, page: Page, url: str) -> Mapping[str, st
         trusted=page.state.standing > 0
         and not (run.forces(page) or plan.named or plan.doubted)
         and (plan.extraction is not Extraction.WHOLE or plan.waits)
-        and url in (page.url, plan.signed),
+        and url in (page.url, plan.signed)
+        and not run.source.traits.is_hashed,
     )

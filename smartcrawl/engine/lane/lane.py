@@ -88,7 +88,7 @@ class RevalidationLane:
             NotConfigured: REVALIDATION_LANE is off, or the spider has no run, or one of files.
         """
         run = run_of_crawler(crawler)
-        if run is None or not run.options.revalidation_lane or not run.source.traits.is_polite:
+        if run is None or not run.options.revalidation_lane or run.source.traits.is_listed:
             raise NotConfigured
         lane = cls(crawler, run)
         crawler.signals.connect(lane.opened, signal=signals.spider_opened)

@@ -102,6 +102,14 @@ UPDATE state
        etag_marks = 0
  WHERE no IN carray(:numbers) AND number < :claim AND standing = 2 AND visited_run < :unless
 """
+#: Listed files that were read before and are not to be indexed (Batch.aside): their last answer
+#: counts.
+_ASIDE = """
+UPDATE state
+   SET reached_run = :run, visited_run = :run, seen_run = :run, number = :number,
+       last_checked = :now, unchanged_count = unchanged_count + 1, attempts = attempts + 1
+ WHERE no IN carray(:numbers) AND number < :claim AND standing = 1 AND visited_run < :unless
+"""
 #: A page that robots.txt excluded at its last visit keeps its seen_run, so that it ages.
 _SKIPPED = """
 UPDATE state SET seen_run = :run WHERE no IN carray(:numbers) AND seen_run >= visited_run
@@ -111,6 +119,7 @@ _NOTICED = """
 UPDATE state SET next_visit = :now
  WHERE no = :no AND last_checked < :modified AND next_visit > :now
 """
+_FOUND = "UPDATE source SET listing = ? WHERE no = ?"
 _PROBED = "UPDATE candidate SET probe = ?, rule = ? WHERE no = ? AND renewed = ?"
 _RETARGET = "UPDATE links SET scope = ?, targets = ? WHERE no = ?"
 _NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS DISTINCT FROM ?"
@@ -240,6 +249,8 @@ class RegistryCommit:
         self._begun = None
         if batch.cut is not None:
             self._write_cut(batch.cut)
+        if batch.listing is not None:
+            self._connection.execute(_FOUND, (batch.listing, self._source))
         self._write_hosts(batch, now)
         self.counts.reach(batch)
         self._write_addresses(batch, now)
@@ -353,7 +364,7 @@ class RegistryCommit:
         self._connection.executemany(_RETARGET, rows)
         named = [(number, no, number) for no, _, _, number in retargeted]
         self._connection.executemany(_NAME, named)
-        if not batch.touched:
+        if not (batch.touched or batch.aside):
             return 0
         values = {
             "run": self._run,
@@ -361,7 +372,11 @@ class RegistryCommit:
             "claim": self._claim,
             "unless": self._unless,
             "now": now,
-            "numbers": numbers_for_sql(batch.touched),
         }
-        self._connection.execute(self._touch, values)
-        return len(batch.touched) - self._connection.changes()
+        stale = 0
+        for numbers, statement in ((batch.touched, self._touch), (batch.aside, _ASIDE)):
+            if numbers:
+                names = values | {"numbers": numbers_for_sql(numbers)}
+                self._connection.execute(statement, names)
+                stale += len(numbers) - self._connection.changes()
+        return stale

@@ -136,7 +136,7 @@ class BatchCounts:
     def before_visits(self, batch: Batch) -> None:
         """Subtract the pages of the visits as they are before these are written."""
         pages = (visit.page.no for visit in batch.visits if not visit.again)
-        self._visiting, self._names = [*batch.touched, *pages], batch.hosts.keys()
+        self._visiting, self._names = [*batch.touched, *batch.aside, *pages], batch.hosts.keys()
         if self._visiting:
             self._count(_STANDINGS, -1)
 

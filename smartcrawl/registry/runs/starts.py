@@ -12,6 +12,7 @@ from smartcrawl.registry.commit.visit import EVERY_RUN
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
+from smartcrawl.sources.kinds import GITHUB, kind_named
 
 _LAST = """
 SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)
@@ -26,6 +27,7 @@ SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)
  ORDER BY r.no
 """
 _ROOT = "SELECT root FROM source WHERE name = ? AND NOT declared"
+_KIND = "SELECT kind FROM source WHERE name = ?"
 _ENDS = "SELECT coalesce(redirect_no, no) FROM record WHERE no IN carray(?)"
 
 
@@ -51,6 +53,18 @@ def last_root_row(connection: Connection, name: str) -> str | None:
     """Return the URL that an ad-hoc source was listed from; None: it is declared, or not listed."""
     root = connection.execute(_ROOT, (name,)).get
     return None if root is None else str(root)
+
+
+def last_start_arguments(connection: Connection, name: str) -> dict[str, str] | None:
+    """Return the spider, and the argument that names the root, of an ad-hoc source that is listed.
+
+    None: it is declared, or not listed.
+    """
+    root = last_root_row(connection, name)
+    if root is None:
+        return None
+    kind = kind_named(str(connection.execute(_KIND, (name,)).get))
+    return {"spider": kind.spider, ("url" if kind is GITHUB else "root"): root}
 
 
 def left_out_start_rows(

@@ -42,6 +42,7 @@ class Skip(StrEnum):
     NOT_INCLUDED = "not included"
     EXCLUDED = "excluded"
     SYMLINK = "symlink"
+    SUBMODULE = "submodule"
     BROKEN_LINK = "broken symlink"
     LEAVING_LINK = "symlink that leaves the root"
     REPEATED_LINK = "symlink to a folder that is listed already"
@@ -52,14 +53,15 @@ class Skip(StrEnum):
     NO_NAME = "not a name"  #: such as the marker of an empty folder in a store
 
 
-def properties(validator: str | None, size: int) -> Properties:
+def properties(validator: str | None, size: int, *, is_hash: bool = False) -> Properties:
     """Return validator and size of an entry or of a stored page for ``decide_change_check``.
 
     Both must be known and equal for the file to be skipped: a validator of a folder is a date.
+    One that is a hash of the content decides alone (``is_hash``).
 
     Source: R0-43, R0-44, R1-28.
     """
-    return Properties(None, validator, size)
+    return Properties(validator, None, None) if is_hash else Properties(None, validator, size)
 
 
 def batched(entries: Iterable[Entry]) -> Iterator[list[Entry]]:

@@ -1,0 +1,119 @@
+"""The download handler of repositories: it reads the raw files of the commit that was listed."""
+
+from __future__ import annotations
+
+import time
+from typing import Final, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.files import TOO_LARGE, media_type_of_name
+from smartcrawl.engine.download.headers import BoundedHttpHandler
+from smartcrawl.model.exceptions import StoreAwayError
+from smartcrawl.model.pages import VisitAttempt
+from smartcrawl.run.run import Run
+from smartcrawl.sources.github.api import VARIABLE, github_token, quota_wait
+from smartcrawl.sources.github.source import GithubSource
+from smartcrawl.sources.listing.entries import Entry
+
+_ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
+_SENT: Final = ("User-Agent", "Accept", "Accept-Encoding", "Accept-Language")
+
+
+class RepositoryHandler(BoundedHttpHandler):
+    """Reads a file under the URL of its page: the raw file of the listed commit, and nothing else.
+
+    What a commit contains does not go away, so no answer is evidence against a page: one that is
+    not the file is a fault of the place. The token goes to the raw origin, never across a redirect.
+    """
+
+    def __init__(self, crawler: Crawler, run: Run, source: GithubSource) -> None:
+        super().__init__(crawler)
+        assert run.listed is not None, "the source is listed"
+        self._listed = run.listed
+        self._source = source
+        self._scope = source.scope
+        self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        self._token = github_token()
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider."""
+        run = run_of_crawler(crawler)
+        if run is None or not isinstance(run.source, GithubSource):
+            raise NotConfigured("only a crawl of a repository reads its files")
+        return cls(crawler, run, run.source)
+
+    async def download_request(self, request: Request) -> Response:
+        """Read the file of a request of the run.
+
+        Raises:
+            StoreAwayError: the raw origin did not answer with the file.
+        """
+        attempt = request.meta.get("attempt")
+        if not isinstance(attempt, VisitAttempt) or not self._scope.holds(attempt.page.url):
+            return Response(request.url, status=403)
+        page = attempt.page
+        await self._listed.located.wait()
+        place = self._listed.place
+        if place is None:
+            raise StoreAwayError("its repository could not be listed")
+        entry: Entry | None = request.meta.setdefault(_ENTRY, self._listed.entry(page.no))
+        headers = {} if entry is None or entry.validator is None else {"ETag": entry.validator}
+        if entry is not None and self._most and entry.size > self._most:
+            headers["Content-Length"] = str(entry.size)
+            return Response(page.url, status=TOO_LARGE, headers=headers)
+        media = media_type_of_name(self._scope.relative(page.url))
+        if media is not None:
+            headers["Content-Type"] = media
+        answer = await self._ask_raw(request, place + page.url[len(self._scope.root) :])
+        encoding = answer.headers.get("Content-Encoding")
+        if encoding is not None:
+            headers["Content-Encoding"] = encoding.decode("latin-1")
+        return self._judged(page.url, answer, headers)
+
+    async def _ask_raw(self, request: Request, url: str) -> Response:
+        """Return the answer of the raw origin."""
+        headers = {name: request.headers[name] for name in _SENT if name in request.headers}
+        if self._token is not None:
+            headers["Authorization"] = f"Bearer {self._token}".encode("ascii")
+        asked = request.replace(url=url, method="GET", headers=headers)
+        answer = await super().download_request(asked)
+        request.meta["download_latency"] = asked.meta.get("download_latency", 0)
+        return answer
+
+    def _judged(self, url: str, answer: Response, headers: dict[str, str]) -> Response:
+        """Return an answer as one of the page at ``url``.
+
+        Raises:
+            StoreAwayError: it is not the file, and no passing fault.
+        """
+        status = answer.status
+        if status == 200:
+            return Response(url, headers=headers, body=answer.body)
+        given = _texts(answer)
+        seconds = quota_wait(status, given, time.time())
+        if seconds is not None:
+            return Response(url, status=429, headers={"Retry-After": str(seconds)})
+        if status >= 500 or status in (408, 425):
+            return Response(
+                url,
+                status=status,
+                headers={name: value for name, value in given.items() if name == "retry-after"},
+            )
+        raise StoreAwayError(
+            f"HTTP status {status} for a file of the listed commit: check GITHUB_RAW_URL, and that"
+            f" the token of {VARIABLE} may read the repository"
+        )
+
+
+def _texts(answer: Response) -> dict[str, str]:
+    """Return the headers of an answer, names in lower case."""
+    return {
+        name.decode("latin-1").lower(): (answer.headers.get(name) or b"").decode("latin-1")
+        for name in answer.headers
+    }

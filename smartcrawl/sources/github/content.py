@@ -1,0 +1,86 @@
+"""Files of a tree as entries of a listing, and bodies that are no content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import sha1, sha256
+from typing import Final
+
+from smartcrawl.sources.github.address import quoted_path
+from smartcrawl.sources.github.payloads import SKIPPED_MODES, TreeItem
+from smartcrawl.sources.listing.entries import Entry, Skip
+from smartcrawl.sources.listing.selection import ListingRules
+
+LFS_REASON: Final = "not content: a Git LFS pointer, which stands for a file in another store"
+_LONGEST_POINTER: Final = 1_024  #: bytes, less than which a pointer has by its specification
+_UNREADABLE: Final = "\N{REPLACEMENT CHARACTER}"  #: in a name that is no UTF-8
+_POINTER: Final = re.compile(
+    rb"version https://(?:git-lfs\.github\.com|hawser\.github\.com)/spec/v1\r?\n"
+    rb"(?:[a-z0-9.-]+ [^\n]*\n)*?"
+    rb"oid sha256:[0-9a-f]{64}\r?\n"
+    rb"size [0-9]+\r?\n?"
+).fullmatch
+
+
+def blob_sha(body: bytes, *, like: str | None = None) -> str:
+    """Return the SHA of a body as a blob of git; ``like``: a SHA, whose length decides the hash.
+
+    >>> blob_sha(b"hello\\n")
+    'ce013625030ba8dba906f756967f9e9ca394464a'
+    """
+    data = b"blob %d\0" % len(body) + body
+    if like is not None and len(like) == 64:
+        return sha256(data).hexdigest()
+    return sha1(data, usedforsecurity=False).hexdigest()
+
+
+def is_lfs_pointer(body: bytes) -> bool:
+    r"""Whether a body is a pointer of Git LFS instead of a file's content.
+
+    >>> version = b"version https://git-lfs.github.com/spec/v1\n"
+    >>> is_lfs_pointer(version + b"oid sha256:" + b"0" * 64 + b"\nsize 12345\n")
+    True
+    >>> is_lfs_pointer(version + b"A pointer begins like this.\n")
+    False
+    """
+    return len(body) < _LONGEST_POINTER and _POINTER(body) is not None
+
+
+def below_folder(path: str, folder: str) -> str | None:
+    """Return the path of an item below a folder; None: it is elsewhere, or the folder itself.
+
+    >>> below_folder("docs/a.md", "docs"), below_folder("docs2/a.md", "docs"), below_folder("a", "")
+    ('a.md', None, 'a')
+    """
+    if not folder:
+        return path
+    return path[len(folder) + 1 :] if path.startswith(f"{folder}/") else None
+
+
+def entries_of_items(
+    items: Iterable[TreeItem], *, root: str, folder: str, prefix: str, rules: ListingRules
+) -> Iterator[Entry | Skip]:
+    """Yield the entry of each file below a folder, and the reason for each that is left out.
+
+    ``root``: URL of the pages of ``folder``. ``prefix``: path of the tree that was asked for, with
+    a slash at its end; empty for that of the commit. The validator is the SHA of the blob.
+
+    Source: R0-43, R0-44.
+    """
+    for item in items:
+        if item.is_folder:
+            continue
+        path = prefix + item.path
+        relative = below_folder(path, folder)
+        if relative is None and path != folder:
+            continue
+        skip = SKIPPED_MODES.get(item.mode)
+        if skip is None and _UNREADABLE in path:
+            skip = Skip.NO_NAME  # the API cannot spell it, so it could not be asked for
+        skip = skip or rules.skip(relative or path.rpartition("/")[2])
+        if skip is not None:
+            yield skip
+            continue
+        url = root if relative is None else f"{root}/{quoted_path(relative)}"
+        yield Entry(url, item.size or 0, item.sha, None)

@@ -1,0 +1,379 @@
+"""A repository over consecutive crawls: exact counts, searches, reasons, and requests of each."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.crawls.commands import MOVED, WORDS, Crawl, Result
+from tests.github_peer import Answer, GithubPeer, Repository
+
+covers = pytest.mark.covers
+COUNTED = (*WORDS, MOVED, "requests", "notModified", "removed", "withheld")
+NAME = "octo/docs"
+WEB = f"https://github.com/{NAME}"
+PAGES = f"{WEB}/blob/HEAD"
+FIRST = {
+    "guide/whale.md": "# Whale\n\nThe whale sings.",
+    "guide/heron.md": "# Heron\n\nThe heron waits.",
+    "notes/otter.md": "# Otter\n\nThe otter swims.",
+    "notes/raven.md": "# Raven\n\nThe raven flies.",
+    "top.md": "# Badger\n\nThe badger digs.",
+}
+
+
+@dataclass
+class Story:
+    """One repository, and crawls of it."""
+
+    peer: GithubPeer
+    docs: Repository
+    crawl: Crawl
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def run(self, *, expect: int = 0, url: str | None = WEB, **more: object) -> Result:
+        self.peer.log.clear()
+        self.crawl._told.clear()
+        settings = {"LOG_LEVEL": "WARNING"} | self.peer.settings | self.settings
+        result = self.crawl(url, spider="github", expect=expect, settings=settings, **more)
+        run = self.crawl.runs()[0]
+        assert run["complete"] is (expect == 0), result
+        assert self.crawl.counted(run["run"])
+        return result
+
+    def counts(self) -> dict[str, int]:
+        run = self.crawl.runs()[0]
+        return {key: run[key] for key in COUNTED if run[key]}
+
+    @property
+    def reasons(self) -> list[str]:
+        found: list[str] = self.crawl.runs()[0]["reasons"]
+        return found
+
+    def asked(self) -> tuple[int, int]:
+        """Requests of the last run to the API, and for raw files."""
+        return len(self.peer.asked("api")), len(self.peer.asked("raw"))
+
+    def hits(self, query: str) -> list[str]:
+        found = self.crawl.search(query, "--limit", "1000")
+        return sorted(hit["url"].removeprefix(f"{PAGES}/") for hit in found)
+
+    def why(self, name: str) -> str:
+        told: str = self.crawl._ask("why", f"{PAGES}/{name}")
+        return re.sub(r" +", " ", told)
+
+    def words(self) -> dict[str, str]:
+        return {
+            record["url"].removeprefix(f"{PAGES}/"): record["lastOutcome"]
+            for record in self.crawl.records()
+        }
+
+
+@pytest.fixture
+def story(tmp_path: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
+    monkeypatch.delenv("GITHUB_TOKEN", raising=False)
+    with GithubPeer(tmp_path) as peer:
+        docs = peer.repository(NAME)
+        for name, text in FIRST.items():
+            docs.write(name, text)
+        docs.commit()
+        yield Story(peer, docs, crawl)
+
+
+@covers("R1-31", "R1-47", "R1-49", "R0-43", "R0-44", "M-07")
+def test_a_repository_over_consecutive_crawls(story: Story):
+    docs = story.docs
+    story.run()
+    assert story.counts() == {"new": 5, "requests": 5}
+    assert story.asked() == (2, 5)
+    assert story.hits("whale") == ["guide/whale.md"]
+    assert "run 1: discovered" in story.why("guide/whale.md")
+    sha = docs.sha("HEAD")
+    assert {path.split("/")[3] for _, path in story.peer.asked("raw")} == {sha}
+
+    story.run()
+    assert story.counts() == {"unchanged": 5, "notModified": 5}
+    assert story.peer.asked("api") == [(304, f"/repos/{NAME}/commits/HEAD?per_page=1")]
+    assert story.asked() == (1, 0)
+    assert "unchanged" in story.why("top.md")
+
+    docs.write("guide/lynx.md", "# Lynx\n\nThe lynx listens.")
+    docs.commit()
+    story.run()
+    assert story.counts() == {"new": 1, "unchanged": 5, "requests": 1, "notModified": 5}
+    assert story.asked() == (2, 1)
+    assert story.hits("lynx") == ["guide/lynx.md"]
+
+    docs.write("guide/whale.md", "# Porpoise\n\nA porpoise.")
+    docs.commit()
+    story.run()
+    assert story.counts() == {"modified": 1, "unchanged": 5, "requests": 1, "notModified": 5}
+    assert (story.hits("whale"), story.hits("porpoise")) == ([], ["guide/whale.md"])
+    assert "index, modified; its content was indexed (run 4)" in story.why("guide/whale.md")
+
+    docs.move("guide/heron.md", "guide/egret.md")
+    docs.commit()
+    story.run()
+    assert story.counts() == {
+        "unchanged": 5, "moved": 1, "redirected": 1, "requests": 1, "notModified": 5,
+    }  # fmt: skip
+    assert story.hits("heron") == ["guide/egret.md"]
+    assert f"moved from {PAGES}/guide/heron.md" in story.why("guide/egret.md")
+
+    docs.move("notes", "papers")
+    docs.commit()
+    story.run()
+    assert story.counts() == {
+        "unchanged": 4, "moved": 2, "redirected": 3, "requests": 2, "notModified": 4,
+    }  # fmt: skip
+    assert story.hits("otter") == ["papers/otter.md"]
+
+    docs.remove("top.md")
+    docs.commit()
+    story.run()
+    assert story.counts() == {
+        "unchanged": 5, "redirected": 3, "deleted": 1, "removed": 1, "notModified": 5,
+    }  # fmt: skip
+    assert story.asked() == (2, 0)
+    assert story.hits("badger") == []
+    assert "removed, absent: why not in the listing" in story.why("top.md")
+
+    docs.write("guide/lynx.md", "# Marten\n\nThe marten climbs.")
+    docs.commit(amend=True)  # a push with force
+    story.run()
+    assert story.counts() == {
+        "unchanged": 4, "modified": 1, "redirected": 3, "deleted": 1, "requests": 1,
+        "notModified": 4,
+    }  # fmt: skip
+    assert (story.hits("lynx"), story.hits("marten")) == ([], ["guide/lynx.md"])
+
+    story.run()
+    assert story.counts() == {"unchanged": 5, "redirected": 3, "deleted": 1, "notModified": 5}
+    assert story.asked() == (1, 0)
+
+
+@covers("RD-20")
+def test_a_private_repository_needs_the_token_which_is_nowhere_kept(
+    story: Story, monkeypatch: pytest.MonkeyPatch
+):
+    story.docs.private = True
+    story.peer.token = secret = "ghp_c2VjcmV0c2VjcmV0"
+    story.crawl.environment["GITHUB_TOKEN"] = secret
+    results = [story.run()]
+    assert story.counts() == {"new": 5, "requests": 5}
+    assert all(asked.headers["authorization"] == f"Bearer {secret}" for asked in story.peer.log)
+
+    story.crawl.environment["GITHUB_TOKEN"] = "ghp_old"
+    results.append(story.run(expect=3))
+    assert story.reasons[0].startswith(f"listing: {WEB} (HTTP status 401, Bad credentials;")
+    assert "in GITHUB_TOKEN; renew it" in story.reasons[0]
+    del story.crawl.environment["GITHUB_TOKEN"]
+    results.append(story.run(expect=3))
+    assert "set GITHUB_TOKEN to a token that may read it" in story.reasons[0]
+    assert "removed" not in story.counts()
+    assert story.hits("whale") == ["guide/whale.md"]
+    assert not any(secret in result.out + result.err for result in results)
+    written = [name for name, content in story.crawl.written() if secret.encode() in content]
+    assert written == []
+
+
+def test_a_spent_quota_leaves_the_run_incomplete_and_loses_no_page(story: Story):
+    story.run()
+    story.docs.write("top.md", "# Wolverine\n\nA wolverine.")
+    story.docs.commit()
+    story.peer.quota = 1  # enough for the commit, not for its tree
+    story.run(expect=3)
+    assert "quota is spent until" in story.reasons[0]
+    assert story.counts() == {"orphaned": 5}
+    assert story.hits("badger") == ["top.md"]
+    story.peer.quota = 10
+    story.run()
+    assert story.counts() == {"modified": 1, "unchanged": 4, "requests": 1, "notModified": 4}
+
+
+def test_the_raw_origin_that_asks_to_wait_gets_its_pause(story: Story):
+    refusals = [Answer(429, b"", {"Retry-After": "1"})]
+    story.peer.intercept = lambda place, path: (
+        refusals.pop() if place == "raw" and refusals else None
+    )
+    story.run()
+    assert story.counts()["new"] == 5
+    assert [status for status, _ in story.peer.asked("raw")].count(429) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer(404, b"404: Not Found"), "HTTP status 404 for a file of the listed commit"),
+        (Answer(302, b"", {"Location": "https://evil.example/"}), "HTTP status 302 for a file"),
+        (Answer(200, b"# Another file"), "its bytes are not those of the commit"),
+        (Answer(403, b"", {"X-RateLimit-Remaining": "0"}), "file status 429"),
+    ],
+    ids=["missing", "redirect", "other bytes", "quota"],
+)
+def test_no_answer_of_the_raw_origin_is_evidence_against_a_page(
+    story: Story, answer: Answer, why: str
+):
+    story.settings |= {"RETRY_AFTER_MAX_WAIT": "0", "RETRY_TIMES": "0", "LOST_THRESHOLD": "1"}
+    story.run()
+    story.docs.write("top.md", "# Wolverine\n\nA wolverine.")
+    story.docs.commit()
+    story.peer.intercept = lambda place, path: answer if place == "raw" else None
+    story.run(expect=3)
+    assert story.counts() == {"unchanged": 4, "failed": 1, "requests": 1, "notModified": 4}
+    assert why in story.why("top.md")
+    assert story.hits("badger") == ["top.md"]
+    story.peer.intercept = lambda place, path: None
+    story.run()
+    assert story.words()["top.md"] == "modified"
+
+
+def test_pointers_large_files_and_links_are_not_content(story: Story):
+    docs = story.docs
+    docs.write("big.txt", "word " * 1_000)
+    pointer = "version https://git-lfs.github.com/spec/v1\n"
+    docs.write("model.txt", f"{pointer}oid sha256:{'0' * 64}\nsize 123456\n")
+    os.symlink("top.md", docs.work / "link.md")
+    docs.submodule("vendor/lib")
+    docs.commit()
+    story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{WEB}"\nmax_file_size = 2000\n')
+    result = story.run(url=None, source="docs")
+    assert story.asked() == (2, 6)
+    assert "a Git LFS pointer" in story.why("model.txt")
+    assert "not read: 5000 bytes, more than are read" in story.why("big.txt")
+    words = story.words()
+    assert "link.md" not in words
+    assert result.status == 0
+
+    story.run(url=None, source="docs")
+    assert story.asked() == (1, 0)
+    docs.write("top.md", "# Wolverine\n\nA wolverine.")
+    docs.commit()
+    story.run(url=None, source="docs")
+    assert story.asked() == (2, 1)  # neither the pointer nor the large file is asked for again
+
+
+def test_a_forced_run_reads_everything_and_a_new_glob_lists_anew(story: Story):
+    story.run()
+    story.run(force=1)
+    assert story.counts() == {"unchanged": 5, "requests": 5}
+    assert story.asked() == (2, 5)
+    story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{WEB}"\ninclude = ["guide/**"]\n')
+    story.run(url=None, source="docs")
+    story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{WEB}"\n')
+    story.run(url=None, source="docs")
+    assert story.counts()["new"] == 3
+    assert story.asked() == (2, 3)
+
+
+def test_a_renamed_repository_is_read_under_its_new_name(story: Story):
+    story.run()
+    story.peer.rename(NAME, "octo/manual")
+    story.docs.write("top.md", "# Wolverine\n\nA wolverine.")
+    story.docs.commit()
+    result = story.run()
+    assert story.counts() == {"modified": 1, "unchanged": 4, "requests": 1, "notModified": 4}
+    assert f"{NAME} is octo/manual now" in result.err
+    [(status, path)] = story.peer.asked("raw")
+    assert (status, path.split("/")[1:3]) == (200, ["octo", "manual"])
+
+
+def test_an_interrupted_listing_removes_nothing(story: Story):
+    story.run()
+    story.docs.remove("top.md")
+    story.docs.commit()
+    story.peer.most_items = 3
+    story.peer.intercept = lambda place, path: (
+        Answer(500) if path.endswith(story.docs.sha("HEAD:notes")) else None
+    )
+    story.settings["RETRY_TIMES"] = "0"
+    story.run(expect=3)
+    assert story.reasons[0].startswith(f"listing: {WEB} (HTTP status 500")
+    assert "removed" not in story.counts()
+    assert story.hits("badger") == ["top.md"]
+
+
+def test_without_permission_no_private_address_is_asked(story: Story):
+    story.settings["ALLOW_NETWORKS"] = ""
+    story.run(expect=3)
+    assert "permit it with ALLOW_NETWORKS" in story.reasons[0]
+    assert story.peer.log == []
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("https://github.com/octo", "names no repository"),
+        ("https://ghe.example/octo/docs", "set GITHUB_WEB_URL"),
+    ],
+)
+def test_a_wrong_address_is_refused_before_the_run(story: Story, url: str, why: str):
+    settings = story.peer.settings
+    result = story.crawl(url, spider="github", expect=1, settings=settings)
+    assert why in result.err
+    assert story.peer.log == []
+
+
+def test_a_restored_page_is_not_confirmed_by_an_unchanged_commit(story: Story):
+    story.run()
+    story.docs.remove("top.md")
+    story.docs.commit()
+    story.run()
+    assert story.counts()["removed"] == 1
+    story.crawl.run("undo", "2")
+    story.run()
+    assert story.asked() == (2, 0)
+    assert story.counts()["removed"] == 1
+
+
+def test_a_plan_lists_the_repository_and_changes_nothing(story: Story):
+    story.run()
+    story.docs.write("top.md", "# Wolverine\n\nA wolverine.")
+    story.docs.commit()
+    story.crawl.environment |= story.peer.settings
+    plan = json.loads(story.crawl._ask("plan", "--format", "json"))
+    assert plan[0]["isListed"] is True
+    assert f"{PAGES}/top.md" in json.dumps(plan)
+    assert story.docs.sha("HEAD") not in json.dumps(plan)
+
+
+def test_due_and_the_program_crawl_repositories_again(story: Story):
+    story.run()
+    story.crawl.environment |= story.peer.settings
+    story.crawl.run("due")
+    assert story.counts() == {"unchanged": 5, "notModified": 5}
+    story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{WEB}/tree/main/guide"\n')
+    story.crawl.python("-m", "smartcrawl", "crawl", "docs")
+    story.crawl._told.clear()
+    assert story.crawl.runs(source="docs")[0]["new"] == 2
+    story.crawl.python("-m", "smartcrawl", "crawl")
+    story.crawl._told.clear()
+    assert story.crawl.runs(source="docs")[0]["unchanged"] == 2
+
+
+@pytest.mark.parametrize("resume", [0, 1])
+def test_a_killed_crawl_is_gone_on_with_or_repeated(story: Story, resume: int):
+    """Kill it after its pages were registered and before all of them were read."""
+    for number in range(40):
+        story.docs.write(f"more/{number}.md", f"# Page {number}\n\nThe words of page {number}.")
+    story.docs.commit()
+    settings = [f"{name}={value}" for name, value in story.peer.settings.items()]
+    words = [word for setting in settings for word in ("-s", setting)]
+    killed = ["runner", "kill", "14", "crawl", "github", "-a", f"url={WEB}", *words]
+    story.crawl.run(*killed, expect=-9)
+    visited = story.crawl.rows("SELECT count(*) FROM state WHERE visited_run > 0")[0][0]
+    assert 0 < visited < 45
+    story.crawl.bury()
+    story.run(resume=resume)
+    assert story.words() == dict.fromkeys(story.words(), "new" if resume else "unchanged") | {
+        name: "new" for name, word in story.words().items() if word == "new"
+    }
+    assert len(story.words()) == 45
+    assert story.hits('"words of page 39"') == ["more/39.md"]
+    story.run()
+    assert story.counts() == {"unchanged": 45, "notModified": 45}
+    assert story.asked() == (1, 0)
