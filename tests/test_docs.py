@@ -24,7 +24,7 @@ from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps
 from smartcrawl.rules.model import Action, Fault, Outcome, RunState, Standing, Status, Word
 from smartcrawl.run import links as run_links
-from smartcrawl.run.opening import ARGUMENTS
+from smartcrawl.run.opening import ARGUMENTS, FILES_ARGUMENTS
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = ROOT / "smartcrawl" / "settings.py"
@@ -153,14 +153,15 @@ def test_help_offers_an_export_only_where_one_can_be_had():
 
     assert "--output FILE" not in shown["due"]
     assert "--overwrite-output" not in shown["due"]
-    told = "export the items of a spider of your own; site refuses it"
+    told = "export the items of a spider of your own; site and files refuse it"
     assert shown["crawl"].count(told) == 2
 
 
 def test_help_of_crawl_names_every_argument_of_its_spider():
     told = crawl.Command().long_desc()
 
-    assert [name for name in ARGUMENTS if f"-a {name}=" not in told] == []
+    known = (*ARGUMENTS, *FILES_ARGUMENTS)
+    assert [name for name in known if f"-a {name}=" not in told] == []
 
 
 def told_options(heading):
@@ -194,11 +195,13 @@ def test_every_format_is_documented(name):
     assert all(re.search(rf"`(--format )?{choice}`", text) for choice in choices)
 
 
-def test_every_argument_of_the_spider_is_documented_and_no_other():
+def test_every_argument_of_the_spiders_is_documented_and_no_other():
     told = [code for code in codes("docs/cli.md", "scrapy crawl") if code.startswith("-a ")]
     names = [code.removeprefix("-a ").partition("=")[0] for code in told]
 
-    assert [name for name in names if name != "NAME"] == list(ARGUMENTS)
+    found = [name for name in names if name != "NAME"]
+    assert [name for name in found if name != "root"] == list(ARGUMENTS)
+    assert [name for name in found if name in FILES_ARGUMENTS] == list(FILES_ARGUMENTS)
 
 
 @pytest.mark.parametrize("page", ["docs/exit-status.md", "docs/cli.md"])

@@ -23,10 +23,7 @@ _SWITCHES: Final = (
     ("--resume", "go on with an interrupted run"),
 )
 _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
-#: A path, the URL of a folder, or of a place in a store: any scheme but those of the web.
-_PATH: Final = re.compile(
-    r"file:|(?!https?:)[a-z][a-z0-9+.-]*://|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE
-)
+_PATH: Final = re.compile(r"file:|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE)
 #: The start of an address of the web: a scheme, or a host with a dot or a port.
 _HOST: Final = re.compile(r"[^/]*[.:]|localhost(?:/|\Z)")
 
@@ -130,9 +127,19 @@ def crawl_argument(word: str, declared: Collection[str] = ()) -> str:
     """
     if word in declared:
         return "source"
-    if _PATH.match(word) or (not _HOST.match(word) and os.path.isdir(word)):
+    if _PATH.match(word) or _is_in_store(word) or (not _HOST.match(word) and os.path.isdir(word)):
         return "root"
     return "url" if _ADDRESS.search(word) else "source"
+
+
+def _is_in_store(word: str) -> bool:
+    """Whether a word is a place in a store that has a scheme of its own."""
+    scheme, separator, _ = word.lower().partition("://")
+    if not separator or scheme in ("http", "https"):
+        return False
+    from smartcrawl.sources.files import STORE_SCHEMES  # noqa: PLC0415  # most words need none
+
+    return scheme in STORE_SCHEMES
 
 
 def scrapy_start_words(word: str) -> tuple[str, str, str]:

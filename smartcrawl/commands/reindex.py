@@ -15,7 +15,7 @@ from typing import Any
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.file_urls import display_file, item_kind
+from smartcrawl.model.file_urls import display_file
 from smartcrawl.model.program import program, program_crawl_line
 from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items
@@ -26,6 +26,7 @@ from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.reports.sources_today import address_holders, source_today
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.patterns import compile_scope_pattern
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
@@ -136,7 +137,7 @@ class Command(ChangingCommand):
         """Return the items of an address, and the (source, address) of a new registration."""
         word, url = url, address_argument(url, connection, self.options)
         wanted = request_url(url)
-        if wanted is None and item_kind(url) == "file":
+        if wanted is None and url.partition("://")[0] in ("file", *STORE_SCHEMES):
             wanted = normalize_url(url)
         if wanted is None:
             raise RegistryError(

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ _DAY = 86_400  #: seconds
 _MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
 #: The commands that crawl for jobs, as this one was called.
 _SMARTCRAWL = (sys.executable, "-m", "smartcrawl", "crawl")
-_SCRAPY = (sys.executable, "-m", "scrapy", "crawl", "site")
+_SCRAPY = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider follows
 #: The same for what is due of a source.
 _SMARTCRAWL_DUE = (sys.executable, "-m", "smartcrawl", "due")
 _SCRAPY_DUE = (sys.executable, "-m", "scrapy", "due")
@@ -139,28 +140,36 @@ class Command(BaseCommand):
             words = _SCRAPY if scrapy else _SMARTCRAWL
             due = _SCRAPY_DUE if scrapy else _SMARTCRAWL_DUE
             environment = _environment(self.settings, options)
-            program = CrawlProgram(words, environment, options.data_dir / "logs", due)
+            declared = DeclaredNames(options.sources_file)
+            spider_of = declared.spider_of if scrapy else None
+            program = CrawlProgram(words, environment, options.data_dir / "logs", due, spider_of)
             most = server.max_running_jobs
             scheduler = SchedulerThread(
                 database,
-                _crawls(server, database, program),
+                _crawls(server, database, program, declared.spider_of),
                 most,
                 time.time,
-                declared=DeclaredNames(options.sources_file),
+                declared=declared,
                 others=[OrderWork(database, program, most)],
             )
             app = create_app(options, server, ending=scheduler.ending)
             serve(app, listening, server, scheduler)
 
 
-def _crawls(server: ServerOptions, database: Database, program: CrawlProgram) -> Crawls:
-    """Return the place where jobs are crawled."""
+def _crawls(
+    server: ServerOptions,
+    database: Database,
+    program: CrawlProgram,
+    spider_of: Callable[[str], str],
+) -> Crawls:
+    """Return the place where jobs are crawled; ``spider_of``: returns the spider of a source."""
     from smartcrawl.server.jobs.local import LocalCrawls  # noqa: PLC0415
     from smartcrawl.server.jobs.scrapyd import ScrapydCrawls  # noqa: PLC0415
     from smartcrawl.server.jobs.scrapyd_client import ScrapydClient  # noqa: PLC0415
 
     if server.scrapyd_url:
-        return ScrapydCrawls(database, ScrapydClient(server.scrapyd_url, server.scrapyd_project))
+        client = ScrapydClient(server.scrapyd_url, server.scrapyd_project)
+        return ScrapydCrawls(database, client, spider_of)
     return LocalCrawls(database, program, {})
 
 

@@ -104,7 +104,7 @@ class ListedWalkReport(WalkReport):
 
     @property
     def cut_reason(self) -> str | None:
-        """Why the run would be incomplete, so that no absence counts; None if it would not be."""
+        """Reason why the run would be incomplete, or None; then no absence would count."""
         if self.problems:
             return (
                 f"not listed: {', '.join(self.problems)}: the run is incomplete, and nothing that"

@@ -11,6 +11,7 @@ REMEDIES = {
     "unreachable": "the server or the network was failing; run again later",
     "host_down": "its pages stay as they are; run again when the host answers",
     "robots_unknown": "no page of that host was asked; run again when its robots.txt answers",
+    "listing": "nothing that the listing lacks is removed; make the place readable, and run again",
     "too_many_links": "links beyond the first 50,000 were not followed",
     "too_many_urls": "addresses beyond the first 50,000 were not followed: split the sitemap",
     "sitemap_failed": "what only it names was not found; run again when it answers",
@@ -21,7 +22,7 @@ REMEDIES = {
     "pending": "the next run finds them again",
     NOT_DUE: "no run had an answer of these pages since the last complete one began; nothing is"
     " missing, but pages without a link to them do not age by this run",
-    "no_pages": "nothing was visited: check the seeds and the scope",
+    "no_pages": "nothing was visited: check the seeds or the root, and the scope",
     "interrupted": "go on with -a resume=1",
     "paused": "by order; only -a resume=1 goes on with it",
     "cancelled": "by order; the next crawl begins a new run",

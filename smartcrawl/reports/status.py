@@ -181,10 +181,10 @@ class SourceStatus:
     ages: Ages
     changes: StatusReportChanges
     bytes: Bytes
-    is_listed: bool = False  #: whether a listing says which pages exist, of one source
     last_run: LastRun | None = None  #: of one source
     complete_run: int | None = None  #: the last complete run of one source
     completed_at: int | None = None
+    is_listed: bool = False  #: whether a listing says which pages of it exist
 
 
 def status_report(
@@ -204,7 +204,7 @@ def status_report(
         changes = _changes(connection)
         amounts = {no: Bytes(*row) for no, *row in _rows(connection, _BYTES)}
         last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
-        complete = {no: row for no, *row in _rows(connection, _COMPLETE)}
+        complete = {no: (run, at) for no, run, at in _rows(connection, _COMPLETE)}
     found = [
         SourceStatus(
             name,
@@ -212,9 +212,9 @@ def status_report(
             ages.get(no, Ages()),
             changes.get(no, StatusReportChanges()),
             amounts.get(no, Bytes()),
-            kind_named(kind).is_listed,
             last.get(no),
-            *complete.get(no, ()),
+            *complete.get(no, (None, None)),
+            kind_named(kind).is_listed,
         )
         for no, (name, kind) in names.items()
     ]

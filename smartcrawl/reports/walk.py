@@ -140,7 +140,7 @@ class WalkReport:
 
     @property
     def cut_reason(self) -> str | None:
-        """Why the run would be incomplete; None if it would not be."""
+        """Reason why the run would be incomplete; None if it would not be."""
         return self.limit_reason()
 
     def limit_reason(self) -> str | None:

@@ -22,8 +22,8 @@ _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 def address_argument(text: str, connection: Connection, options: Options) -> str:
     """Return the address that a word stands for: a path becomes the URL of its file.
 
-    A word without a scheme is a path if it begins with a dot or ``~``, if there is such a file, if
-    the registry knows it, or if it is below the root of a source that lists files.
+    A word without a scheme is a path if it begins with a dot or ``~``, or if there is such a file.
+    So is one that the registry knows, or that is below the root of a source of files.
     """
     if text[:5].lower() == "file:":
         return normalize_file_url(text) or text

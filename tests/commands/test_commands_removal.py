@@ -721,7 +721,7 @@ def test_a_file_has_its_type_and_id_in_every_command(world: World, url: str):
     assert (told["id"], story["record"]["id"], story["record"]["type"]) == (id_, id_, "file")
     assert story["record"]["fileEtag"] == "2025-06-01T10:00:00.123456789Z"
     assert (story["request"]["headers"], story["robots"]) == ({}, None), "it is asked without HTTP"
-    assert "none while its listing finds no change" in world.run("why", url).out
+    assert "none, unless its validator" in world.run("why", url).out
     rows = map(json.loads, world.run("registry", "--format", "jsonl").out.splitlines())
     assert {row["type"]: row["id"] for row in rows if row["url"] == url} == {"file": id_}
     (hit,) = world.json("search", "file")

@@ -45,8 +45,12 @@ def test_without_a_word_all_sources_are_crawled():
 
 
 @pytest.mark.parametrize(
-    "word", ["/srv/docs", "./docs", "../docs", ".", "..", "~/docs", "file:///srv/docs", "here"]
-)
+    "word",
+    [
+        "/srv/docs", "./docs", "../docs", ".", "..", "~/docs", "file:///srv/docs", "here",
+        "s3://bucket/docs", "SFTP://h.example/docs",
+    ],
+)  # fmt: skip
 def test_a_path_is_the_root_of_a_source_of_files(
     word: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -64,6 +68,8 @@ def test_a_path_is_the_root_of_a_source_of_files(
         ("b.example/sub", "url=b.example/sub"),
         ("localhost", "url=localhost"),
         ("file", "source=file"),
+        ("htps://docs.example.com/", "url=htps://docs.example.com/"),
+        ("HTTPS://docs.example.com/", "url=HTTPS://docs.example.com/"),
     ],
 )
 def test_a_folder_of_the_same_name_is_neither_a_source_nor_an_address(

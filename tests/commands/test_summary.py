@@ -16,6 +16,7 @@ from smartcrawl.rules.model import Fault, RunOrder, Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import Evidence, reasons_against_seal
 from smartcrawl.run.batches import RunCounters
+from smartcrawl.sources.kinds import FILES, SITE, Kind
 
 RESULT = {
     "no": 7,
@@ -52,11 +53,12 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         progress: RunCounters | None = None,
         orphan_threshold: int = 3,
         order: RunOrder | None = None,
+        kind: Kind = SITE,
         **changed: object,
     ) -> str:
         run = SimpleNamespace(
             result=RunResult(**(RESULT | changed)),
-            source=SimpleNamespace(name=source, ad_hoc=False, seeds=("http://a.example/",)),
+            source=SimpleNamespace(name=source, traits=kind),
             options=SimpleNamespace(
                 sweep_max_ratio=0.25,
                 sweep_min_count=7,
@@ -105,7 +107,8 @@ def test_a_run_that_an_order_ended_is_called_so(shown, order: RunOrder, word: st
 def test_words_stand_in_their_order_and_without_those_that_did_not_occur(shown):
     counts = {word.word: 2 for word in reversed(Word) if word is not Word.LOST}
 
-    words = [line.split()[-1] for line in shown(counts=counts).splitlines()[3:14]]
+    lines = shown(counts=counts).splitlines()[3 : 3 + len(counts)]
+    words = [line.split()[-1] for line in lines]
 
     assert words == [word.word for word in Word if word is not Word.LOST]
 
@@ -327,3 +330,49 @@ def test_snapshots_that_failed_are_counted_with_what_to_do(shown):
     assert "fetched whole" in lost
     assert not_stored.startswith("no snapshot stored: 1,234 pages")
     assert "crawl once with -a force=1" in not_stored
+
+
+def test_a_listed_source_is_told_by_its_listing(shown):
+    out = shown(
+        kind=FILES, counts={"unchanged": 5, "modified": 1}, visits=6, requests=1, not_modified=5
+    )
+
+    assert "1 file read, 5 confirmed by the listing; " in out
+    assert "request" not in out
+    assert "304" not in out
+    assert "conditional" not in out
+
+
+def test_a_folder_without_a_change_is_said_to_be_unchanged(shown):
+    same = {"counts": {"unchanged": 1_200}, "visits": 1_200, "not_modified": 1_200, "requests": 0}
+
+    assert "Nothing changed: the listing confirms 1,200 files, no content was written." in shown(
+        kind=FILES, **same
+    )
+    assert "Nothing changed" not in shown(kind=FILES, **same | {"visits": 1_201})
+    assert "Nothing changed" not in shown(kind=FILES, **same | {"visits": 0, "not_modified": 0})
+
+
+@pytest.mark.parametrize(
+    ("complete", "why"),
+    [
+        (True, "2 pages orphaned: the listing lacks them; to list them:"),
+        (False, "2 pages orphaned: the listing was not complete, which says nothing; to list them"),
+    ],
+)
+def test_a_listed_source_has_no_page_that_no_link_led_to(shown, complete: bool, why: str):
+    out = shown(
+        kind=FILES,
+        complete=complete,
+        reasons=() if complete else ("listing: /srv/docs (it is away)",),
+        counts={"unchanged": 1, "orphaned": 2},
+    )
+
+    assert why in " ".join(out.split())
+    assert "no link" not in out
+
+
+def test_only_a_script_of_a_web_page_could_write_text(shown):
+    assert "script" in shown(no_text=2)
+    assert "script" not in shown(kind=FILES, no_text=2)
+    assert "2 pages have no text: to list them:" in shown(kind=FILES, no_text=2)

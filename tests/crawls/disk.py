@@ -4,8 +4,9 @@ Modes of files bind a command of root, too. Environment:
 
 FAILS_IN     a folder, of which a listing gets one item and then an error of the disk
 READS        a file, which gets one line for each file that is read: its path below the root
-WHEN_READ    JSON: the path below the root of a file, and the program of a shell that runs in the
+WHEN_READ    JSON: by the path of a file below the root, the program of a shell that runs in the
              root before this file is read first
+DAMAGED      the start of paths below the root whose files cannot be read, by an error of the disk
 INTERRUPTED  so many files are read before the command gets SIGINT
 """
 
@@ -93,7 +94,8 @@ class Reads:
         self._real = files.read_folder_file
         self._log = os.environ.get("READS")
         self._last = int(os.environ.get("INTERRUPTED", "0"))
-        self._name, self._program = json.loads(os.environ.get("WHEN_READ", "[null, null]"))
+        self._programs = json.loads(os.environ.get("WHEN_READ", "{}"))
+        self._damaged = os.environ.get("DAMAGED")
         self._count = 0
         self._lock = threading.Lock()
 
@@ -103,11 +105,12 @@ class Reads:
             if self._log is not None:
                 with Path(self._log).open("a") as log:
                     print(ascii(relative), file=log)
-            if relative == self._name:
-                self._name = None
-                subprocess.run(self._program, shell=True, cwd=root, check=True)
+            if program := self._programs.pop(relative, None):
+                subprocess.run(program, shell=True, cwd=root, check=True)
             if self._count == self._last:
                 os.kill(os.getpid(), signal.SIGINT)
+        if self._damaged is not None and relative.startswith(self._damaged):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), relative)
         return self._real(root, relative, **more)
 
 

@@ -4,12 +4,12 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from smartcrawl.sources.listing.names import folder_url
+from smartcrawl.sources.listing.names import folder_url, quoted_name
 from tests.crawls.commands import MOVED, WORDS, Crawl, Record, Result
 
 #: When files of these tests were written first (Unix seconds): long ago, so that it is trusted.
@@ -63,7 +63,7 @@ class Folder:
         self._now = now
 
     def url(self, name: str) -> str:
-        return folder_url(f"{self.root}/{name}")
+        return f"{folder_url(self.root)}/{'/'.join(map(quoted_name, name.split('/')))}"
 
     def write(self, name: str, body: str | bytes) -> None:
         path = self.path / name
@@ -171,9 +171,9 @@ class FilesStory:
             del self.crawl.environment[name]
 
     @contextmanager
-    def when_read(self, name: str, program: str) -> Iterator[None]:
-        """Run a shell in the root before a file is read first."""
-        with self.disk(WHEN_READ=json.dumps([name, program])):
+    def when_read(self, programs: Mapping[str, str]) -> Iterator[None]:
+        """Run a shell in the root before a file is read first; its program, by the file's name."""
+        with self.disk(WHEN_READ=json.dumps(programs)):
             yield
 
     @contextmanager

@@ -28,13 +28,13 @@ KEYS = [
     "reindexGeneration", "httpContentLength", "httpRedirectChain", "httpRobotsAllowed",
     "httpCanonicalUrl", "fileEtag", "fileLastModified", "fileLength", "fileContentType",
     "language", "mimeType", "lastIndexedDocId", "imageCount", "crawlAttempts",
-    "crawlIntervalSeconds", "lastStatusCode", "lastModifiedReceived",
+    "crawlIntervalSeconds", "lastStatusCode", "lastModifiedReceived", "movedFrom",
 ]  # fmt: skip
 RUN_KEYS = [
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
     "notes", "due", "reextracted", "new", "modified", "unchanged", "clone", "redirected", "skipped",
-    "failed", "lost", "gone", "excluded", "orphaned", "deleted",
+    "failed", "lost", "gone", "excluded", "orphaned", "deleted", "moved",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
 

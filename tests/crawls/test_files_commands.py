@@ -358,3 +358,28 @@ def test_the_progress_has_an_event_for_each_unchanged_file(docs: Path, crawl: Cr
     assert len(events) == len(numbers) == 3
     (touched,) = [e for e in events if e["outcome"] == "unchanged"]
     assert set(touched) == set(events[0])
+
+
+def test_a_folder_is_no_host(docs: Path, site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", text="a page of the web")
+    crawl(site.url("/"))
+    before = answer(crawl, "hosts")
+    refresh(crawl, docs)
+
+    assert answer(crawl, "hosts") == before
+    assert len(before) == 1
+    assert answer(crawl, "hosts", "--source", crawl.runs()[0]["source"]) == []
+
+
+def test_the_status_of_a_folder_speaks_of_its_listing(docs: Path, crawl: Crawl):
+    refresh(crawl, docs)
+    for file in docs.rglob("*.md"):
+        file.unlink()
+    refresh(crawl, docs, expect=3)
+
+    text = " ".join(crawl.run("status").out.split())
+
+    assert "listing: " in text
+    assert "no link" not in text
+    found = answer(crawl, "status")["sources"][0]
+    assert (found["pages"], found["held"]) == (3, 3)

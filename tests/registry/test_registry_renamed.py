@@ -279,6 +279,19 @@ def test_a_new_file_that_is_lost_already_takes_nothing_over(folder: Desk):
     assert moved_from(folder) == {}
 
 
+def test_a_file_that_was_new_in_an_earlier_complete_run_is_a_copy(folder: Desk):
+    """A run may see it without a visit, so that its last outcome is still *new*."""
+    crawl(folder, OLD | {B: OLD[A]})
+    rest = {url: text for url, text in OLD.items() if url != A}
+    crawl(folder, rest, end=False)
+    folder.reach(B)
+    folder.connection.execute("UPDATE state SET seen_run = 4 WHERE no = ?", (folder.number(B),))
+
+    folder.seal()
+
+    assert {page.url: page.word for page in folder.removed} == {A: "deleted"}
+
+
 # The guard
 
 
@@ -368,6 +381,19 @@ def test_an_undo_of_an_earlier_move_leaves_a_later_one(folder: Desk):
     assert state(folder, A)[:2] == (Status.INDEXED, Standing.HELD)
     undone(folder, 4)
     assert moved_from(folder) == {}
+
+
+def test_an_undo_leaves_what_another_file_has_handed_over_since(folder: Desk):
+    other = f"{ROOT}other"
+    rest = dict(list(NEW.items())[1:])
+    crawl(folder, NEW, now=LATEST)
+    crawl(folder, rest | {other: "other words"}, now=LATEST)
+    crawl(folder, rest | {B: "other words"}, now=LATEST)
+    assert moved_from(folder)[B] == other
+
+    undone(folder, 3)
+
+    assert moved_from(folder) == {B: other}
 
 
 def test_an_undo_of_evidence_without_a_former_address(folder: Desk):

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError, SourceError
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import ad_hoc, load_declared_sources, select_declared_source
+from smartcrawl.sources.files import FilesSource
 
 EXAMPLE = Path(__file__).parents[2] / "sources.example.toml"
 
@@ -94,7 +95,12 @@ def test_source_cannot_be_changed(declare):
 def test_shipped_example_is_accepted():
     sources = load_declared_sources(EXAMPLE)
 
-    assert list(sources) == ["docs", "handbook", "manual@2.1"]
+    assert list(sources) == ["docs", "handbook", "manual@2.1", "notes"]
+    notes = sources["notes"]
+    assert isinstance(notes, FilesSource)
+    assert notes.folder == str(EXAMPLE.parent / "notes")
+    assert notes.scope.allows(f"{notes.root}/a/b.md")
+    assert not notes.scope.allows(f"{notes.root}/drafts/b.md")
     assert sources["handbook"].scope.domains == {"example.com"}
     assert sources["handbook"].max_pages == 5000
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import mimetypes
+import time
 from typing import Final, Self
 
 from scrapy import Request
@@ -17,7 +18,7 @@ from smartcrawl.model.exceptions import FileTooLargeError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.times import iso_time
 from smartcrawl.rules.changes import Check, decide_change_check
-from smartcrawl.rules.model import Extraction
+from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.listing.entries import Entry, properties
@@ -83,15 +84,18 @@ class FileHandler(BaseDownloadHandler):
             return Response(url, status=TOO_LARGE, headers={"Content-Length": str(error.size)})
 
     def _confirmed(self, page: Page, entry: Entry | None) -> Response | None:
-        """Return a 304 for a large file whose bytes are the stored ones, or None.
+        """Return a 304 for an unchanged file that need not be read, or None.
 
-        It is hashed in pieces, so that it enters the memory only when it is to be read (R0-45).
+        A file of which only links are stored is unchanged if its properties are (R0-44). A large
+        one is hashed in pieces, so that it enters the memory only when it is to be read (R0-45).
         """
         record, plan = page.record, page.plan
         if entry is None or self._run.forces(page) or plan.extraction is not Extraction.STANDS:
             return None
         stored = properties(record.etag, record.content_length)
         check = decide_change_check(stored, properties(entry.validator, entry.size))
+        if check is Check.SKIP and _has_links_alone(page):
+            return Response(page.url, status=304, headers=_headers(entry.validator, None))
         if check is not Check.HASH or not self._source.is_local:
             return None
         found = hash_folder_file(
@@ -116,6 +120,7 @@ class FileHandler(BaseDownloadHandler):
                 known=entry,
                 how=self._how,
                 follow_symlinks=self._source.follow_symlinks,
+                now_ns=time.time_ns(),  # a resumed run may read before its listing comes so far
             )
         else:
             etag = None if entry is None else entry.validator
@@ -125,6 +130,17 @@ class FileHandler(BaseDownloadHandler):
         if media is not None:
             headers["Content-Type"] = media
         return Response(page.url, headers=headers, body=body.data)
+
+
+def _has_links_alone(page: Page) -> bool:
+    """Whether an answer of the file is stored without its content, such as noindex."""
+    state = page.state
+    return (
+        state.standing is Standing.LINKS
+        and state.status is Status.CRAWLED
+        and not state.lost_count
+        and not page.plan.doubted
+    )
 
 
 def _headers(validator: str | None, modified_at: int | None) -> dict[str, str]:

@@ -28,7 +28,7 @@ _LAST_COMPLETE = """
 SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete AND no < :run
 """
 _MOVES = f"""
-UPDATE candidate SET rule = {int(RemovalRule.MOVED)}, detail = ?, withheld = FALSE WHERE no = ?
+UPDATE candidate SET rule = {int(RemovalRule.MOVED)}, detail = ? WHERE no = ?
 """
 _TAKE = """
 UPDATE record
@@ -43,7 +43,7 @@ SELECT CAST(:new AS BIGINT), run, at FROM change WHERE record = :old ORDER BY no
 """
 _MOVED = f"""
 UPDATE state SET outcome = {int(Word.MOVED)}, number = :number
- WHERE no = :new AND number < :number AND visited_run = :run
+ WHERE no = :new AND number < :number
 """
 _LEADS = "UPDATE record SET redirect_target = :target, redirect_no = :new WHERE no = :old"
 _GIVE = """
@@ -64,8 +64,8 @@ UPDATE state SET number = :number,
 def propose_renamed(connection: Connection, ending: EndingRunRow) -> None:
     """Turn candidates for absence into moves where new files have their bytes.
 
-    Call it for a complete run of a listed source, before the guard. Content is never replaced by
-    links alone, so only files of the same standing match.
+    Only complete runs of listed sources have such candidates. Call it before the guard. Content is
+    never replaced by links alone, so only files of the same standing match.
     """
     absent: list[Any] = connection.execute(_ABSENT, ending.names).fetchall()
     if not absent:
@@ -93,11 +93,11 @@ def new_record(detail: str) -> int:
     return int(json.loads(detail)["targetNo"])
 
 
-def take_over(connection: Connection, old: int, detail: str, *, run: int, number: int) -> None:
+def take_over(connection: Connection, old: int, detail: str, *, number: int) -> None:
     """Give the discovery and the changes of a removed record to the record of its new name."""
     found = json.loads(detail)
     is_new = "firstSeen" in found
-    names = {"old": old, "new": found["targetNo"], "is_new": is_new, "run": run, "number": number}
+    names = {"old": old, "new": found["targetNo"], "is_new": is_new, "number": number}
     connection.execute(_LEADS, names | {"target": found["target"]})
     connection.execute(_TAKE, names)
     if is_new:

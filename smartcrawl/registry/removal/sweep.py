@@ -199,8 +199,7 @@ class RecordRemover:
             if row[3] is not None:
                 contents.add(row[3])
             if is_moved:
-                way = {"run": self._run, "number": self._number}
-                take_over(connection, candidate.no, candidate.detail, **way)
+                take_over(connection, candidate.no, candidate.detail, number=self._number)
             removed.append(RemovedRecordRow(row[0], row[1], row[2], row[9], after.word.word))
         write_clone_places(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)

@@ -55,7 +55,7 @@ class Crawls(Protocol):
     def sight(self, begun: BegunRun, now: int) -> Sight | Exited:
         """Return the state of a run's crawl."""
 
-    def place_of_log(self, id_: str) -> str:
+    def place_of_log(self, begun: BegunRun) -> str:
         """Return where the log of a run is, for messages."""
 
     def reason_of_death(self, begun: BegunRun) -> str:

@@ -22,6 +22,7 @@ from smartcrawl.server.jobs.store import JobStore, stale_version
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_INPUT, NOT_FOUND, JobError
+from smartcrawl.sources.kinds import SITE
 
 logger = logging.getLogger(__name__)
 
@@ -58,24 +59,32 @@ def declared_job_id(name: str) -> str:
 
 
 class DeclaredNames:
-    """The names of the declared sources, read again when the file has changed."""
+    """Names and spiders of the declared sources, read again when the file has changed."""
 
     def __init__(self, path: Path) -> None:
         """``path``: SOURCES_FILE."""
         self._path = path
-        self._read: tuple[object, tuple[str, ...]] = (None, ())
+        self._read: tuple[object, dict[str, str]] = (None, {})
 
     def __call__(self) -> tuple[str, ...]:
-        """Return them in their order; while the file has an error, those of before."""
+        """Return the names in their order; while the file has an error, those of before."""
+        return tuple(self._spiders())
+
+    def spider_of(self, name: str) -> str:
+        """Return the spider that crawls the source of a job; those of clients are web sites."""
+        return self._spiders().get(name, SITE.spider)
+
+    def _spiders(self) -> dict[str, str]:
         mark = self._mark()
-        before, names = self._read
+        before, spiders = self._read
         if mark != before:
             try:
-                names = tuple(load_declared_sources(self._path))
+                declared = load_declared_sources(self._path)
+                spiders = {name: source.traits.spider for name, source in declared.items()}
             except SourceError as error:
                 logger.error("declared sources stay as they were: %s", error)
-            self._read = (mark, names)
-        return names
+            self._read = (mark, spiders)
+        return spiders
 
     def _mark(self) -> object:
         try:

@@ -17,10 +17,11 @@ SELECT k.id, j.id, j.name, k.due_at, k.state, k.reasons, k.requested, k.run
 """
 _RUNS = f"{_RUN} WHERE k.job = ? ORDER BY k.due_at DESC LIMIT ?"
 _OF_ID = f"{_RUN} WHERE k.id = ?"
-_PLACE = "SELECT id, state, host FROM job_run WHERE id = ?"
+_LOGGED = "SELECT k.id, k.state, k.host, j.name FROM job_run k JOIN job j ON j.no = k.job"
+_PLACE = f"{_LOGGED} WHERE k.id = ?"
 #: A time that was skipped has no log.
-_LAST_PLACE = """
-SELECT id, state, host FROM job_run WHERE job = ? AND state <> 'skipped' ORDER BY no DESC LIMIT 1
+_LAST_PLACE = f"""
+{_LOGGED} WHERE k.job = ? AND k.state <> 'skipped' ORDER BY k.no DESC LIMIT 1
 """
 
 
@@ -31,6 +32,7 @@ class LoggedRun:
     id: str
     stage: RunStage
     host: str | None  #: of its last process; None: not known
+    source: str  #: name of its source
 
     @property
     def is_open(self) -> bool:
@@ -77,7 +79,7 @@ def last_logged_run(connection: Connection, job: int) -> LoggedRun:
 def _logged_run(row: Any, why: str = "there is no run of this id") -> LoggedRun:
     if row is None:
         raise JobError(NOT_FOUND, field="job_id", reason=why)
-    return LoggedRun(row[0], RunStage(row[1]), row[2])
+    return LoggedRun(row[0], RunStage(row[1]), row[2], row[3])
 
 
 def job_run(row: Any) -> JobRun:

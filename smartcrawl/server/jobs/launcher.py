@@ -122,7 +122,7 @@ class JobLauncher:
         elif status < 0:
             self._end(begun, None, now, f"its process was ended by {signal_name(status)}")
         else:
-            log = self._crawls.place_of_log(begun.id)
+            log = self._crawls.place_of_log(begun)
             self._end(begun, status, now, f"its process failed (exit status {status}): see {log}")
 
     def _gone(self, begun: BegunRun, now: int) -> None:

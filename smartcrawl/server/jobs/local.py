@@ -7,7 +7,7 @@ outlives its server. The next server finds it again.
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,6 +27,8 @@ class CrawlProgram:
     environment: Mapping[str, str]  #: settings of the crawl, also secret ones
     logs: Path  #: folder of its logs
     due: Sequence[str] = ()  #: words of the command that crawls what is due of a source
+    #: Returns the spider of a source, which follows the words; None: the command knows it.
+    spider_of: Callable[[str], str] | None = None
 
     def start(self, name: str, id_: str, *, resume: bool) -> subprocess.Popen[bytes]:
         """Start it for a source and the run of a job; what it prints goes to a log.
@@ -38,7 +40,8 @@ class CrawlProgram:
         """
         arguments = [f"source={name}", f"_job={id_}", *(["resume=1"] if resume else [])]
         given = [word for argument in arguments for word in ("-a", argument)]
-        return self._started([*self.words, *given], log_of(self.logs, id_))
+        spider = [] if self.spider_of is None else [self.spider_of(name)]
+        return self._started([*self.words, *spider, *given], log_of(self.logs, id_))
 
     def due_log_of(self, name: str) -> Path:
         """Return the log of the ordered runs of a source."""
@@ -119,9 +122,9 @@ class LocalCrawls:
         del self._children[begun.id]
         return Exited(status, child.pid)
 
-    def place_of_log(self, id_: str) -> str:
+    def place_of_log(self, begun: BegunRun) -> str:
         """Return the name of a run's log."""
-        return log_of(self._program.logs, id_).name
+        return log_of(self._program.logs, begun.id).name
 
     def reason_of_death(self, begun: BegunRun) -> str:
         """Return the reason of a run whose process died."""

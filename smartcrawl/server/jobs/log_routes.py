@@ -19,6 +19,7 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import Query, refuse_repeated
 from smartcrawl.server.errors import ApiError, not_found, unavailable
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
+from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.jobs.history import LoggedRun, last_logged_run, logged_run
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.logs import GoesOn, LogResponse, log_of, open_log
@@ -41,6 +42,7 @@ class _Logs:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._folder = context.options.data_dir / "logs"
+        self._names = DeclaredNames(context.options.sources_file)
         self._sent = 0
 
     async def answer(self, id_: str, *, follow: bool) -> Response:
@@ -87,7 +89,8 @@ class _Logs:
         server = self._context.server
         if server.scrapyd_url:
             client = ScrapydClient(server.scrapyd_url, server.scrapyd_project)
-            place = f"the log is in scrapyd: {client.log_url(run.id)}"
+            spider = self._names.spider_of(run.source)
+            place = f"the log is in scrapyd: {client.log_url(run.id, spider)}"
         elif run.host is not None and run.host != Process.this().host:
             place = f"the log is on the machine {shown(run.host)}: ask the server there"
         elif run.stage is RunStage.WAITING:

@@ -6,7 +6,7 @@ The registry decides how a crawl ended; scrapyd only says whether it still has i
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from smartcrawl.registry.database.databases import Database
@@ -14,6 +14,7 @@ from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY
 from smartcrawl.server.jobs.crawls import Exited, Sight, is_crawling
 from smartcrawl.server.jobs.processes import BegunRun
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError, ScrapydJobs
+from smartcrawl.sources.kinds import SITE
 
 logger = logging.getLogger(__name__)
 
@@ -26,9 +27,16 @@ MISSING: Final = 3
 class ScrapydCrawls:
     """The crawls of one scrapyd."""
 
-    def __init__(self, database: Database, client: ScrapydClient) -> None:
+    def __init__(
+        self,
+        database: Database,
+        client: ScrapydClient,
+        spider_of: Callable[[str], str] = lambda source: SITE.spider,
+    ) -> None:
+        """``spider_of``: returns the spider that crawls a source."""
         self._database = database
         self._client = client
+        self._spider_of = spider_of
         self._now = 0
         self._listed: ScrapydJobs | None = None  #: None: none that counts
         self._listed_at = 0
@@ -68,7 +76,8 @@ class ScrapydCrawls:
         if listed is None or _has(listed, begun):
             return
         try:
-            self._client.schedule(begun.name, begun.id, resume=resume)
+            spider = self._spider_of(begun.name)
+            self._client.schedule(begun.name, begun.id, spider=spider, resume=resume)
         except ScrapydError as error:
             self._complain("start", error)
             return
@@ -100,13 +109,13 @@ class ScrapydCrawls:
             return Exited(EXIT_SOURCE_BUSY, None)
         return Sight.GONE
 
-    def place_of_log(self, id_: str) -> str:
+    def place_of_log(self, begun: BegunRun) -> str:
         """Return the address of a run's log."""
-        return self._client.log_url(id_)
+        return self._client.log_url(begun.id, self._spider_of(begun.name))
 
     def reason_of_death(self, begun: BegunRun) -> str:
         """Return the reason of a run whose crawl died, or failed before its run was open."""
-        log = self._client.log_url(begun.id)
+        log = self.place_of_log(begun)
         if begun.run is not None:
             return f"its process died in scrapyd: see {log}"
         return (

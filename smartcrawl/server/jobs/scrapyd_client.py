@@ -17,7 +17,6 @@ from urllib.parse import unquote, urlencode, urlsplit
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.redaction import shown
 
-SPIDER: Final = "site"
 #: Seconds for a whole request. scrapyd starts Python to check the first one for a spider.
 _TO_SCHEDULE: Final = 30.0
 _TO_LIST: Final = 10.0
@@ -54,17 +53,17 @@ class ScrapydClient:
             self._headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
         self.url = shown(url.rstrip("/"))  #: without the password
 
-    def log_url(self, id_: str) -> str:
+    def log_url(self, id_: str, spider: str) -> str:
         """Return the address at which scrapyd has the log of a crawl, without a password."""
-        return f"{self.url}/logs/{self._project}/{SPIDER}/{id_}.log"
+        return f"{self.url}/logs/{self._project}/{spider}/{id_}.log"
 
-    def schedule(self, source: str, id_: str, *, resume: bool) -> None:
+    def schedule(self, source: str, id_: str, *, spider: str, resume: bool) -> None:
         """Ask for a crawl of a source. Its arguments are names: scrapyd shows and logs them.
 
         Raises:
             ScrapydError: it was refused, or it is not known whether it arrived.
         """
-        fields = {"project": self._project, "spider": SPIDER, "jobid": id_, "source": source}
+        fields = {"project": self._project, "spider": spider, "jobid": id_, "source": source}
         if resume:
             fields["resume"] = "1"
         self._ask("POST", "/schedule.json", urlencode(fields), _TO_SCHEDULE)

@@ -12,9 +12,10 @@ from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
 from smartcrawl.model import file_urls
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.redaction import HIDDEN, escaped
 
 _KEPT: Final = "!$&'()*+,;=:@"  #: characters of a segment that are not escaped (RFC 3986)
+_LONGEST: Final = 1_000  #: characters of a path in a message
 _IS_PLAIN: Final = re.compile(rf"[A-Za-z0-9\-._~{re.escape(_KEPT)}]*").fullmatch
 
 
@@ -59,7 +60,14 @@ def folder_path(url: str) -> str:
 def shown_path(path: str) -> str:
     r"""Return a path for a message: on one line, bytes that are no UTF-8 as ``\xff``.
 
+    Of more than 1,000 characters only both ends are shown.
+
     >>> print(shown_path("/srv/ü/a\nb\udcff"))
     /srv/ü/a\nb\xff
     """
-    return escaped(os.fsencode(path).decode(errors="backslashreplace"))
+    text = escaped(os.fsencode(path).decode(errors="backslashreplace"))
+    return (
+        text
+        if len(text) <= _LONGEST
+        else f"{text[: _LONGEST // 2]}{HIDDEN}{text[-_LONGEST // 2 :]}"
+    )

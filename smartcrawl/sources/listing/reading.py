@@ -26,7 +26,12 @@ from smartcrawl.sources.listing.opening import (
     open_root,
 )
 from smartcrawl.sources.listing.places import SETTING, store_place
-from smartcrawl.sources.listing.stamps import FileValidator, is_validator_of, modified_at
+from smartcrawl.sources.listing.stamps import (
+    FileValidator,
+    file_validator,
+    is_validator_of,
+    modified_at,
+)
 from smartcrawl.sources.listing.store_files import (
     PATIENCE,
     StateChangedError,
@@ -71,10 +76,13 @@ def read_folder_file(
     known: Entry | None = None,
     how: FileValidator = FileValidator.MTIME,
     follow_symlinks: bool = False,
+    now_ns: int | None = None,
 ) -> FileBody:
     """Return a file below ``root``, of ``most`` bytes at most.
 
     The validator is that of ``known``, its entry in the listing, if the file did not change since.
+    A file without an entry gets the one that a listing at ``now_ns`` (Unix nanoseconds, before the
+    call) would give it.
 
     Raises:
         FileNotFoundError: there is no such file any more, or a link or something else in its place.
@@ -94,7 +102,11 @@ def read_folder_file(
         return data, len(data)
 
     data, found = _stable(str(root), relative, read, follow_symlinks)
-    return FileBody(data, found.st_size, _validator(known, how, found), modified_at(found))
+    if known is None and now_ns is not None:
+        validator = file_validator(how, found, now_ns)
+    else:
+        validator = _validator(known, how, found)
+    return FileBody(data, found.st_size, validator, modified_at(found))
 
 
 def hash_folder_file(

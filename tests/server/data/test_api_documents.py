@@ -111,9 +111,8 @@ def test_what_is_no_document_is_not_found(library: Library):
     assert library.read(f"/api/v1/documents/{alias}")["http_status"] == 301
 
 
-@pytest.mark.covers("E-10")
 def test_redirects_are_documents_where_the_view_has_them(library: Library):
-    keys = {
+    hashes = {
         status: library.put(f"{BASE}{status}", NOW, standing=0, effective_status=status)
         for status in range(299, 310)
     }
@@ -121,7 +120,7 @@ def test_redirects_are_documents_where_the_view_has_them(library: Library):
     viewed = {status for (status,) in library.execute("SELECT http_status FROM crawled_documents")}
     found = {
         status
-        for status, key in keys.items()
+        for status, key in hashes.items()
         if library.get(f"/api/v1/documents/{key}").status_code == 200
     }
     assert found == viewed == {301, 302, 303, 307, 308}

@@ -310,6 +310,19 @@ def test_a_broken_file_leaves_the_sources_as_they_were(
     assert names() == ()
 
 
+def test_the_spider_of_a_job_is_that_of_its_kind(tmp_path: Path):
+    names = DeclaredNames(tmp_path / "sources.toml")
+    assert names.spider_of("docs") == "site"
+
+    (tmp_path / "sources.toml").write_text(
+        '[sources.docs]\nkind = "files"\nroot = "docs"\n'
+        '[sources.web]\nseeds = ["https://docs.example.com/"]\n'
+    )
+
+    assert names() == ("docs", "web")
+    assert [names.spider_of(name) for name in ("docs", "web", "own")] == ["files", "site", "site"]
+
+
 def test_jobs_are_created_while_the_file_is_broken(sources: Api):
     (sources.folder / "sources.toml").write_text("[sources.docs\n")
 

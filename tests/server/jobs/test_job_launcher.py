@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -264,6 +265,23 @@ def test_the_last_place_is_given_once(bureau: Bureau):
 
     assert [server.claim(1, NOW) is None for server in servers] == [False, True]
     assert servers[1].claimable(1) == []
+
+
+def test_the_command_of_a_crawl_has_the_spider_of_its_source(bureau: Bureau):
+    bureau.office.create("docs")
+    asked: list[str] = []
+
+    def spider_of(source: str) -> str:
+        asked.append(source)
+        return "files"
+
+    launcher = bureau.launcher_of(replace(bureau.program(), spider_of=spider_of))
+    (id_,) = start(bureau, launcher)
+    bureau.watched(launcher, lambda: stage(bureau, id_) is RunStage.ENDED)
+
+    said = json.loads(bureau.logged(id_)[0])
+    assert said["words"][:3] == ["files", "-a", "source=docs"]
+    assert asked == ["docs"]
 
 
 def test_what_cannot_be_started_fails(bureau: Bureau):

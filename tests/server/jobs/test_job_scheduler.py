@@ -15,12 +15,14 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.server.jobs.declared import KnownJobs, declared_job_id
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.launcher import JobLauncher
 from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls
 from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.scheduler import JobScheduler
 from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.sources.jobs.definition import JobSchedule
 from tests.registry.spare import Spare
 from tests.server.jobs.conftest import NOW, Office, defined
 from tests.server.test_serve import Server, serving
@@ -169,6 +171,27 @@ def test_under_scrapy_the_crawls_are_scrapys_commands(desk: Desk, site: Site):
         desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED)
 
     assert [r.path for r in site.log] == ["/"]
+
+
+@pytest.mark.parametrize("name", ["scrapy", "smartcrawl"])
+def test_a_declared_source_of_files_is_crawled_as_a_job(desk: Desk, name: str):
+    (desk.folder / "docs").mkdir()
+    (desk.folder / "docs" / "a.md").write_text("# Alpha\n")
+    sources = desk.folder / "sources.toml"
+    sources.write_text('[sources.docs]\nkind = "files"\nroot = "docs"\n')
+    known = KnownJobs(desk.database, desk.connection, ("docs",))
+    job = known.find_declared(declared_job_id("docs"))
+    assert job is not None
+    known.schedule(job, {"schedule": JobSchedule().model_dump()}, int(time.time()))
+
+    program = [sys.executable, "-m", name, "serve"]
+    with serving(desk.folder, program=program, SOURCES_FILE=str(sources), **OPEN):
+        desk.until(lambda: desk.status(job.id) is JobStatus.COMPLETED)
+
+    found = desk.store.get(job.id)
+    assert (found.complete, found.reasons) == (True, ())
+    url = f"file://{desk.folder}/docs/a.md"
+    assert desk.connection.execute("SELECT url FROM record").fetchall() == [(url,)]
 
 
 def killed(desk: Desk, server: Server, *, crawl: bool) -> None:

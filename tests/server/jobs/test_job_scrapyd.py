@@ -26,7 +26,7 @@ from smartcrawl.registry.runs.runs import (
 )
 from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.server.jobs import scrapyd_client
-from smartcrawl.server.jobs.launcher import JobLauncher
+from smartcrawl.server.jobs.launcher import MOST_STARTS, JobLauncher
 from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.scrapyd import AWAY, MISSING, ScrapydCrawls
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError
@@ -120,11 +120,13 @@ class Harbour:
         self.there = StandIn()
         self.url = self.there.url
         self.now = NOW
+        self.spiders: dict[str, str] = {}  # by source
         self.launcher = self.server()
 
     def server(self) -> JobLauncher:
         database = self.office.database
-        crawls = ScrapydCrawls(database, ScrapydClient(self.url, "of ours"))
+        client = ScrapydClient(self.url, "of ours")
+        crawls = ScrapydCrawls(database, client, lambda source: self.spiders.get(source, "site"))
         return JobLauncher(database, self.office.connect(), crawls, 2)
 
     def tick(self, seconds: int = 0) -> None:
@@ -169,6 +171,20 @@ def harbour(office: Office) -> Iterator[Harbour]:
     harbour = Harbour(office)
     yield harbour
     harbour.close()
+
+
+def test_scrapyd_starts_the_spider_of_the_source(harbour: Harbour):
+    harbour.spiders["docs"] = "files"
+    job = harbour.office.create()
+    harbour.tick()
+
+    (asked,) = harbour.there.scheduled
+    assert asked["spider"] == "files"
+    for _ in range(MOST_STARTS):
+        harbour.there.pending.clear()
+        harbour.tick(30)
+    (reason,) = harbour.office.store.get(job.id).reasons
+    assert f"/logs/of ours/files/{asked['jobid']}.log" in reason
 
 
 @pytest.mark.covers("R2-32")

@@ -91,6 +91,21 @@ def test_racy_file_has_no_validator_when_it_is_read(root):
 # What is no file below the root
 
 
+@pytest.mark.covers("R1-28")
+def test_file_that_is_read_before_its_entry_has_the_validator_of_that_moment(root):
+    """A run that is resumed reads what waits while its listing begins anew."""
+    (root / "a.md").write_bytes(b"text")
+    os.utime(root / "a.md", ns=(NOON, NOON))
+    (known,) = entries_of(listing_of(root))
+
+    def at(now_ns: int | None) -> str | None:
+        return read_folder_file(root, "a.md", most=MOST, now_ns=now_ns).validator
+
+    assert at(NOON + 2_000_000_000) == known.validator is not None
+    assert at(NOON + 1_999_999_999) is None
+    assert at(None) is None
+
+
 def test_missing_file_is_missing_and_names_the_whole_path(root):
     (root / "sub").mkdir()
     (root / "a.md").touch()
@@ -362,6 +377,13 @@ def test_file_that_is_removed_while_it_is_read_is_missing(path, monkeypatch):
     Writer(monkeypatch, lambda n: path.unlink(), 1)
     with pytest.raises(FileNotFoundError, match=re.escape(str(path))):
         read_folder_file(path.parent, "a.md", most=MOST)
+
+
+def test_file_that_ends_before_its_size_is_read_once_more(path, monkeypatch):
+    """As from a file server whose cache is stale."""
+    real, ends = os.read, [b""]
+    monkeypatch.setattr(os, "read", lambda *given: ends.pop() if ends else real(*given))
+    assert read_folder_file(path.parent, "a.md", most=MOST).data == b"x" * 20
 
 
 def test_file_that_grows_without_end_is_read_to_its_size(path, monkeypatch):
