@@ -94,7 +94,7 @@ def ad_hoc_repository(url: str) -> GithubSource:
     """Return the source of all files at an address, with a name that depends on it alone.
 
     >>> ad_hoc_repository("https://github.com/octo/docs/").name
-    'octo-docs-nfpyzf'
+    'octo-docs-ytzxk5'
 
     Raises:
         ValueError: it is no address of a repository; with the remedy.
