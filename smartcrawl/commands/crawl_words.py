@@ -26,6 +26,11 @@ _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
 _PATH: Final = re.compile(r"file:|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE)
 #: The start of an address of the web: a scheme, or a host with a dot or a port.
 _HOST: Final = re.compile(r"[^/]*[.:]|localhost(?:/|\Z)")
+#: A repository of GitHub, or a place in it; its wiki and its issues are pages of the web.
+_REPOSITORY: Final = re.compile(
+    r"https://github\.com/(?!(?:about|apps|collections|features|login|marketplace|orgs|search"
+    r"|settings|sponsors|topics)/)[^/?#]+/[^/?#]+(?:/(?:tree|blob)/[^?#]*)?/?"
+).fullmatch
 
 
 class CrawlWords:
@@ -39,10 +44,11 @@ class CrawlWords:
         """Return its help text."""
         return (
             "Crawl one address, one folder, one source of sources.toml, or all of them (none of"
-            " these). The first crawl reads every page or file; each later one refreshes them, and"
-            " reads only what changed. A folder whose name has a dot is written with its path, as"
-            " in ./docs.old. Exit status: 0 complete, 3 incomplete, 4 another run is open or the"
-            " last one is paused, 1 not carried out."
+            " these). An address like https://github.com/OWNER/REPO is a repository. The first"
+            " crawl reads every page or file; each later one refreshes them, and reads only what"
+            " changed. A folder whose name has a dot is written with its path, as in ./docs.old."
+            " Exit status: 0 complete, 3 incomplete, 4 another run is open or the last one is"
+            " paused, 1 not carried out."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:
@@ -74,10 +80,13 @@ def scrapy_crawl_words(
     opts: Namespace,
     words: Sequence[str],
     declared: Mapping[str, str],
+    *,
+    spider: str | None = None,
 ) -> list[str]:
     """Return the words of ``scrapy crawl`` for those of ``smartcrawl crawl``.
 
-    ``declared``: the spiders of the sources in sources.toml, by name.
+    ``declared``: the spiders of the sources in sources.toml, by name. ``spider``: as given; None:
+    that of the start.
     """
     arguments = [f"{crawl_argument(word, declared)}={word}" for word in words]
     for option in ("--source", *(option for option, *_ in _ARGUMENTS)):
@@ -86,7 +95,7 @@ def scrapy_crawl_words(
             arguments.append(f"{_name(option)}={value}")
     arguments += [f"{_name(option)}=1" for option, _ in _SWITCHES if getattr(opts, _name(option))]
     arguments += opts.spargs
-    found = _spiders(arguments, declared)
+    found = _spiders(arguments, declared) if spider is None else [spider]
     for argument in arguments:
         found += ["-a", argument]
     for setting in opts.set:
@@ -112,6 +121,8 @@ def _spiders(arguments: Sequence[str], declared: Mapping[str, str]) -> list[str]
         return [FILES.spider]
     if "source" in given:
         return [declared.get(given["source"], SITE.spider)]
+    if _REPOSITORY(given.get("url", "")) and "sitemap" not in given:
+        return [GITHUB.spider]
     if given.keys() & {"url", "sitemap"}:
         return [SITE.spider]
     known = (SITE.spider, FILES.spider, GITHUB.spider)

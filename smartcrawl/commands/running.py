@@ -113,13 +113,14 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     opts, args = parser.parse_known_args(words)
     settings = PlainSettings()
     check_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
+    spider = None
     if args[:1] in ([SITE.spider], [FILES.spider], [GITHUB.spider]) and opts.spargs:
-        del args[0]  # the words of Scrapy's command
+        spider = args.pop(0)  # the words of Scrapy's command
     if len(args) > 1:
         parser.error("it takes one address, folder or source; declare several in sources.toml")
     _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
-    return scrapy_crawl_words(opts, args, declared)
+    return scrapy_crawl_words(opts, args, declared, spider=spider)
 
 
 def _declared(settings: PlainSettings) -> dict[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
+from smartcrawl.commands import running
 from smartcrawl.commands.crawl import Command
 from smartcrawl.commands.crawl_words import scrapy_crawl_words
 from smartcrawl.commands.running import command_of, parser_of
@@ -38,6 +39,36 @@ def words(*given: str, declared: Sequence[str] = DECLARED, listed: Sequence[str]
 )
 def test_a_word_is_a_source_or_an_address(word: str, argument: str):
     assert words(word) == ["site", "-a", argument]
+
+
+@pytest.mark.parametrize(
+    ("url", "spider"),
+    [
+        ("https://github.com/octo/docs", "github"),
+        ("https://github.com/octo/docs/", "github"),
+        ("https://github.com/octo/docs/tree/feature/x/guide", "github"),
+        ("https://github.com/octo/docs/blob/main/a.md", "github"),
+        ("https://github.com/octo/docs/wiki", "site"),
+        ("https://github.com/octo", "site"),
+        ("https://github.com/topics/python", "site"),
+        ("https://docs.github.com/en/rest", "site"),
+    ],
+)
+def test_the_address_of_a_repository_is_crawled_as_one(url: str, spider: str):
+    assert words(url) == [spider, "-a", f"url={url}"]
+
+
+def test_a_repository_with_a_sitemap_is_a_site():
+    url = "https://github.com/octo/docs"
+
+    assert words(url, "--sitemap", "https://a.example/s.xml")[0] == "site"
+
+
+@pytest.mark.parametrize("spider", ["site", "files", "github"])
+def test_a_spider_that_is_named_is_taken(spider: str):
+    given = [spider, "-a", "url=https://github.com/octo/docs"]
+
+    assert running._crawl_words(given) == given
 
 
 def test_without_a_word_all_sources_are_crawled():

@@ -47,6 +47,7 @@ CUTS = [
     "too_many_links: URL",
     "too_many_urls: URL",
     "sitemap_nesting: URL",
+    "listing: PLACE (why)",
     *(f"{trap}: N addresses" for trap in Trap),
 ]
 
