@@ -155,7 +155,7 @@ HOST_FAILURE_SECONDS = _env(
 HOST_PARK_SECONDS = _env("HOST_PARK_SECONDS", 60)  # pause of a host before each probe
 HOST_PROBES = _env("HOST_PROBES", 3)  # failed probes after which a host is down
 
-# Repositories of GitHub; a token comes from the environment variable GITHUB_TOKEN alone
+# Repositories of GitHub
 GITHUB_API_URL = _env("GITHUB_API_URL", "https://api.github.com")  # commits and trees
 GITHUB_RAW_URL = _env("GITHUB_RAW_URL", "https://raw.githubusercontent.com")  # contents of files
 GITHUB_WEB_URL = _env("GITHUB_WEB_URL", "https://github.com")  # addresses of repositories and pages
