@@ -82,7 +82,7 @@ class ListingFeed:
         """Take the run of the crawler's spider, if its source is listed."""
         run = run_of_crawler(crawler)
         if run is None or not run.source.traits.is_listed:
-            raise NotConfigured("nothing is listed")
+            raise NotConfigured  # nothing is listed
         feed = cls(crawler, run)
         crawler.signals.connect(feed.opened, signal=signals.spider_opened)
         crawler.signals.connect(feed.closed, signal=signals.spider_closed)

@@ -114,8 +114,14 @@ class Reads:
         return self._real(root, relative, **more)
 
 
-if sys.platform == "linux" and os.geteuid() == 0:
-    bind()
-if found := os.environ.get("FAILS_IN"):
-    folder.os = _Os(found)  # type: ignore[assignment]
-files.read_folder_file = Reads()
+def arrange() -> None:
+    """Make the disk of this process another one."""
+    if sys.platform == "linux" and os.geteuid() == 0:
+        bind()
+    if found := os.environ.get("FAILS_IN"):
+        folder.os = _Os(found)  # type: ignore[assignment]
+    files.read_folder_file = Reads()
+
+
+if os.environ.get("ARRANGED_BY") == __name__:  # not where tests are only collected
+    arrange()

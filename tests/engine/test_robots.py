@@ -38,6 +38,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import Page, Traffic, VisitAttempt
 from smartcrawl.rules.model import Fault
+from smartcrawl.sources.site import SiteSource
 from smartcrawl.spiders.base import VisitSpider
 
 DATA = Path(__file__).parents[1] / "data" / "robots"
@@ -858,6 +859,7 @@ class Shared(Run):
 
     def __init__(self, *, spent: bool) -> None:
         super().__init__()
+        self.source = SiteSource(name="a", seeds=("http://a.example/",))
         self.spent = spent
         self.turns = self
         self.delays: list[tuple[float | None, bool]] = []

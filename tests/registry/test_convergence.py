@@ -45,7 +45,7 @@ from smartcrawl.rules import absence
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_status
 from smartcrawl.rules.model import Extraction, Fault, Outcome, RemovalRule, RunState, Status
-from smartcrawl.run import run as run_module
+from smartcrawl.run import batches as batches_module
 from smartcrawl.run import storage
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
@@ -182,7 +182,7 @@ def in_memory(connection: Connection) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(storage, "open_registry", lambda *_: Memory(connection))
         patch.setattr(SqliteDatabase, "take", lambda *_: LEASE)
-        patch.setattr(run_module, "RegistryWriter", Inline)
+        patch.setattr(batches_module, "RegistryWriter", Inline)
         patch.setattr(runs, "BATCH", 2)
         patch.setattr(
             html, "parse_html", lambda body, **told: parsed(parse, body, tuple(told.items()))

@@ -154,6 +154,14 @@ class _BoundedParser(_LenientHTTPClientParser):
     """Parser of HTTP; any other protocol is a ParseError."""
 
     MAX_LENGTH = MAX_HEADERS
+    _head = 0  #: bytes of all lines so far, those of 1xx answers included
+
+    def lineReceived(self, line: bytes) -> None:
+        """Count a line; the protocol alone would not count the last ones before a body."""
+        self._head += len(line) + len(b"\r\n")
+        if self._head > MAX_HEADERS:
+            raise HeadersTooLargeError
+        super().lineReceived(line)  # type: ignore[no-untyped-call]
 
     def dataReceived(self, data: bytes) -> Any:
         """Parse on; all errors in status line and headers are of one class."""
