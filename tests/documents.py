@@ -27,6 +27,7 @@ from typing import NamedTuple
 #: Words behind ``sh`` of a block that no test runs.
 NOT_RUN = {
     "install": "tests of the package install it, from the checkout instead of an index",
+    "places": "its folders, buckets and repositories are those of a reader",
     "root": "it changes the system",
     "servers": "it needs a server; play() runs it where one is given",
 }

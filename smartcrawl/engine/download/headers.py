@@ -161,7 +161,7 @@ class _BoundedParser(_LenientHTTPClientParser):
         self._head += len(line) + len(b"\r\n")
         if self._head > MAX_HEADERS:
             raise HeadersTooLargeError
-        super().lineReceived(line)  # type: ignore[no-untyped-call]
+        super().lineReceived(line)
 
     def dataReceived(self, data: bytes) -> Any:
         """Parse on; all errors in status line and headers are of one class."""
