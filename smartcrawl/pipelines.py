@@ -166,10 +166,7 @@ class CommitPipeline(VisitPipeline):
             self._timer.cancel()
             self._timer = None
         try:
-            before = run.batches.submit(int(time.time()))
-            if before is not None:
-                await asyncio.wrap_future(before)
-            run.batches.collect()
+            await run.batches.flush(int(time.time()))
         except (RegistryError, SinkError) as error:
             self._end(run, error)
 

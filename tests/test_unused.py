@@ -57,7 +57,6 @@ EXCEPTIONS: Final = {
         "tests compare the columns of views by it"
     ),
     "smartcrawl.registry.database.session:PostgresRows.get_description": "likewise",
-    "smartcrawl.model.file_urls:path_of_file_url": "for files to be read, which is to come (R0-20)",
     "smartcrawl.model.urls:url_partition_key": "tests compare the views with it (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",
     "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (

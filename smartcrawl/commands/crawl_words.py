@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from smartcrawl.sources.kinds import FILES, GITHUB, SITE
+from smartcrawl.sources.kinds import FILES, GITHUB, SITE, SPIDERS
 from smartcrawl.terminal.command import count_argument
 
 #: Options that stand for an argument of the spider; each with what follows it, and its meaning.
@@ -125,8 +125,7 @@ def _spiders(arguments: Sequence[str], declared: Mapping[str, str]) -> list[str]
         return [GITHUB.spider]
     if given.keys() & {"url", "sitemap"}:
         return [SITE.spider]
-    known = (SITE.spider, FILES.spider, GITHUB.spider)
-    return [spider for spider in known if spider in declared.values()] or [SITE.spider]
+    return [spider for spider in SPIDERS if spider in declared.values()] or [SITE.spider]
 
 
 def crawl_argument(word: str, declared: Collection[str] = ()) -> str:

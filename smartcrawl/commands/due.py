@@ -25,7 +25,7 @@ from smartcrawl.run.opening import source_named
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.kinds import DOCUMENTS, FILES, GITHUB, SITE
+from smartcrawl.sources.kinds import DOCUMENTS, FILES, SITE, SPIDERS
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import command_without_registry_error
@@ -85,7 +85,7 @@ class Command(CrawlCommand):
             )
         if opts.source is not None:
             opts.spargs["source"] = opts.source
-        super().run([SITE.spider, FILES.spider, GITHUB.spider], opts)
+        super().run(list(SPIDERS), opts)
 
     def runs_of(
         self, spiders: Sequence[type[VisitSpider]], given: dict[str, str]

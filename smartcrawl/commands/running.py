@@ -13,7 +13,7 @@ from smartcrawl.commands.crawl_words import CrawlWords, scrapy_crawl_words
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.sources.kinds import FILES, GITHUB, SITE
+from smartcrawl.sources.kinds import SPIDERS
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.state_folder import state_folder
 from smartcrawl.terminal.usage import check_usage
@@ -114,7 +114,7 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
     settings = PlainSettings()
     check_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
     spider = None
-    if args[:1] in ([SITE.spider], [FILES.spider], [GITHUB.spider]) and opts.spargs:
+    if args and args[0] in SPIDERS and opts.spargs:
         spider = args.pop(0)  # the words of Scrapy's command
     if len(args) > 1:
         parser.error("it takes one address, folder or source; declare several in sources.toml")

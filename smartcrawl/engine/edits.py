@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 
 from smartcrawl.engine.stopping import is_crawl_stopping
+from smartcrawl.engine.waking import wake_engine
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -59,9 +60,7 @@ class EditSubmitter:
         self._task = None
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("committing edits failed: %s", error, exc_info=error)
-        slot = self._crawler.engine._slot
-        if slot is not None:
-            slot.nextcall.schedule()
+        wake_engine(self._crawler)
 
     def stop(self) -> None:
         """Stop with the run; when it is resumed, it finds the waiting answers again."""

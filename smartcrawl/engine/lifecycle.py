@@ -22,6 +22,7 @@ from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.signals import confirmed_page_event, page_progress
+from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
@@ -132,7 +133,7 @@ class RunLifecycle:
             if run.turns.resting:
                 raise DontCloseSpider
             if run.extractions.pending:  # pages that were skipped just now
-                self._wake()
+                wake_engine(self._crawler)
                 raise DontCloseSpider
             if step is None or run.pending or run.failure is not None:
                 return  # the engine stays open while pages wait for a host
@@ -142,12 +143,6 @@ class RunLifecycle:
             except (RegistryError, SinkError) as error:
                 run.failure = error
                 return
-
-    def _wake(self) -> None:
-        """Let the engine check again whether it is idle."""
-        slot = self._crawler.engine._slot
-        if slot is not None:
-            slot.nextcall.schedule()
 
     async def closed(self, reason: str) -> None:
         """Seal the run, or close it as interrupted."""

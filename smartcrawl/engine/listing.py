@@ -17,6 +17,7 @@ from scrapy.settings import BaseSettings
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.repositories import raw_place, repository_listing
 from smartcrawl.engine.stopping import stop_crawl
+from smartcrawl.engine.waking import wake_engine
 from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import display_url
@@ -116,7 +117,7 @@ class ListingFeed:
                     self._end(listing)
                     break
                 self._listed.take(entries)
-                self._look_again()
+                wake_engine(self._crawler)
                 await self._write()
         except (RegistryError, SettingError, SinkError) as error:  # such as a missing driver
             self._listed.close()
@@ -124,7 +125,7 @@ class ListingFeed:
         except Exception as error:
             logger.exception("cannot list %s", self._root)
             self._listed.fail(self._root, f"{type(error).__name__}: {error}")
-        self._look_again()
+        wake_engine(self._crawler)
 
     def _listing(self) -> Listing:
         """Return the listing of the run.
@@ -157,7 +158,7 @@ class ListingFeed:
             return
         if listing.is_unchanged:
             for _ in self._listed.confirm_stored():
-                self._look_again()
+                wake_engine(self._crawler)
                 await self._write()
         if not listing.problems:
             assert isinstance(run.source, GithubSource)
@@ -178,14 +179,4 @@ class ListingFeed:
         """Have a full batch written; wait while the writer is two batches behind."""
         batches = self._run.batches
         if batches.batch.full:
-            before = batches.submit(int(time.time()))
-            if before is not None:
-                await asyncio.wrap_future(before)
-            batches.collect()
-
-    def _look_again(self) -> None:
-        """Let the engine ask for a request at once."""
-        engine = self._crawler.engine
-        slot = engine._slot if engine is not None else None
-        if slot is not None:
-            slot.nextcall.schedule()
+            await batches.flush(int(time.time()))

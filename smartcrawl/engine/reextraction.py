@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 
 from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.waking import wake_engine
 from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Outcome
 from smartcrawl.run.run import Run
@@ -90,9 +91,7 @@ class ReExtraction:
         self._run.extractions.under_way = False
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("extracting again failed: %s", error, exc_info=error)
-        slot = self._crawler.engine._slot
-        if slot is not None:
-            slot.nextcall.schedule()
+        wake_engine(self._crawler)
 
     def closed(self) -> None:
         """Stop with the run; the next run finds the remaining pages again."""

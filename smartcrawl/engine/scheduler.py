@@ -20,6 +20,7 @@ from scrapy.utils.asyncio import CallLaterResult, call_later
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.gate import gate_of_crawler, host_of_request
 from smartcrawl.engine.stopping import stop_crawl
+from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Page, VisitAttempt
@@ -189,9 +190,7 @@ class NumberScheduler(BaseScheduler):
 
     def look_again(self) -> None:
         """Let the engine ask for a request at once, not only at its next heartbeat."""
-        slot = self._crawler.engine._slot
-        if slot is not None:
-            slot.nextcall.schedule()
+        wake_engine(self._crawler)
 
     def _wake(self) -> None:
         self._waking = None

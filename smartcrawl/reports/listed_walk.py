@@ -10,10 +10,10 @@ from smartcrawl.model.urls import display_url
 from smartcrawl.reports.entries import ReportedRecord
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.reports.walk import WalkReport
-from smartcrawl.rules.changes import Check, decide_change_check
+from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Status
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.listing.entries import Entry, Listing, properties
+from smartcrawl.sources.listing.entries import Entry, Listing, check_of_entry
 
 _STORED = """
 SELECT no, etag, coalesce(content_length, 0),
@@ -86,11 +86,8 @@ class ListedWalkReport(WalkReport):
         if found.validator is None:
             return _NO_VALIDATOR
         is_hash = self.source is not None and self.source.traits.is_hashed
-        same = decide_change_check(
-            properties(etag, length, is_hash=is_hash),
-            properties(found.validator, found.size, is_hash=is_hash),
-        )
-        return None if same is Check.SKIP else "its validator or its size is another"
+        check = check_of_entry(etag, length, found, is_hash=is_hash)
+        return None if check is Check.SKIP else "its validator or its size is another"
 
     def reason_without_validators(self, entry: ReportedRecord) -> str | None:
         """Return why a file would be read."""

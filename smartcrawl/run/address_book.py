@@ -92,10 +92,6 @@ class AddressBook:
         stored = self._reader.listed(tuple(ids.values()))
         return {url: stored[key] for url, key in ids.items() if key in stored}
 
-    def all_listed(self, after: int, most: int) -> list[tuple[str, ListedRecord]]:
-        """Return stored pages with numbers above ``after`` (PageReader.all_listed)."""
-        return self._reader.all_listed(after, most)
-
     def numbers_by_url(self, urls: Sequence[str], register: Register) -> dict[str, int]:
         """Return the number of each URL, all of which are in scope; nothing is cached."""
         found = [_OUTSIDE] * len(urls)

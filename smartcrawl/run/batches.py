@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -232,6 +233,17 @@ class Batches:
                 visit.snapshot_error is not None and not visit.lost_snapshot
                 for visit in written.batch.visits
             )
+
+    async def flush(self, now: int) -> None:
+        """Submit the open batch, and wait while the writer is two batches behind.
+
+        Raises:
+            RegistryError: as ``collect``.
+        """
+        before = self.submit(now)
+        if before is not None:
+            await asyncio.wrap_future(before)
+        self.collect()
 
     def drain(self) -> None:
         """Wait until everything submitted is written (see ``collect``)."""

@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
-from smartcrawl.registry.run_progress import RunProgressReader
+from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.rules.changes import Check, decide_change_check
+from smartcrawl.rules.changes import Check
+from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.hosts.trust import HostTrust
-from smartcrawl.run.links import Links
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
-from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, properties
+from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_entry
 
 _DEPTH: Final = 0  #: of every listed file
 
@@ -29,8 +29,8 @@ class ListedFiles:
         self,
         *,
         opened: OpenRun,
-        progress: RunProgressReader,
-        links: Links,
+        readers: RegistryReaders,
+        book: AddressBook,
         offers: Offers,
         extractions: ExtractionPlan,
         trust: HostTrust,
@@ -45,8 +45,9 @@ class ListedFiles:
         self.located = asyncio.Event()  #: set once ``place`` is known, or will not be known
         self._is_hashed = is_hashed
         self._opened = opened
-        self._progress = progress
-        self._links = links
+        self._progress = readers.progress
+        self._pages = readers.pages
+        self._book = book
         self._offers = offers
         self._extractions = extractions
         self._trust = trust
@@ -58,7 +59,7 @@ class ListedFiles:
     def take(self, entries: Sequence[Entry]) -> None:
         """Confirm the unchanged files among some entries, and offer the others."""
         self._listed += len(entries)
-        stored = self._offers.stored_listed([entry.url for entry in entries])
+        stored = self._book.stored_listed([entry.url for entry in entries])
         unchanged: list[ListedRecord] = []
         aside: list[ListedRecord] = []
         to_read: list[Entry] = []
@@ -83,7 +84,9 @@ class ListedFiles:
         """Confirm unchanged files, and note that unreadable ones are listed as before."""
         self._batches.confirm(unchanged)
         if self.confirmed is not None:
-            for page in self._links.pages([record.no for record in unchanged]):
+            for page in self._book.pages(
+                [record.no for record in unchanged], self._opened.last_complete
+            ):
                 self.confirmed(page)
         self._batches.set_aside(aside)
 
@@ -94,7 +97,7 @@ class ListedFiles:
         full batch can be written.
         """
         after = 0
-        while stored := self._offers.all_listed(after, BATCH):
+        while stored := self._pages.all_listed(after, BATCH):
             after = stored[-1][1].no
             self._listed += len(stored)
             unchanged: list[ListedRecord] = []
@@ -154,11 +157,10 @@ class ListedFiles:
 
     def _is_same(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether a file of a listing is the one that was read, under today's configuration."""
-        stored = properties(record.etag, record.content_length, is_hash=self._is_hashed)
-        found = properties(entry.validator, entry.size, is_hash=self._is_hashed)
+        check = check_of_entry(record.etag, record.content_length, entry, is_hash=self._is_hashed)
         return (
             not self._opened.forced
-            and decide_change_check(stored, found) is Check.SKIP
+            and check is Check.SKIP
             and self._extractions.stands(record, entry.url)
         )
 

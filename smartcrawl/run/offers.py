@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from smartcrawl.model.batches import Address
-from smartcrawl.model.pages import ListedRecord
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.run.address_book import AddressBook, Found, Register
 from smartcrawl.run.batches import Batches
@@ -59,14 +58,6 @@ class Offers:
         refuse = None if given else self.budget.refuse
         register = self._register(origin, depth, kind)
         return self._book.numbers(urls, scope, register, refuse, cached=False)
-
-    def stored_listed(self, urls: Sequence[str]) -> dict[str, ListedRecord]:
-        """Return those URLs of a listing that are in the registry."""
-        return self._book.stored_listed(urls)
-
-    def all_listed(self, after: int, most: int) -> list[tuple[str, ListedRecord]]:
-        """Return stored pages with numbers above ``after``, in their order."""
-        return self._book.all_listed(after, most)
 
     def numbers_by_url(self, urls: Sequence[str]) -> dict[str, int]:
         """Return the number of each URL; those of new addresses are registered.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -103,16 +103,7 @@ def files_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -
         SourceError: no source or several sources fit, or an argument is unknown.
     """
     _refuse_unknown(arguments, FILES, FILES_ARGUMENTS)
-    root, name = arguments.get("root"), arguments.get("source")
-    declared = load_declared_sources(options.sources_file)
-    if root is not None and name is not None:
-        raise SourceError("give either -a root=… or -a source=…, not both")
-    if root is not None:
-        try:
-            return ad_hoc_files(root)
-        except ValueError as error:
-            raise SourceError(f"-a root {error}") from error
-    found = _named(options, declared, name, FILES) if name is not None else _only(declared, FILES)
+    found = _listed_source(options, arguments, FILES, "root", ad_hoc_files)
     if found is None:
         raise SourceError(
             "nothing to crawl: give -a root=FOLDER, or declare a source of the kind files in"
@@ -130,20 +121,7 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
             not on the server of the settings.
     """
     _refuse_unknown(arguments, GITHUB, GITHUB_ARGUMENTS)
-    url, name = arguments.get("url"), arguments.get("source")
-    declared = load_declared_sources(options.sources_file)
-    if url is not None and name is not None:
-        raise SourceError("give either -a url=… or -a source=…, not both")
-    found: Source | None
-    if url is not None:
-        try:
-            found = ad_hoc_repository(url)
-        except ValueError as error:
-            raise SourceError(f"-a url {error}") from error
-    else:
-        found = (
-            _named(options, declared, name, GITHUB) if name is not None else _only(declared, GITHUB)
-        )
+    found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository)
     if found is None:
         raise SourceError(
             "nothing to crawl: give -a url=https://github.com/OWNER/REPO, or declare a source of"
@@ -156,6 +134,30 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
             " GITHUB_WEB_URL, GITHUB_API_URL and GITHUB_RAW_URL to its own"
         )
     return found
+
+
+def _listed_source(
+    options: Options,
+    arguments: dict[str, Any],
+    kind: Kind,
+    start: str,
+    ad_hoc_source: Callable[[str], Source],
+) -> Source | None:
+    """Return the source that the argument ``start``, ``source`` or sources.toml names, or None.
+
+    Raises:
+        SourceError: several sources fit, or none has the name or the start.
+    """
+    given, name = arguments.get(start), arguments.get("source")
+    declared = load_declared_sources(options.sources_file)
+    if given is not None and name is not None:
+        raise SourceError(f"give either -a {start}=… or -a source=…, not both")
+    if given is not None:
+        try:
+            return ad_hoc_source(given)
+        except ValueError as error:
+            raise SourceError(f"-a {start} {error}") from error
+    return _named(options, declared, name, kind) if name is not None else _only(declared, kind)
 
 
 def _refuse_unknown(arguments: dict[str, Any], kind: Kind, known: tuple[str, ...]) -> None:

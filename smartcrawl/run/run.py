@@ -184,8 +184,8 @@ class Run:
             return None
         return ListedFiles(
             opened=self.opened,
-            progress=self._readers.progress,
-            links=self.links,
+            readers=self._readers,
+            book=self._book,
             offers=self._offers,
             extractions=self.extractions,
             trust=self.trust,

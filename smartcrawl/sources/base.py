@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict
 
+from smartcrawl.model.urls import url_digest, url_digest_text
 from smartcrawl.sources.fields import (
     LIST,
     Addresses,
@@ -19,6 +20,8 @@ from smartcrawl.sources.fields import (
 )
 from smartcrawl.sources.kinds import Kind, kind_named
 from smartcrawl.sources.scope import Scope
+
+_ID_LENGTH: Final = 6  #: characters of a digest in the name of an ad-hoc source
 
 
 class ModeRule(BaseModel):
@@ -86,3 +89,12 @@ class Source(BaseModel):
     def keys(cls) -> tuple[str, ...]:
         """Return the keys of a table of sources.toml."""
         return tuple(key for key in cls.model_fields if key not in cls.UNDECLARED)
+
+
+def ad_hoc_name(words: str, start: str) -> str:
+    """Return the name of a source that a command names by its start alone: words and a digest.
+
+    >>> ad_hoc_name("docs", "file:///srv/docs")
+    'docs-kxmku7'
+    """
+    return f"{words}-{url_digest_text(url_digest(start))[:_ID_LENGTH]}"

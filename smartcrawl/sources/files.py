@@ -13,10 +13,11 @@ from typing import Annotated, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.urls import display_url, url_digest, url_digest_text
-from smartcrawl.sources.base import Source
+from smartcrawl.model.file_urls import folder_url, path_of_file_url
+from smartcrawl.model.urls import display_url
+from smartcrawl.sources.base import Source, ad_hoc_name
 from smartcrawl.sources.fields import LIST, Limit
-from smartcrawl.sources.listing.names import folder_path, folder_url
+from smartcrawl.sources.listing.names import folder_path
 from smartcrawl.sources.listing.places import store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.scope import Scope
@@ -26,7 +27,6 @@ STORE_SCHEMES: Final = (
 )  # fmt: skip
 _FOLDER: Final = "file://"
 _NO_NAME: Final = re.compile(r"[^A-Za-z0-9_.-]+")
-_ID_LENGTH: Final = 6  #: characters of a digest in the name of an ad-hoc source
 
 
 def declared_root(text: str, folder: Path | None = None) -> str:
@@ -40,7 +40,10 @@ def declared_root(text: str, folder: Path | None = None) -> str:
     if not text.strip():
         raise ValueError("is empty: give the path of a folder, as in /srv/docs")
     if text.startswith(_FOLDER):
-        text = folder_path(text)
+        known = path_of_file_url(text)
+        if known is None:
+            raise ValueError(f"is {text!r}, no folder of this machine: give the path of its mount")
+        text = os.fsdecode(known)
     elif "://" in text:
         return _store_root(text)
     path = os.path.join(folder or "", os.path.expanduser(text))
@@ -187,5 +190,4 @@ def ad_hoc_files(root: str) -> FilesSource:
     """
     url = declared_root(root)
     slug = _NO_NAME.sub("-", url.rpartition("/")[2]).strip("-.") or "files"
-    name = f"{slug}-{url_digest_text(url_digest(url))[:_ID_LENGTH]}"
-    return FilesSource(name=name, root=url, ad_hoc=True)
+    return FilesSource(name=ad_hoc_name(slug, url), root=url, ad_hoc=True)

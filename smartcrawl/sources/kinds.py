@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 
@@ -33,17 +33,9 @@ SITE: Final = Kind(
     is_polite=True,
     is_shareable=True,
 )
-#: Single pages that were ordered over the HTTP API (docs/adr/0061).
-DOCUMENTS: Final = Kind(
-    "documents",
-    spider="site",
-    is_listed=False,
-    follows_links=True,  # to other ordered pages only: its scope has no others
-    asks_robots=True,
-    is_shielded=True,
-    is_polite=True,
-    is_shareable=True,
-)
+#: Single pages that were ordered over the HTTP API (docs/adr/0061): links lead to other ordered
+#: pages only, because its scope has no others.
+DOCUMENTS: Final = replace(SITE, name="documents")
 #: Files of a folder or of a bucket.
 FILES: Final = Kind(
     "files",
@@ -56,20 +48,12 @@ FILES: Final = Kind(
     is_shareable=False,
 )
 #: Files of a repository on GitHub (docs/adr/0067).
-GITHUB: Final = Kind(
-    "github",
-    spider="github",
-    is_listed=True,
-    follows_links=False,
-    asks_robots=False,
-    is_shielded=False,
-    is_polite=True,
-    is_shareable=False,
-    is_hashed=True,
-)
+GITHUB: Final = replace(FILES, name="github", spider="github", is_polite=True, is_hashed=True)
 
 #: All kinds, by name.
 KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS, FILES, GITHUB)}
+#: The spiders that crawl sources.
+SPIDERS: Final = tuple(dict.fromkeys(kind.spider for kind in KINDS.values()))
 
 
 def kind_named(name: str) -> Kind:

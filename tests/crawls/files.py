@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from smartcrawl.sources.listing.names import folder_url, quoted_name
+from smartcrawl.model.file_urls import folder_url
+from smartcrawl.sources.listing.names import quoted_name
 from tests.crawls.commands import MOVED, WORDS, Crawl, Record, Result
 
 #: When files of these tests were written first (Unix seconds): long ago, so that it is trusted.
@@ -45,7 +46,7 @@ class Place(Protocol):
         """Remove a file."""
 
     def refuse(self, name: str) -> None:
-        """Let nobody read a file that the listing still names."""
+        """Take the right to read a file that the listing still names."""
 
     def permit(self, name: str) -> None:
         """Let it be read again."""
@@ -154,20 +155,20 @@ class FilesStory:
         return sorted(hit["url"].removeprefix(start) for hit in found)
 
     def why(self, name: str) -> str:
-        """What `scrapy why` tells of a file, each run of spaces as one."""
-        told: str = self.crawl._ask("why", self.place.url(name))
-        return re.sub(r" +", " ", told)
+        """Return the text of `scrapy why` about a file, each run of spaces as one."""
+        text: str = self.crawl._ask("why", self.place.url(name))
+        return re.sub(r" +", " ", text)
 
     def forget(self) -> None:
         """Ask again what the registry has."""
         self.crawl._told.clear()
 
     @contextmanager
-    def disk(self, **told: str) -> Iterator[None]:
+    def disk(self, **environment: str) -> Iterator[None]:
         """Crawl from a disk that does what `tests.crawls.disk` has it do."""
-        self.crawl.environment |= told
+        self.crawl.environment |= environment
         yield
-        for name in told:
+        for name in environment:
             del self.crawl.environment[name]
 
     @contextmanager
@@ -177,11 +178,11 @@ class FilesStory:
             yield
 
     @contextmanager
-    def reads(self, **told: str) -> Iterator[list[str]]:
+    def reads(self, **environment: str) -> Iterator[list[str]]:
         """Give the names of the files that are read."""
         log = self.crawl.folder / "reads"
         names: list[str] = []
-        with self.disk(READS=str(log), **told):
+        with self.disk(READS=str(log), **environment):
             yield names
         if log.exists():
             names += sorted(map(ast.literal_eval, log.read_text().splitlines()))

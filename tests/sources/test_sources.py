@@ -188,6 +188,15 @@ BAD = {
         'kind = "mail"\nroot = "/x"',
         ["[sources.a] kind is 'mail'", 'it takes "site"'],
     ),
+    "root on another machine": (
+        'kind = "files"\nroot = "file://nas/share"',
+        ["[sources.a] root is 'file://nas/share'", "give the path of its mount"],
+    ),
+    "root of another scheme": (
+        'kind = "files"\nroot = "gopher://a.example/x"',
+        ["[sources.a] root is of the kind gopher://", "a folder's path, or s3://"],
+    ),
+    "root empty": ('kind = "files"\nroot = ""', ["[sources.a] root is empty", "/srv/docs"]),
     "name given as a key": (SEEDS + 'name = "b"\nad_hoc = true', ["a] name: un", "a] ad_hoc: un"]),
 }
 

@@ -17,11 +17,11 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.model.exceptions import FileTooLargeError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.times import iso_time
-from smartcrawl.rules.changes import Check, decide_change_check
+from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.listing.entries import Entry, properties
+from smartcrawl.sources.listing.entries import Entry, check_of_entry
 from smartcrawl.sources.listing.reading import (
     hash_folder_file,
     read_bucket_file,
@@ -92,8 +92,7 @@ class FileHandler(BaseDownloadHandler):
         record, plan = page.record, page.plan
         if entry is None or self._run.forces(page) or plan.extraction is not Extraction.STANDS:
             return None
-        stored = properties(record.etag, record.content_length)
-        check = decide_change_check(stored, properties(entry.validator, entry.size))
+        check = check_of_entry(record.etag, record.content_length, entry)
         if check is Check.SKIP and _has_links_alone(page):
             return Response(page.url, status=304, headers=_headers(entry.validator, None))
         if check is not Check.HASH or not self._source.is_local:

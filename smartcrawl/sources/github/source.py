@@ -9,14 +9,11 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from smartcrawl.model.urls import url_digest, url_digest_text
-from smartcrawl.sources.base import Source
+from smartcrawl.sources.base import Source, ad_hoc_name
 from smartcrawl.sources.fields import AuthoritiesFile, Limit
 from smartcrawl.sources.files import FilesScope, Globs
 from smartcrawl.sources.github.address import RepositoryAddress, repository_address
 from smartcrawl.sources.listing.selection import ListingRules
-
-_ID_LENGTH = 6  #: characters of a digest in the name of an ad-hoc source
 
 
 def _canonical(text: str) -> str:
@@ -100,6 +97,5 @@ def ad_hoc_repository(url: str) -> GithubSource:
         ValueError: it is no address of a repository; with the remedy.
     """
     address = repository_address(url)
-    digest = url_digest_text(url_digest(address.root))[:_ID_LENGTH]
-    name = f"{address.owner}-{address.name}-{digest}"
+    name = ad_hoc_name(f"{address.owner}-{address.name}", address.root)
     return GithubSource(name=name, url=address.url, ad_hoc=True)

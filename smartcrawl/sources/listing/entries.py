@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-from smartcrawl.rules.changes import Properties
+from smartcrawl.rules.changes import Check, Properties, decide_change_check
 
 BATCH: Final = 1_000  #: entries at most in one batch
 
@@ -53,14 +53,21 @@ class Skip(StrEnum):
     NO_NAME = "not a name"  #: such as the marker of an empty folder in a store
 
 
-def properties(validator: str | None, size: int, *, is_hash: bool = False) -> Properties:
-    """Return validator and size of an entry or of a stored page for ``decide_change_check``.
+def check_of_entry(etag: str | None, size: int, entry: Entry, *, is_hash: bool = False) -> Check:
+    """Return how to find out whether a stored file, of this ETag and size, is that of an entry.
 
     Both must be known and equal for the file to be skipped: a validator of a folder is a date.
     One that is a hash of the content decides alone (``is_hash``).
 
     Source: R0-43, R0-44, R1-28.
     """
+    return decide_change_check(
+        _properties(etag, size, is_hash=is_hash),
+        _properties(entry.validator, entry.size, is_hash=is_hash),
+    )
+
+
+def _properties(validator: str | None, size: int, *, is_hash: bool) -> Properties:
     return Properties(validator, None, None) if is_hash else Properties(None, validator, size)
 
 

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from smartcrawl.model.file_urls import folder_url
 from smartcrawl.sources.listing.entries import Entry, Skip, batched
-from smartcrawl.sources.listing.names import folder_url, quoted_name, root_path, shown_path
+from smartcrawl.sources.listing.names import quoted_name, root_path, shown_path
 from smartcrawl.sources.listing.opening import inside, is_broken_link
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import FileValidator, file_validator, modified_at

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
-from smartcrawl.model import file_urls
 from smartcrawl.model.redaction import HIDDEN, escaped
 
 _KEPT: Final = "!$&'()*+,;=:@"  #: characters of a segment that are not escaped (RFC 3986)
@@ -35,17 +34,6 @@ def root_path(root: str | Path) -> str:
     '/srv/docs'
     """
     return "/" + os.path.abspath(root).lstrip("/")
-
-
-def folder_url(path: str) -> str:
-    """Return the URL of an absolute path.
-
-    >>> folder_url("/srv/docs/a#b.md")
-    'file:///srv/docs/a%23b.md'
-
-    Source: R0-20.
-    """
-    return file_urls.folder_url(path)
 
 
 def folder_path(url: str) -> str:

@@ -142,7 +142,7 @@ class _S3Files:
             more = {"ContinuationToken": page["NextContinuationToken"]}
 
     def read(self, key: str, most: int, etag: str | None) -> StoredBody:
-        return _told_changed(lambda: self._store.ask(self._get, key, most, etag, size=most))
+        return _in_one_state(lambda: self._store.ask(self._get, key, most, etag, size=most))
 
     async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
         condition = {} if etag is None else {"IfMatch": etag}
@@ -188,7 +188,7 @@ class _AzureFiles:
         return [], None
 
     def read(self, key: str, most: int, etag: str | None) -> StoredBody:
-        return _told_changed(lambda: self._store.ask(self._get, key, most, etag, size=most))
+        return _in_one_state(lambda: self._store.ask(self._get, key, most, etag, size=most))
 
     async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
         conditions = import_module("azure.core").MatchConditions
@@ -209,7 +209,7 @@ def _blob(blob: Any, key: str | None = None) -> StoredFile:
     return StoredFile(key or blob.name, blob.size, etag, _unix(blob.last_modified), skip)
 
 
-def _told_changed(read: Callable[[], StoredBody]) -> StoredBody:
+def _in_one_state(read: Callable[[], StoredBody]) -> StoredBody:
     try:
         return read()
     except Exception as error:

@@ -17,10 +17,10 @@ from fsspec.implementations.local import LocalFileSystem
 from fsspec.implementations.memory import MemoryFileSystem
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.rules.changes import Check, decide_change_check
+from smartcrawl.rules.changes import Check
 from smartcrawl.sources.listing import store_files
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.entries import BATCH, Entry, properties
+from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_entry
 from smartcrawl.sources.listing.places import store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from tests.sources.listing.conftest import forget_drivers
@@ -81,9 +81,8 @@ def test_file_with_the_same_etag_is_skipped_and_another_one_read(place):
     place.put("b.md", b"new")
 
     checks = {
-        entry.url.rpartition("/")[2]: decide_change_check(
-            properties(before[entry.url].validator, before[entry.url].size),
-            properties(entry.validator, entry.size),
+        entry.url.rpartition("/")[2]: check_of_entry(
+            before[entry.url].validator, before[entry.url].size, entry
         )
         for entry in listed(place.url)[0]
     }

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.rules.changes import Check, decide_change_check
-from smartcrawl.sources.listing.entries import BATCH, Entry, properties
+from smartcrawl.rules.changes import Check
+from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_entry
 from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import FileValidator, iso_nanoseconds
@@ -187,8 +187,7 @@ def test_hash_trusts_no_date(root):
 def test_file_is_skipped_only_with_equal_date_and_size(root):
     def check() -> Check:
         (entry,) = entries_of(listing_of(root, now_ns=NOON + LATER))
-        known = properties(held.validator, held.size)
-        return decide_change_check(known, properties(entry.validator, entry.size))
+        return check_of_entry(held.validator, held.size, entry)
 
     write(root / "a.md", b"one", NOON)
     (held,) = entries_of(listing_of(root, now_ns=NOON + LATER))
