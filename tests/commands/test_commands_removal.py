@@ -715,10 +715,10 @@ def test_a_file_has_its_type_and_id_in_every_command(world: World, url: str):
     # A site may have the name of a bucket.
     world.desk.rows("UPDATE host SET robots_error = 'away', robots_failed_at = 1")
 
-    told = world.json("why", url)
-    (story,) = told["records"]
+    answer = world.json("why", url)
+    (story,) = answer["records"]
 
-    assert (told["id"], story["record"]["id"], story["record"]["type"]) == (id_, id_, "file")
+    assert (answer["id"], story["record"]["id"], story["record"]["type"]) == (id_, id_, "file")
     assert story["record"]["fileEtag"] == "2025-06-01T10:00:00.123456789Z"
     assert (story["request"]["headers"], story["robots"]) == ({}, None), "it is asked without HTTP"
     assert "none, unless its validator" in world.run("why", url).out

@@ -17,7 +17,7 @@ from tests.sources.listing.trees import chain, listen
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
-SECRET = "albatross"  #: a word of files that nobody may read
+SECRET = "albatross"  #: a word of files that are not to be read
 DEEP = "deep/" + "d/" * 200 + "last.md"
 LONG = "/".join(["n" * 249] * 12) + "/long.md"
 ODD = ["a\nnewline.md", "an\x1b[31mescape.md", "not\udcffutf8.md", "x" * 252 + ".md"]
@@ -193,9 +193,9 @@ def test_a_page_in_a_folder_has_its_title_and_its_robots_meta(hostile: Hostile):
 
 
 def test_links_are_stored_and_shown_and_not_followed(hostile: Hostile):
-    told = hostile.story.why("a/page.html")
+    story = hostile.story.why("a/page.html")
 
-    assert "https://other.example/page (out of scope)" in told
+    assert "https://other.example/page (out of scope)" in story
     assert not any("other.example" in record["url"] for record in hostile.story.crawl.records())
 
 

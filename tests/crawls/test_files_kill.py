@@ -1,4 +1,4 @@
-"""kill -9 during the crawl of a folder, resume, and nothing tells its registry from another one."""
+"""kill -9 during the crawl of a folder, then resume: its registry is that of an undisturbed one."""
 
 import os
 import random
@@ -69,12 +69,12 @@ def stage(tmp_path_factory: pytest.TempPathFactory, ask: Scrapy) -> Stage:
     edit(folder)
     status, out = run(crawl, folder.path, NEVER)
     assert status == 0, out
-    told = re.search(r"places: (\d+)", out)
-    assert told is not None, out
+    found = re.search(r"places: (\d+)", out)
+    assert found is not None, out
     expected = shape(crawl)
     status, out = run(crawl, folder.path, NEVER)
     assert status == 0, out
-    return Stage(folder.path, base / "known", int(told[1]), expected, shape(crawl))
+    return Stage(folder.path, base / "known", int(found[1]), expected, shape(crawl))
 
 
 def test_the_stage_has_all_that_can_become_of_a_file(stage: Stage):

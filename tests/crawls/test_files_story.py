@@ -161,8 +161,8 @@ def test_the_story_of_a_place(place: Place, crawl: Crawl):
         for word, names in step.hits.items():
             assert story.hits(word) == names, f"{step.name}: {word}"
         for name, lines in step.why.items():
-            told = story.why(name)
-            assert [line for line in lines if line not in told] == [], f"{step.name}:\n{told}"
+            shown = story.why(name)
+            assert [line for line in lines if line not in shown] == [], f"{step.name}:\n{shown}"
 
 
 def alter_unseen(folder: Folder, name: str, body: str) -> None:
@@ -225,6 +225,6 @@ def test_a_change_that_sets_the_time_back_is_seen_by_other_validators(
 
 
 def until_old(path: Path) -> None:
-    """Wait until the ctime of a file, which nobody can set, is older than what may be racy."""
+    """Wait until the ctime of a file, which no program can set, is older than what may be racy."""
     while time.time_ns() - path.stat().st_ctime_ns < RACY:
         time.sleep(0.05)

@@ -63,8 +63,8 @@ class Story:
         return sorted(hit["url"].removeprefix(f"{PAGES}/") for hit in found)
 
     def why(self, name: str) -> str:
-        told: str = self.crawl._ask("why", f"{PAGES}/{name}")
-        return re.sub(r" +", " ", told)
+        text: str = self.crawl._ask("why", f"{PAGES}/{name}")
+        return re.sub(r" +", " ", text)
 
     def words(self) -> dict[str, str]:
         return {

@@ -404,14 +404,14 @@ def test_validators_that_are_not_believed_are_not_sent():
 
 
 def test_a_file_without_a_validator_lacks_that_of_its_listing():
-    told = {
+    facts = {
         "standing": Standing.HELD, "extraction": Extraction.STANDS, "ordered": False,
         "believed": True, "unconfirmed": False, "is_listed": True,
     }  # fmt: skip
 
     why = "its listing had no validator that can be trusted"
-    assert reason_without_validators(**told, validators=False) == why
-    assert reason_without_validators(**told, validators=True) is None
+    assert reason_without_validators(**facts, validators=False) == why
+    assert reason_without_validators(**facts, validators=True) is None
 
 
 def test_a_304_that_named_another_version_is_followed_by_a_request_without_validators():

@@ -30,10 +30,10 @@ def files(cell: str) -> list[FileRecord]:
 
 @pytest.mark.parametrize(("absent", "new", "renamed"), table("Renamed files"))
 def test_renamed_files_are_the_manuals(absent, new, renamed):
-    told = {int(no): int(old) for no, old in re.findall(r"(\d+) is (\d+)", renamed)}
+    expected = {int(no): int(old) for no, old in re.findall(r"(\d+) is (\d+)", renamed)}
 
     for turned in (1, -1):
-        assert renamed_records(files(absent)[::turned], files(new)[::turned]) == told
+        assert renamed_records(files(absent)[::turned], files(new)[::turned]) == expected
 
 
 def rank(old: FileRecord, new: FileRecord) -> tuple[object, ...]:
@@ -55,8 +55,8 @@ def nearest_first(absent: list[FileRecord], new: list[FileRecord]) -> dict[int, 
     return found
 
 
-def numbered(told: list[tuple[str, bytes | None]], start: int) -> list[FileRecord]:
-    return [FileRecord(no, *file) for no, file in enumerate(told, start)]
+def numbered(listed: list[tuple[str, bytes | None]], start: int) -> list[FileRecord]:
+    return [FileRecord(no, *file) for no, file in enumerate(listed, start)]
 
 
 @given(FILES, FILES, st.randoms(use_true_random=False))
