@@ -7,7 +7,6 @@ with RawSite() as site:
     crawl(site.url())            # the answer to /3, and one that no request asked for
 """
 
-import select
 import socket
 import ssl
 import struct
@@ -25,6 +24,9 @@ from tests.site_server import html
 _DAY = "Fri, 02 Jan 2026 03:04:05 GMT"
 _LATER = "Sat, 03 Jan 2026 03:04:05 GMT"
 _RECEIVED = 65_536
+#: Linux: the kernel says of received bytes when they came, by the clock of `time.time_ns`.
+_SO_TIMESTAMPNS = 35
+_TIMESTAMP = struct.Struct("qq")
 _STOP_SECONDS = 5
 
 
@@ -149,6 +151,8 @@ class RawSite:
         self.used[number] = 0
         try:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if not isinstance(connection, ssl.SSLSocket):
+                connection.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
             while asked := self._asked(connection):
                 path, headers, since = asked
                 self.used[number] += 1
@@ -188,17 +192,27 @@ class RawSite:
     def _asked(self, connection: socket.socket) -> tuple[str, dict[str, str], float] | None:
         """Return path, headers and time of the next request; None: there is none."""
         data, since = b"", time.monotonic()
-        was_waiting = bool(select.select([connection], [], [], 0)[0])
         while b"\r\n\r\n" not in data:
-            more = connection.recv(_RECEIVED)
+            more, late = _received(connection)
             if not more:
                 return None
             data += more
-        if not was_waiting:
-            since = time.monotonic()
+            since = max(since, time.monotonic() - late)
         lines = data.decode("latin-1").split("\r\n")
         pairs = (line.partition(": ") for line in lines[1:] if line)
         return lines[0].split()[1], {name.lower(): value for name, _, value in pairs}, since
+
+
+def _received(connection: socket.socket) -> tuple[bytes, float]:
+    """Return bytes, and how many seconds ago they came; over TLS nobody knows: 0."""
+    if isinstance(connection, ssl.SSLSocket):
+        return connection.recv(_RECEIVED), 0.0
+    data, notes, _, _ = connection.recvmsg(_RECEIVED, socket.CMSG_SPACE(_TIMESTAMP.size))
+    for level, kind, note in notes:
+        if (level, kind) == (socket.SOL_SOCKET, _SO_TIMESTAMPNS):
+            seconds, rest = _TIMESTAMP.unpack(note)
+            return data, max(0.0, (time.time_ns() - seconds * 10**9 - rest) / 1e9)
+    return data, 0.0
 
 
 def head(*lines: str, status: str = "200 OK", version: str = "HTTP/1.1") -> bytes:
