@@ -10,7 +10,7 @@ from adlfs import AzureBlobFileSystem
 from azure.storage.blob import BlobServiceClient
 from s3fs import S3FileSystem
 
-from tests.stores import ObjectStore, azurite, moto_server
+from tests.stores import ObjectStore
 
 
 class S3Place:
@@ -53,18 +53,6 @@ class AzurePlace:
 
     def vanish(self) -> None:
         self.container.delete_container()
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[ObjectStore]:
-    with moto_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def azure_server() -> Iterator[ObjectStore]:
-    with azurite() as server:
-        yield server
 
 
 @pytest.fixture
