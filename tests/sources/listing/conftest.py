@@ -26,6 +26,13 @@ class S3Place:
         """Write an object; return its ETag."""
         return self.client.put_object(Bucket=self.bucket, Key=key, Body=data)["ETag"]
 
+    def archive(self, key: str, data: bytes) -> None:
+        """Write an object that is not read at once."""
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=data, StorageClass="GLACIER")
+
+    def restore(self, key: str) -> None:
+        self.client.restore_object(Bucket=self.bucket, Key=key, RestoreRequest={"Days": 1})
+
     def delete(self, key: str) -> None:
         self.client.delete_object(Bucket=self.bucket, Key=key)
 
@@ -47,6 +54,14 @@ class AzurePlace:
 
     def put(self, key: str, data: bytes = b"text") -> str:
         return self.container.upload_blob(key, data, overwrite=True).get_blob_properties().etag
+
+    def archive(self, key: str, data: bytes) -> None:
+        """Write a blob that is not read at once."""
+        self.put(key, data)
+        self.container.get_blob_client(key).set_standard_blob_tier("Archive")
+
+    def restore(self, key: str) -> None:
+        self.container.get_blob_client(key).set_standard_blob_tier("Hot")
 
     def delete(self, key: str) -> None:
         self.container.delete_blob(key)
