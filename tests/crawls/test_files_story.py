@@ -157,7 +157,9 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.mark.embedded
-@pytest.mark.covers("R1-28", "R1-29", "R1-47", "R1-49", "R0-43", "R0-44", "R0-45", "M-07")
+@pytest.mark.covers(
+    "R1-28", "R1-29", "R1-31", "R1-47", "R1-49", "R0-43", "R0-44", "R0-45", "M-07"
+)  # fmt: skip
 @pytest.mark.parametrize(
     "stack", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)], indirect=True
 )
