@@ -32,7 +32,7 @@ STEPS = ("seal_run_row 1", "settle_sealed_row 1", "sweep 1")
 FOLDER, BUCKET, POSTGRES = ("folder", "sqlite"), ("s3", "sqlite"), ("folder", "postgres")
 #: So many of PLACES, and these of STEPS, are taken without being asked for.
 BY_DEFAULT: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {
-    FOLDER: (2, STEPS), BUCKET: (1, ()), POSTGRES: (1, ("settle_sealed_row 1",)),
+    FOLDER: (2, STEPS), BUCKET: (1, STEPS[:1]), POSTGRES: (1, STEPS[:2]),
 }  # fmt: skip
 
 
