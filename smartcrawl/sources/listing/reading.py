@@ -284,9 +284,13 @@ def _store_error(
 ) -> Exception:
     """Return the error of a file, or StoreAwayError where it is none of the file alone."""
     fault = file_store_fault(error)
-    if fault is Fault.ABSENT and is_file_absent_in_store(error):
-        if files is not None and files.exists():
-            return FileNotFoundError(errno.ENOENT, "no such file in the store", url)
+    if (
+        fault is Fault.ABSENT
+        and is_file_absent_in_store(error)
+        and files is not None
+        and files.exists()
+    ):
+        return FileNotFoundError(errno.ENOENT, "no such file in the store", url)
     who = "what its driver reads" if files is None else files.who
     remedy = fault.value.format(who=who, setting=SETTING)
     if fault in _OF_THE_FILE and files is not None:
