@@ -32,6 +32,7 @@ class Place(Protocol):
     sees_stamps: bool  #: whether equal bytes with a new time have another validator
     #: Outcome of a listed file that refuses: ``lost``; or ``failed``, and the run is incomplete.
     refusal: str
+    reason: str  #: words of the message about such a file
 
     def url(self, name: str) -> str:
         """The URL of the file with a name below the root."""
@@ -66,6 +67,7 @@ class Folder:
     drivers = ()
     sees_stamps = True
     refusal = "lost"
+    reason = "file status 403; Permission denied; check what this user may do there"
 
     def __init__(self, root: Path, now: int = LONG_AGO) -> None:
         root.mkdir(parents=True, exist_ok=True)

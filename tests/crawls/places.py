@@ -28,6 +28,7 @@ class S3Bucket:
     drivers = ("s3fs",)
     sees_stamps = False
     refusal = "lost"
+    reason = "file status 403; check what the credentials in AWS_ACCESS_KEY_ID"
 
     def __init__(self, server: ObjectStore) -> None:
         own = server.environment
@@ -106,6 +107,7 @@ class AzureContainer:
     drivers = ("adlfs", "azure.storage.blob.aio")
     sees_stamps = True
     refusal = "lost"
+    reason = "file status 403; it is archived: restore it"
 
     def __init__(self, server: ObjectStore) -> None:
         own = server.environment
@@ -159,6 +161,7 @@ class RepositoryPlace:
     drivers = ()
     sees_stamps = False
     refusal = "failed"
+    reason = "HTTP status 403 for a file of the listed commit"
 
     def __init__(self, peer: GithubPeer) -> None:
         name = "octo/docs"

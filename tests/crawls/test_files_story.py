@@ -121,7 +121,9 @@ def steps(place: Place) -> list[Step]:
             "unreadable", write_unreadable,
             counts(unchanged=5, redirected=3, deleted=1, read=1, **{place.refusal: 1}),
             {"porpoise": ["guide/lynx.md"], "marten": []},
-            {"guide/lynx.md": ["the stored page stays, and stays searchable (run 11)"]},
+            {"guide/lynx.md": [
+                "the stored page stays, and stays searchable (run 11)", place.reason,
+            ]},
             complete=place.refusal == "lost",
         ),
         Step(
