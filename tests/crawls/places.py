@@ -168,11 +168,12 @@ class RepositoryPlace:
         self._docs = peer.repository(name)
         self._refused: set[str] = set()
         peer.intercept = self._answer
-        self.root = peer.web(name)
+        self._pages = peer.web(f"{name}/blob/HEAD")
+        self.root = peer.web(f"{name}/tree/HEAD")  # of which no wiki is a part
         self.environment: Mapping[str, str] = peer.settings | {"RETRY_TIMES": "0"}
 
     def url(self, name: str) -> str:
-        return f"{self.root}/blob/HEAD/{name}"
+        return f"{self._pages}/{name}"
 
     def write(self, name: str, body: str | bytes) -> None:
         self._docs.write(name, body)
