@@ -138,7 +138,9 @@ class GithubPeer:
         self.log: list[Asked] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self.origin = f"http://127.0.0.1:{self._server.server_port}"
         self.api, self.raw = f"{self.origin}/api/v3", f"{self.origin}/raw"
 
@@ -206,7 +208,7 @@ class GithubPeer:
     def _knows(self, headers: dict[str, str]) -> bool | None:
         """Whether the token is right; None: there is none."""
         given = headers.get("authorization")
-        return None if given is None else given == f"Bearer {self.token}"
+        return None if given is None else given in (f"Bearer {self.token}", f"token {self.token}")
 
     def _api(
         self, names: list[bytes], query: dict[str, list[str]], headers: dict[str, str]

@@ -13,7 +13,9 @@ from scrapy.http import Response
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.files import TOO_LARGE, media_type_of_name
 from smartcrawl.engine.download.headers import BoundedHttpHandler
-from smartcrawl.model.exceptions import StoreAwayError
+from smartcrawl.engine.download.network import AddressCheck, installed_resolver
+from smartcrawl.engine.download.proxies import EnvironmentProxies
+from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.run.run import Run
 from smartcrawl.sources.github.api import VARIABLE, github_token, quota_wait
@@ -39,6 +41,8 @@ class RepositoryHandler(BoundedHttpHandler):
         self._scope = source.scope
         self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
         self._token = github_token()
+        self._proxies = EnvironmentProxies(crawler.settings)
+        self._check = AddressCheck(installed_resolver())
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -77,11 +81,21 @@ class RepositoryHandler(BoundedHttpHandler):
         return self._judged(page.url, answer, headers)
 
     async def _ask_raw(self, request: Request, url: str) -> Response:
-        """Return the answer of the raw origin."""
-        headers = {name: request.headers[name] for name in _SENT if name in request.headers}
+        """Return the answer of the raw origin, through the proxy of its own address.
+
+        Raises:
+            AddressRefusedError: a proxy would connect to a forbidden address.
+        """
+        sent = (*_SENT, "Proxy-Authorization") if request.meta.get("proxy") else _SENT
+        headers = {name: request.headers[name] for name in sent if name in request.headers}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token}".encode("ascii")
         asked = request.replace(url=url, method="GET", headers=headers)
+        self._proxies.choose(asked)
+        if asked.meta.get("proxy"):
+            refusal = await self._check.refusal(url, proxied=True)
+            if refusal is not None:
+                raise AddressRefusedError(refusal)
         answer = await super().download_request(asked)
         request.meta["download_latency"] = asked.meta.get("download_latency", 0)
         return answer

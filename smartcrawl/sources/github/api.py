@@ -9,9 +9,11 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from threading import Timer
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
@@ -28,6 +30,8 @@ _HOPS: Final = 3
 _WAITS: Final = 10  #: pauses of one request, each at most RETRY_AFTER_MAX_WAIT
 _PIECE: Final = 65_536  #: bytes
 _SHOWN: Final = 200  #: characters of the API's message in ours
+#: OpenSSL's numbers of a chain whose authority is unknown (openssl-verification-options(1)).
+_UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21, 27})
 
 
 def github_token() -> str | None:
@@ -66,9 +70,18 @@ class ApiAnswer:
         """The API's own words about an error; empty without any."""
         try:
             text = json.loads(self.body).get("message", "")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return ""
         return escaped(str(text))[:_SHOWN]
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that connects to the API in place of this machine."""
+
+    host: str
+    port: int
+    authorization: str | None = field(default=None, repr=False)  #: value of Proxy-Authorization
 
 
 def quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | None:
@@ -100,6 +113,7 @@ class GithubApi:
         *,
         guard: ConnectionGuard,
         tls: ssl.SSLContext | None = None,
+        proxy: Proxy | None = None,
         token: str | None = None,
         user_agent: str = "smartcrawl",
         timeout: float = 30,
@@ -117,6 +131,7 @@ class GithubApi:
         self.requests = 0  #: that were sent
         self._guard = guard
         self._tls = tls
+        self._proxy = proxy
         self._timeout = timeout
         self._retries = retries
         self._longest_wait = longest_wait
@@ -203,28 +218,42 @@ class GithubApi:
     def _asked(self, url: str, headers: Mapping[str, str], most: int) -> ApiAnswer:
         ends = time.monotonic() + self._timeout
         connection = self._connection(url)
-        parts = urlsplit(url)
+        host = urlsplit(url).hostname
+        clock = Timer(self._timeout, _hang_up, [connection])
+        clock.start()
         try:
-            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            connection.request("GET", target, headers=dict(headers))
+            target, more = self._line(url)
+            connection.request("GET", target, headers={**headers, **more})
             self.requests += 1
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return ApiAnswer(response.status, self._body(response, most, ends), found)
         except ssl.SSLCertVerificationError as error:
-            why = error.verify_message or str(error)
-            raise ApiError(
-                f"the certificate of {parts.hostname} is refused ({why}): name that of its"
-                " authority with CA_FILE"
-            ) from error
+            raise ApiError(f"the certificate of {host} is refused {_certificate(error)}") from error
         except (OSError, HTTPException) as error:
             why = escaped(str(error)) or type(error).__name__
+            if time.monotonic() > ends:
+                why = "nothing whole within DOWNLOAD_TIMEOUT"
+            proxy = self._proxy
+            way = "" if proxy is None else f" through the proxy {proxy.host}:{proxy.port}"
             raise _AgainError(
-                f"no answer of the API at {parts.hostname} ({why}): check GITHUB_API_URL and the"
-                " network"
+                f"no answer of the API at {host}{way} ({why}): check GITHUB_API_URL and the network"
             ) from error
         finally:
+            clock.cancel()
             connection.close()
+
+    def _line(self, url: str) -> tuple[str, dict[str, str]]:
+        """Return the target of a request for a URL, and the headers that only a proxy gets."""
+        parts = urlsplit(url)
+        if self._proxy is None or parts.scheme == "https":  # a tunnel leads to the API itself
+            return (f"{parts.path}?{parts.query}" if parts.query else parts.path), {}
+        return url, self._proxy_headers()
+
+    def _proxy_headers(self) -> dict[str, str]:
+        assert self._proxy is not None
+        authorization = self._proxy.authorization
+        return {} if authorization is None else {"Proxy-Authorization": authorization}
 
     def _body(self, response: HTTPResponse, most: int, ends: float) -> bytes:
         pieces, size = [], 0
@@ -233,41 +262,87 @@ class GithubApi:
             size += len(piece)
             if size > most:
                 raise ApiError(f"an answer of the API has more than {most:,} bytes")
-            if time.monotonic() > ends:
-                raise _AgainError("no whole answer of the API within DOWNLOAD_TIMEOUT")
+        if time.monotonic() > ends:
+            raise _AgainError("no whole answer of the API within DOWNLOAD_TIMEOUT")
         if response.length:
             raise _AgainError("an answer of the API ended before its announced length")
         return b"".join(pieces)
 
     def _connection(self, url: str) -> HTTPConnection:
-        """Return the connection to the host of a URL, at an address that the guard permits.
+        """Return a connection to the host of a URL, or to the proxy that connects to it.
 
         Raises:
-            ApiError: it has none.
+            ApiError: the guard refuses the host, or it has no address.
         """
         host, port = url_endpoint(url)
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise _AgainError(
-                f"{host} cannot be resolved ({error.strerror}): check GITHUB_API_URL"
-            ) from error
-        addresses = [str(address[4][0]) for address in found]
+        proxy, secure = self._proxy, urlsplit(url).scheme == "https"
+        place = (host, port)
+        if proxy is None:
+            address = self._address(host, port)
+        else:
+            with suppress(_AgainError):  # a name that only the proxy knows
+                self._address(host, port)
+            place = (proxy.host, proxy.port)
+            address = _addresses(*place, "the proxy of the environment")[0]
+        connection: HTTPConnection
+        if secure:
+            connection = HTTPSConnection(*place, timeout=self._timeout, context=self._tls)
+        else:
+            connection = HTTPConnection(*place, timeout=self._timeout)
+        if proxy is not None and secure:
+            connection.set_tunnel(host, port, headers=self._proxy_headers())
+        # The host is not resolved again: another look-up could lead elsewhere.
+        connection._create_connection = (  # type: ignore[attr-defined]
+            lambda place, timeout, source: socket.create_connection(
+                (address, place[1]), timeout, source
+            )
+        )
+        return connection
+
+    def _address(self, host: str, port: int) -> str:
+        """Return an address of a host, all of whose addresses the guard permits.
+
+        Raises:
+            ApiError: it refuses one, or there is none.
+        """
+        addresses = _addresses(host, port, "GITHUB_API_URL")
         for address in addresses:
             refusal = self._guard.refusal(address, host=host, port=port)
             if refusal is not None:
                 setting = "ALLOW_PORTS" if refusal.startswith("port") else "ALLOW_NETWORKS"
                 raise ApiError(f"{host}: {refusal}: permit it with {setting}")
-        if urlsplit(url).scheme == "https":
-            connection: HTTPConnection = HTTPSConnection(
-                host, port, timeout=self._timeout, context=self._tls
-            )
-        else:
-            connection = HTTPConnection(host, port, timeout=self._timeout)
-        # The host is not resolved again: another look-up could lead elsewhere.
-        connection._create_connection = (  # type: ignore[attr-defined]
-            lambda place, timeout, source: socket.create_connection(
-                (addresses[0], place[1]), timeout, source
-            )
-        )
-        return connection
+        return addresses[0]
+
+
+def _addresses(host: str, port: int, named_by: str) -> list[str]:
+    """Return the addresses of a host; ``named_by``: the place to correct.
+
+    Raises:
+        ApiError: it has none.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise _AgainError(
+            f"{host} cannot be resolved ({error.strerror}): check {named_by}"
+        ) from error
+    return [str(address[4][0]) for address in found]
+
+
+def _hang_up(connection: HTTPConnection) -> None:
+    """End a connection in use: a server that sends a byte a second would hold it for days."""
+    opened = connection.sock
+    if opened is not None:
+        with suppress(OSError):  # it has ended
+            socket.socket.shutdown(opened, socket.SHUT_RDWR)
+
+
+def _certificate(error: ssl.SSLCertVerificationError) -> str:
+    """Return why a certificate is refused, and the remedy."""
+    why = error.verify_message or str(error)
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        return f"({why}): name the certificate of its authority with ca_file (CA_FILE)"
+    return (
+        f"({why}): renew or correct the certificate at the server, or accept any certificate with"
+        " verify_certificates = false (VERIFY_CERTIFICATES=0)"
+    )
