@@ -9,12 +9,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from threading import Timer
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
@@ -29,6 +29,7 @@ _REDIRECTS: Final = frozenset({301, 302, 307, 308})
 _HOPS: Final = 3
 _WAITS: Final = 10  #: pauses of one request, each at most RETRY_AFTER_MAX_WAIT
 _PIECE: Final = 65_536  #: bytes
+_LATE: Final = "nothing whole within DOWNLOAD_TIMEOUT"
 _SHOWN: Final = 200  #: characters of the API's message in ours
 #: OpenSSL's numbers of a chain whose authority is unknown (openssl-verification-options(1)).
 _UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21, 27})
@@ -102,6 +103,50 @@ def quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | Non
         until = int(reset) if reset.isdecimal() and len(reset) < 12 else int(now) + 60
         return max(0, until - int(now))
     return 60 if status == 429 else None
+
+
+class _Deadline:
+    """Ends a connection after some seconds, however slowly bytes come on it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+        self._kept: socket.socket | None = None
+        self._timer = Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._kept is not None:
+            self._kept.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection has ended, or will in a moment."""
+        return time.monotonic() >= self._ends
+
+    def watch(self, opened: socket.socket) -> socket.socket:
+        """End this connection in time; the copy of its descriptor survives a change to TLS."""
+        self._kept = opened.dup()
+        return opened
+
+    def check(self) -> None:
+        """Refuse what came of a connection that ended.
+
+        Raises:
+            TimeoutError: it did.
+        """
+        if self.is_over:
+            raise TimeoutError
+
+    def _end(self) -> None:
+        if self._kept is not None:
+            with suppress(OSError):  # the server ended it, too
+                self._kept.shutdown(socket.SHUT_RDWR)
 
 
 class GithubApi:
@@ -216,32 +261,33 @@ class GithubApi:
         raise AssertionError("the last try returns or raises")
 
     def _asked(self, url: str, headers: Mapping[str, str], most: int) -> ApiAnswer:
-        ends = time.monotonic() + self._timeout
-        connection = self._connection(url)
         host = urlsplit(url).hostname
-        clock = Timer(self._timeout, _hang_up, [connection])
-        clock.start()
-        try:
-            target, more = self._line(url)
-            connection.request("GET", target, headers={**headers, **more})
-            self.requests += 1
-            response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return ApiAnswer(response.status, self._body(response, most, ends), found)
-        except ssl.SSLCertVerificationError as error:
-            raise ApiError(f"the certificate of {host} is refused {_certificate(error)}") from error
-        except (OSError, HTTPException) as error:
-            why = escaped(str(error)) or type(error).__name__
-            if time.monotonic() > ends:
-                why = "nothing whole within DOWNLOAD_TIMEOUT"
-            proxy = self._proxy
-            way = "" if proxy is None else f" through the proxy {proxy.host}:{proxy.port}"
-            raise _AgainError(
-                f"no answer of the API at {host}{way} ({why}): check GITHUB_API_URL and the network"
-            ) from error
-        finally:
-            clock.cancel()
-            connection.close()
+        with _Deadline(self._timeout) as deadline, closing(self._connection(url, deadline)) as way:
+            try:
+                target, more = self._line(url)
+                way.request("GET", target, headers={**headers, **more})
+                self.requests += 1
+                response = way.getresponse()
+                found = {name.lower(): value for name, value in response.getheaders()}
+                body = self._body(response, most)
+                deadline.check()
+            except ssl.SSLCertVerificationError as error:
+                raise ApiError(
+                    f"the certificate of {host} is refused {_certificate(error)}"
+                ) from error
+            except (OSError, HTTPException) as error:
+                why = _LATE if deadline.is_over else escaped(str(error)) or type(error).__name__
+                raise _AgainError(
+                    f"no answer of the API at {host}{self._through} ({why}): check GITHUB_API_URL"
+                    " and the network"
+                ) from error
+            return ApiAnswer(response.status, body, found)
+
+    @property
+    def _through(self) -> str:
+        """Words about the proxy, without its password."""
+        proxy = self._proxy
+        return "" if proxy is None else f" through the proxy {proxy.host}:{proxy.port}"
 
     def _line(self, url: str) -> tuple[str, dict[str, str]]:
         """Return the target of a request for a URL, and the headers that only a proxy gets."""
@@ -255,20 +301,18 @@ class GithubApi:
         authorization = self._proxy.authorization
         return {} if authorization is None else {"Proxy-Authorization": authorization}
 
-    def _body(self, response: HTTPResponse, most: int, ends: float) -> bytes:
+    def _body(self, response: HTTPResponse, most: int) -> bytes:
         pieces, size = [], 0
         while piece := response.read(_PIECE):
             pieces.append(piece)
             size += len(piece)
             if size > most:
                 raise ApiError(f"an answer of the API has more than {most:,} bytes")
-        if time.monotonic() > ends:
-            raise _AgainError("no whole answer of the API within DOWNLOAD_TIMEOUT")
         if response.length:
-            raise _AgainError("an answer of the API ended before its announced length")
+            raise ConnectionError("it ended before its announced length")
         return b"".join(pieces)
 
-    def _connection(self, url: str) -> HTTPConnection:
+    def _connection(self, url: str, deadline: _Deadline) -> HTTPConnection:
         """Return a connection to the host of a URL, or to the proxy that connects to it.
 
         Raises:
@@ -293,8 +337,8 @@ class GithubApi:
             connection.set_tunnel(host, port, headers=self._proxy_headers())
         # The host is not resolved again: another look-up could lead elsewhere.
         connection._create_connection = (  # type: ignore[attr-defined]
-            lambda place, timeout, source: socket.create_connection(
-                (address, place[1]), timeout, source
+            lambda place, timeout, source: deadline.watch(
+                socket.create_connection((address, place[1]), timeout, source)
             )
         )
         return connection
@@ -327,14 +371,6 @@ def _addresses(host: str, port: int, named_by: str) -> list[str]:
             f"{host} cannot be resolved ({error.strerror}): check {named_by}"
         ) from error
     return [str(address[4][0]) for address in found]
-
-
-def _hang_up(connection: HTTPConnection) -> None:
-    """End a connection in use: a server that sends a byte a second would hold it for days."""
-    opened = connection.sock
-    if opened is not None:
-        with suppress(OSError):  # it has ended
-            socket.socket.shutdown(opened, socket.SHUT_RDWR)
 
 
 def _certificate(error: ssl.SSLCertVerificationError) -> str:
