@@ -281,30 +281,40 @@ def test_api_and_raw_files_are_verified_and_reached_through_the_proxy(story: Sto
     names = {"ghe.example": secure.port, "github.com": 9}
     with ConnectProxy(names, password="pa-ss-wo-rd") as proxy:
         crawl.environment |= {"https_proxy": proxy.url, "no_proxy": "github.com"}
-        first = story.run(expect=3)
+        results = [story.run(expect=3)]
         assert "ghe.example cannot be resolved" in story.reasons[0]
         assert proxy.log == []
 
         story.settings["HTTPPROXY_ENABLED"] = "1"
-        second = story.run()
+        results.append(story.run())
         assert story.counts() == {"new": 5, "requests": 5}
         assert {(asked.target, asked.status) for asked in proxy.log} == {("ghe.example:443", 200)}
         assert not any("authorization" in asked.headers for asked in proxy.log)
         assert not any("proxy-authorization" in asked.headers for asked in peer.log)
 
+        story.docs.write("new.md", "# Lynx\n\nThe lynx listens.")
+        story.docs.commit()
+        crawl.environment["http_proxy"] = proxy.url
+        inside = {"GITHUB_RAW_URL": f"http://127.0.0.1:{secure.port}/raw", "ALLOW_NETWORKS": ""}
+        usual, story.settings = story.settings, story.settings | inside
+        results.append(story.run(expect=3))
+        assert "address not allowed: loopback (127.0.0.1)" in story.why("new.md")
+        assert all(asked.target == "ghe.example:443" for asked in proxy.log)
+        story.settings = usual
+
         story.docs.remove("top.md")
         story.docs.commit()
         secure.show(made("github", hosts=("other.example",), issuer=secure.authority))
-        third = story.run(expect=3)
+        results.append(story.run(expect=3))
         assert "the certificate of ghe.example is refused (Hostname mismatch" in story.reasons[0]
         assert "renew or correct the certificate at the server" in story.reasons[0]
         assert (story.peer.log, "removed" in story.counts()) == ([], False)
 
         proxy.password = "another"
-        fourth = story.run(expect=3)
+        results.append(story.run(expect=3))
         assert f"through the proxy {proxy.place} (Tunnel connection failed: 407" in story.reasons[0]
         assert story.hits("badger") == ["top.md"]
-    for result in (first, second, third, fourth):
+    for result in results:
         assert not any(secret in result.out + result.err for secret in (SECRET, "pa-ss-wo-rd"))
     for name, data in crawl.written():
         assert SECRET.encode() not in data, name

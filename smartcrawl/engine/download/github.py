@@ -86,11 +86,7 @@ class RepositoryHandler(BoundedHttpHandler):
         Raises:
             AddressRefusedError: a proxy would connect to a forbidden address.
         """
-        sent = (*_SENT, "Proxy-Authorization") if request.meta.get("proxy") else _SENT
-        headers = {name: request.headers[name] for name in sent if name in request.headers}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}".encode("ascii")
-        asked = request.replace(url=url, method="GET", headers=headers)
+        asked = raw_request(request, url, self._token)
         self._proxies.choose(asked)
         if asked.meta.get("proxy"):
             refusal = await self._check.refusal(url, proxied=True)
@@ -123,6 +119,15 @@ class RepositoryHandler(BoundedHttpHandler):
             f"HTTP status {status} for a file of the listed commit: check GITHUB_RAW_URL, and that"
             f" the token of {VARIABLE} may read the repository"
         )
+
+
+def raw_request(request: Request, url: str, token: str | None) -> Request:
+    """Return the request for a raw file in place of that for its page."""
+    sent = (*_SENT, "Proxy-Authorization") if request.meta.get("proxy") else _SENT
+    headers = {name: request.headers[name] for name in sent if name in request.headers}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}".encode("ascii")
+    return request.replace(url=url, method="GET", headers=headers)
 
 
 def _texts(answer: Response) -> dict[str, str]:

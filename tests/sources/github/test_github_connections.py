@@ -1,5 +1,6 @@
 """The client of the API over TLS, through proxies, and with servers that stall."""
 
+import base64
 import socket
 import ssl
 import threading
@@ -12,10 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scrapy import Request
+from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.settings import Settings
 
 from smartcrawl import settings as defaults
 from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
+from smartcrawl.engine.download.github import raw_request
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
@@ -218,12 +222,49 @@ def test_proxies_are_off_by_default():
     assert defaults.HTTPPROXY_ENABLED is False
 
 
+def raw_file(url: str, **environment: str) -> Request:
+    """Return a request for a raw file, after the middleware chose a proxy for its page."""
+    names = ("http_proxy", "https_proxy", "no_proxy")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.delenv(name.upper(), raising=False)
+            patch.setenv(name, environment.get(name, ""))
+        page = Request("https://github.com/o/r/blob/HEAD/a.md", headers={"Cookie": "no"})
+        if "own" in environment:
+            page.meta["proxy"] = environment["own"]
+        HttpProxyMiddleware().process_request(page)
+        asked = raw_request(page, url, "geheim")
+        EnvironmentProxies(Settings({"HTTPPROXY_ENABLED": True})).choose(asked)
+    return asked
+
+
+def test_a_raw_file_has_the_proxy_of_its_own_address_and_not_of_its_page():
+    one, other = "http://user:a@one.example:1", "http://user:b@other.example:2"
+    url = "https://raw.example/f"
+    assert "Authorization" in raw_file(url).headers
+    assert "Cookie" not in raw_file(url).headers
+    for given, proxy, password in (
+        ({}, None, None),
+        ({"https_proxy": one}, "http://one.example:1", b"user:a"),
+        ({"https_proxy": one, "no_proxy": "github.com"}, "http://one.example:1", b"user:a"),
+        ({"https_proxy": one, "no_proxy": "raw.example"}, None, None),
+        ({"own": other}, "http://other.example:2", b"user:b"),
+        ({"own": other, "https_proxy": one}, "http://other.example:2", b"user:b"),
+    ):
+        asked = raw_file(url, **given)
+        assert asked.meta.get("proxy") == proxy
+        right = None if password is None else b"Basic " + base64.b64encode(password)
+        assert asked.headers.get("Proxy-Authorization") == right
+    plain = raw_file("http://raw.example/f", https_proxy=one, http_proxy=other)
+    assert plain.meta["proxy"] == "http://other.example:2"
+
+
 # Servers that stall
 
 
 @contextmanager
 def dripping(*pieces: bytes) -> Iterator[str]:
-    """Answer each request with a first piece, then with the others, one every 50 ms, for ever."""
+    """Answer each request with a first piece, then with a second one every 50 ms, 100 times."""
     ended = threading.Event()
     server = socket.create_server(("127.0.0.1", 0))
 
@@ -241,7 +282,9 @@ def dripping(*pieces: bytes) -> Iterator[str]:
         opened.recv(65_536)
         try:
             opened.sendall(pieces[0])
-            while not ended.wait(0.05):
+            for _ in range(100):
+                if ended.wait(0.05):
+                    return
                 opened.sendall(pieces[1])
         except OSError:
             return
