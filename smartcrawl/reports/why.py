@@ -199,7 +199,8 @@ class Stories:
     ) -> dict[str, Any]:
         today = TodayReport(self._connection, source, self._options)
         why, believed = today.reason_without_validators(entry), today.believed(entry)
-        by_http = entry.url.startswith(("http://", "https://"))
+        is_listed = source is not None and source.traits.is_listed  # a listing compares, no server
+        by_http = entry.url.startswith(("http://", "https://")) and not is_listed
         etag = (record["httpEtag"] or record["fileEtag"]) if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None
         headers = http_conditional_headers(etag, modified, trusted=why is None and by_http)

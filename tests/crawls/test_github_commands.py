@@ -91,6 +91,16 @@ def test_the_plan_of_a_repository_that_is_away_removes_nothing(story: Story):
         assert plan["note"].endswith("nothing that the listing lacks is removed")
 
 
+def test_no_command_that_asks_the_api_takes_a_token_that_cannot_be_one(story: Story):
+    story.crawl.environment["GITHUB_TOKEN"] = "ghp_a b"
+    for words, status in ((["plan"], 1), (["due"], 1), (["status"], 0)):
+        result = story.crawl.run(*words, expect=status)
+        assert ("copy it anew" in result.err) is (status == 1)
+        assert "ghp_a" not in result.out + result.err
+    assert len(story.crawl.runs()) == 1
+    assert story.peer.log == []
+
+
 def test_why_knows_a_file_of_a_repository(story: Story):
     url = f"{PAGES}/guide/whale.md"
     (one,) = answer(story, "why", url)["records"]
@@ -98,6 +108,7 @@ def test_why_knows_a_file_of_a_repository(story: Story):
     assert (one["scope"], one["robots"], one["pinnedAt"]) == (IN_SCOPE, None, None)
     assert one["nextVisit"]["text"] == "in the next run that lists it as changed"
     assert [way["rule"] for way in one["removal"]] == ["gone", "absent"]
+    assert one["request"]["headers"] == {}  # the SHA is that of the listing, and is sent nowhere
     assert story.peer.log == []
 
     edit(story)
