@@ -44,7 +44,7 @@ def answering(answer: Answer, place: str = "api") -> Callable[[str, str], Answer
 
 @covers("RD-20", "R1-31")
 def test_no_answer_of_the_api_removes_a_page_or_gets_the_token_away(story: Story, tmp_path: Path):
-    """A file was removed, so each of these runs could remove it; only the last one does."""
+    """ATT-46. A file was removed, so each run could remove its page; only the last one does."""
     peer, crawl = story.peer, story.crawl
     story.settings |= {"LOG_LEVEL": "DEBUG", "RETRY_TIMES": "0"}
     peer.token = crawl.environment["GITHUB_TOKEN"] = SECRET
@@ -113,6 +113,7 @@ def test_a_new_repository_without_a_commit_is_an_empty_source(story: Story):
 
 
 def test_a_truncated_tree_is_read_by_its_folders_and_one_too_large_removes_nothing(story: Story):
+    """ATT-46."""
     story.peer.most_items = 3
     story.run()
     assert story.counts() == {"new": 5, "requests": 5}
@@ -169,6 +170,7 @@ def odd_tree(docs: Repository) -> list[str]:
 
 @covers("R1-31")
 def test_odd_names_are_read_and_impossible_ones_are_left_out(story: Story):
+    """ATT-46."""
     names = odd_tree(story.docs)
     evil = [
         "../../evil.md", "odd/../evil.md", "/etc/evil.md", "odd//evil.md", "nul\0evil.md", ".", "",
@@ -270,7 +272,7 @@ def test_raw_files_that_are_away_or_of_another_commit_take_no_page(story: Story)
 
 @covers("RD-20")
 def test_api_and_raw_files_are_verified_and_reached_through_the_proxy(story: Story, tmp_path: Path):
-    """The names of the server are known to the proxy alone."""
+    """ATT-10. The name of the server is known to the proxy alone."""
     peer, crawl = story.peer, story.crawl
     peer.token = crawl.environment["GITHUB_TOKEN"] = SECRET
     story.docs.private = True
