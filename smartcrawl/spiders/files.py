@@ -80,7 +80,7 @@ class FilesSpider(VisitSpider):
             answer.body = response.body
             answer.content_type = _text(response, "Content-Type") or ""
         else:
-            visit.error = f"file status {response.status}"
+            visit.error = "; ".join([f"file status {response.status}", *response.flags])
         yield visit
 
 
