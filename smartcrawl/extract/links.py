@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import can_ada
 
-from smartcrawl.model.documents import Link
+from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
@@ -107,6 +107,23 @@ def _overlong(base: can_ada.URL, href: str) -> list[str]:
     url.username = url.password = ""
     text = str(url)
     return [text[:_SHOWN]] if text.startswith(_HTTP) and len(text) > MAX_URL_LENGTH else []
+
+
+def links_depend_on_url(document: Document, url: str) -> bool:
+    """Whether a document, read at a web address, may have other links at another address.
+
+    A relative link leads to the origin of its page, and so may an image of a page with a base.
+    What is read at another address than http(s), such as a file of a folder, has no relative links.
+
+    >>> page = Document(links=(Link("https://a.example/b", "", "hyperlink", False),))
+    >>> links_depend_on_url(page, "https://a.example/c"), links_depend_on_url(page, "file:///c")
+    (True, False)
+    """
+    if not url.startswith(_HTTP):
+        return False
+    origin = "/".join(url.split("/", 3)[:3]) + "/"
+    named = [link.url for link in document.links] + [image.src for image in document.images]
+    return any(name.startswith(origin) for name in (*named, document.canonical or ""))
 
 
 def refresh_target(content: str) -> str:

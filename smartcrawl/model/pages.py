@@ -186,6 +186,8 @@ class ParsedBody:
     document: Document | None = None
     unreadable: Unreadable | None = None  #: set if no later visit can read these bytes
     body_hash: bytes | None = None
+    media: str | None = None  #: type as which the body is read, of listed sources
+    taken_over: bool = False  #: whether a stored page has the same bytes, and nothing was extracted
     text_hash: bytes | None = None
     content_hash: bytes | None = None
     sample: bytes | None = None  #: digest of the text that the language was detected from

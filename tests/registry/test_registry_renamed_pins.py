@@ -46,6 +46,7 @@ def rename_all(
     desk.seal(*reasons, now=LATEST, look=False)
 
 
+@pytest.mark.sqlite
 def test_a_pinned_file_that_was_not_asked_takes_its_pin_along(folder: Desk):
     crawl(folder, NEW, now=LATEST)
 
@@ -69,6 +70,7 @@ def test_a_pinned_file_that_was_read_and_missing_moves_too(folder: Desk):
     assert (found["status"], found["since"], found["target"]) == (404, LATEST, B)
 
 
+@pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("answer", "reasons"),
     [((404, Outcome.NOT_FOUND), ("listing: somewhere",)), ((403, Outcome.HTTP_ERROR), ())],
@@ -84,6 +86,7 @@ def test_a_pinned_file_stays_where_nothing_shows_that_it_is_gone(
     assert A in hits(folder)
 
 
+@pytest.mark.sqlite
 def test_on_the_web_no_pin_follows_equal_bytes(folder: Desk):
     folder.closing = Desk().closing
 
@@ -93,6 +96,7 @@ def test_on_the_web_no_pin_follows_equal_bytes(folder: Desk):
     assert folder.rows(PINS) == [(A, 7, 2)]
 
 
+@pytest.mark.sqlite
 def test_a_pinned_file_without_a_new_name_is_lost_as_before(folder: Desk):
     folder.open(now=LATEST)
     folder.reach(A)
@@ -120,6 +124,7 @@ def test_an_undo_gives_the_pin_back(folder: Desk, is_read: bool):
     assert folder.rows(PINS) == [(A, 7, 2)]
 
 
+@pytest.mark.sqlite
 def test_an_undo_takes_no_pin_that_was_made_later(folder: Desk):
     crawl(folder, NEW, now=LATEST)
     pin(folder, SECOND)
@@ -129,6 +134,7 @@ def test_an_undo_takes_no_pin_that_was_made_later(folder: Desk):
     assert folder.rows(PINS) == [(A, 7, 2), (SECOND, 0, 5)]
 
 
+@pytest.mark.sqlite
 def test_an_undo_after_forget_makes_no_pin(folder: Desk):
     crawl(folder, NEW, now=LATEST)
     folder.connection.execute("DELETE FROM pin")

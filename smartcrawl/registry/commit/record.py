@@ -18,7 +18,7 @@ _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no
 _INDEXED = """
 UPDATE record
    SET etag = :etag, last_modified = :last_modified, content = :content, content_hash = NULL,
-       text_hash = NULL, body_hash = :body_hash, content_type = :content_type,
+       text_hash = NULL, body_hash = :body_hash, media = :media, content_type = :content_type,
        content_length = :content_length,
        content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
        configuration = :configuration, canonical_url = :canonical, canonical_no = :canonical_no,
@@ -60,6 +60,7 @@ UPDATE record
        canonical_no = CASE WHEN :read THEN :canonical_no ELSE canonical_no END,
        redirect_target = NULL, redirect_no = NULL,
        body_hash = coalesce(:body_hash, body_hash),
+       media = CASE WHEN :read THEN :media ELSE media END,
        content_length = coalesce(:content_length, content_length),
        configuration = coalesce(:configuration, configuration), snapshot = :snapshot,
        verified_at = coalesce(:verified, verified_at)
@@ -176,6 +177,7 @@ class RecordWriter:
             "content_hash": parsed.content_hash,
             "text_hash": parsed.text_hash,
             "body_hash": parsed.body_hash,
+            "media": parsed.media,
             "content_type": answer.content_type or None,
             "content_length": answer.content_length,
             "content_encoding": answer.content_encoding,
@@ -209,6 +211,7 @@ class RecordWriter:
             "etag": answer.etag,
             "last_modified": answer.last_modified,
             "body_hash": parsed.body_hash,
+            "media": parsed.media,
             "content_length": answer.content_length if fresh else None,
             "configuration": page.plan.wanted if fresh else None,
             "snapshot": self._snapshot(visit),

@@ -94,7 +94,7 @@ def propose_renamed(connection: Connection, ending: EndingRunRow, *, complete: b
     details = {no: json.loads(detail) for no, _, _, _, detail, _ in absent}
     pinned = {row[0] for row in absent if row[5]}
     found = {no: (url, is_new, first_seen) for no, url, _, _, is_new, first_seen in new}
-    moves: list[dict[str, int | str]] = []
+    moves: list[dict[str, object]] = []
     for standing in (Standing.HELD, Standing.LINKS):
         sides = (
             [FileRecord(*row[:3]) for row in rows if row[3] == standing] for rows in (absent, new)
