@@ -107,6 +107,8 @@ class ListedRecord(NamedTuple):
     attempts: int  #: visits so far
     etag_marks: int  #: bits of rules.trust
     is_set_aside: bool  #: read and not to be indexed, and without an order to index it again
+    unread_etag: str | None  #: of the bytes that this version could not read at its last visit
+    unread_length: int  #: bytes
 
 
 @dataclass(slots=True)

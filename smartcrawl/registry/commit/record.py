@@ -11,8 +11,10 @@ from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import links_for_database
+from smartcrawl.rules.changes import FAULTS_OF_BYTES
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
 _INDEXED = """
@@ -69,7 +71,8 @@ UPDATE record
 #: An outcome that says nothing about the page keeps its redirect target.
 _NOTED = """
 UPDATE record
-   SET error_message = :error,
+   SET error_message = :error, unread_etag = :unread_etag, unread_length = :unread_length,
+       unread_extraction = :unread_extraction,
        redirect_target = CASE WHEN :learnt THEN :location ELSE redirect_target END,
        redirect_no = CASE WHEN :learnt THEN :number ELSE redirect_no END
  WHERE no = :no
@@ -103,6 +106,18 @@ def _signs(visit: Visit) -> int:
     if visit.action not in (Action.NOTE, Action.HOLD) and not again:
         signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.plan.signed is not None)
     return signs
+
+
+def _unread(visit: Visit) -> dict[str, object]:
+    """Return the columns by which a listing shows that a file still cannot be read."""
+    answer, is_unread = visit.answer, visit.http_status in FAULTS_OF_BYTES
+    if visit.parsed.media is None or not is_unread:  # a page of a web site, or another fault
+        return dict.fromkeys(("unread_etag", "unread_length", "unread_extraction"))
+    return {
+        "unread_etag": answer.etag,
+        "unread_length": answer.content_length,
+        "unread_extraction": EXTRACTION_VERSION,
+    }
 
 
 def _no_snapshot_message(visit: Visit) -> str | None:
@@ -152,7 +167,7 @@ class RecordWriter:
                     "location": visit.answer.location,
                     "number": array("I", parsed.targets)[0] if redirect else None,
                 }
-                self._connection.execute(_NOTED, names)
+                self._connection.execute(_NOTED, names | _unread(visit))
                 if action is Action.NOTE and outcome in _MISSING and record.targets is not None:
                     self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
         if action not in (Action.NOTE, Action.HOLD) and self._snapshot(visit) != record.snapshot:
