@@ -12,7 +12,7 @@ from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 #: Any of several equal ones serves. The index is that of files alone, by a condition on ``media``.
 _FIND = """
 SELECT c.title, c.description, c.language, c.charset, c.keywords, c.document, c.content_hash,
-       c.text_hash, c.sample, r.canonical_url, r.signs, l.raw
+       c.text_hash, c.sample, r.canonical_url, r.signs, l.raw, r.url
   FROM record r JOIN content c ON c.no = r.content LEFT JOIN links l ON l.no = r.no
  WHERE r.source = ? AND r.body_hash = ? AND r.media = ? AND r.configuration = ?
  LIMIT 1
@@ -28,6 +28,7 @@ class StoredExtraction:
     text_hash: bytes
     sample: bytes | None  #: digest of the text that the language was detected from
     signs: int  #: bits of model.pages.PageRecord.signs
+    url: str  #: of the page
 
 
 def find_stored_extraction(
@@ -43,7 +44,7 @@ def find_stored_extraction(
     if row is None:
         return None
     title, description, language, charset, keywords, packed, content, text, sample = row[:9]
-    canonical, signs, raw = row[9:]
+    canonical, signs, raw, url = row[9:]
     links = [] if raw is None else unpack_stored_links(raw)
     kept = tuple(link for link in links if link.type != CUT)
     document = replace(
@@ -58,4 +59,4 @@ def find_stored_extraction(
         links=kept,
         links_cut=len(kept) < len(links),
     )
-    return StoredExtraction(document, content, text, sample, signs)
+    return StoredExtraction(document, content, text, sample, signs, url)

@@ -22,7 +22,7 @@ def take_stored_extraction(run: Run, visit: Visit, body: bytes) -> Document | No
     if run.forces(visit.page):
         return None
     stored = run.stored_pages.extraction(visit)
-    if stored is None or links_depend_on_url(stored.document, visit.url):
+    if stored is None or links_depend_on_url(stored.document, stored.url, visit.url):
         return None
     parsed.taken_over = True
     parsed.content_hash, parsed.text_hash = stored.content_hash, stored.text_hash

@@ -56,13 +56,13 @@ def name(n: int) -> str:
 
 
 def body(n: int) -> str | bytes:
-    """Its bytes. All have the word treasure; some have links, near ones among them."""
+    """Its bytes. All have the word treasure; some have links to the web."""
     text = f"treasure {n}"
     match name(n).rpartition(".")[2]:
         case "md":
-            return f"# Number {n}\n\n{text} [there](https://other.example/) and [near](near.md)"
+            return f"# Number {n}\n\n{text} [there](https://other.example/)"
         case "html":
-            link = f'<a href="https://other.example/{n}">there</a> <a href="near.html">near</a>'
+            link = f'<a href="https://other.example/{n}">there</a>'
             return f"<title>Page {n}</title><p>{text} {link} <img src=near.png alt=Near>"
         case "docx":
             return docx(text)
@@ -204,6 +204,29 @@ def test_what_was_extracted_otherwise_is_extracted_again(
     assert len(story.extracted()) == 10
     assert len(story.hits("treasure")) == shown
     assert story.counts()["moved"] == 10
+
+
+@pytest.mark.covers("R0-17", "R0-46")
+def test_relative_links_lead_from_the_new_place(story: Counted, folder: Folder):
+    for file in ("a", "b", "c"):
+        folder.write(f"old/{file}.md", f"# {file}\n\nthe whale of {file}, [near](near.md)")
+    folder.write("old/d.html", '<title>D</title><a href="/top.html">top</a> the heron')
+    story.run()
+    story.extracted()
+    folder.rename("old/a.md", "old/aa.md")
+    folder.rename("old/b.md", "old/near.md")
+    folder.rename("old/c.md", "new/c.md")
+    folder.rename("old/d.html", "old/dd.html")
+
+    story.run()
+
+    assert story.counts() == {"moved": 4, "redirected": 4, "requests": 4}
+    assert story.extracted() == ["new/c.md", "old/near.md"]
+    near = folder.url("old/near.md")
+    assert f"links out 1: {near}" in story.why("old/aa.md")
+    assert "links out 1" not in story.why("old/near.md")  # that leads to itself now
+    assert f"links out 1: {folder.url('new/near.md')}" in story.why("new/c.md")
+    assert "file:///top.html" in story.why("old/dd.html")
 
 
 @pytest.mark.covers("R0-46")

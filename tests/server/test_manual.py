@@ -8,17 +8,17 @@ import re
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
+from smartcrawl.registry.database.databases import database_of
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import declared_job_id
 from tests.server.data.library import Library
-from tests.server.test_openapi import log_a_run
 from tests.server.test_serve import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
@@ -87,6 +87,17 @@ class Reader:
         ]
         assert templates, url
         return method, min(templates, key=lambda template: template.count("{"))
+
+
+def log_a_run(folder: Path) -> None:
+    """Give the only job a run that ended, and its log."""
+    with closing(database_of(folder / "registry.db").open()) as connection:
+        connection.execute(
+            "INSERT INTO job_run (id, job, due_at, fired_at, state, reasons)"
+            " SELECT 'jb_1', no, 1, 1, 'ended', '[]' FROM job"
+        )
+    (folder / "logs").mkdir()
+    (folder / "logs" / "jb_1.log").write_text("Run 1")
 
 
 def test_every_command_of_the_manual_works(tmp_path: Path):

@@ -2,22 +2,16 @@
 
 import asyncio
 import re
-import shlex
-from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
 
-from smartcrawl.registry.database.databases import database_of
-from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from tests.server.api_client import application, ask
-from tests.server.data.library import Library
 from tests.server.test_serve import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 ENDPOINT = re.compile(r"^### `([A-Z]+) (\S+)`$", re.MULTILINE)
-CURL = re.compile(r"^    (curl .*)$", re.MULTILINE)
 
 
 def inventory(description: dict) -> set[tuple[str, str]]:
@@ -28,78 +22,10 @@ def inventory(description: dict) -> set[tuple[str, str]]:
     }
 
 
-def curled(line: str) -> tuple[str, str, dict]:
-    """Return method, path and arguments of a request as curl sends it."""
-    words = shlex.split(line)[1:]
-    method, headers, given = "GET", {}, {}
-    while len(words) > 1:
-        option, value = words.pop(0), words.pop(0)
-        if option == "-N":
-            words.insert(0, value)
-        elif option == "-X":
-            method = value
-        elif option == "-H":
-            name, _, text = value.partition(": ")
-            headers[name] = text
-        else:
-            assert option == "--json"
-            method = "POST" if method == "GET" else method
-            headers["Content-Type"] = "application/json"
-            given["content"] = value
-    return method, words[0].removeprefix("http://127.0.0.1:8080"), {**given, "headers": headers}
-
-
-def log_a_run(folder: Path) -> None:
-    """Give the only job a run that ended, and its log."""
-    with closing(database_of(folder / "registry.db").open()) as connection:
-        connection.execute(
-            "INSERT INTO job_run (id, job, due_at, fired_at, state, reasons)"
-            " SELECT 'jb_1', no, 1, 1, 'ended', '[]' FROM job"
-        )
-    (folder / "logs").mkdir()
-    (folder / "logs" / "jb_1.log").write_text("Run 1")
-
-
 def test_the_manual_has_the_endpoints_of_the_description(tmp_path: Path):
     description = ask(application(tmp_path), "GET", "/openapi.json").json()
 
     assert inventory(description) == set(ENDPOINT.findall(PAGE.read_text("utf-8")))
-
-
-def test_each_endpoint_of_the_manual_has_a_curl_that_works(tmp_path: Path):
-    endpoints = PAGE.read_text("utf-8").partition("\n## Jobs")[0]
-    parts = ENDPOINT.split(endpoints)[1:]
-    assert len(parts) // 3 >= 12
-    sources = tmp_path / "sources.toml"
-    sources.write_text("[sources.one]\nseeds = ['https://docs.example.com/']\n")
-    library = Library(tmp_path / "registry.db", tmp_path)
-    library.put("https://example.com/article/123")
-    library.execute(
-        "INSERT INTO robots (origin, fetched_at, status, body) VALUES ('https://example.com', 1,"
-        " 200, ?)",
-        (b"User-agent: *",),
-    )
-    library.put("https://docs.example.com/guide")
-    lease = library.database.take("one", "today")  # nothing is crawled
-    library.close()
-    with serving(tmp_path, SOURCES_FILE=str(sources)) as server:
-        description = httpx.get(f"{server.url}/openapi.json").json()
-        made = EXAMPLE_JOB
-        for method, path, text in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
-            (line,) = CURL.findall(text)
-            if path.endswith("/log"):
-                log_a_run(tmp_path)
-            said, asked, given = curled(line.replace(EXAMPLE_JOB, made))
-            assert said == method, line
-            assert re.fullmatch(re.sub(r"\{\w+\}", "[^/?]+", path) + r"(\?.+)?", asked), line
-            answer = httpx.request(method, server.url + asked, **given)
-            assert answer.is_success, (line, answer.text)
-            described = description["paths"][path][method.lower()]["responses"]
-            assert str(answer.status_code) in described, line
-            if answer.status_code == 201:
-                made = answer.json()["job_id"]
-    lease.release()
-    assert made != EXAMPLE_JOB
 
 
 def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
