@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.pages import unread_etag_sql
 from smartcrawl.rules.model import RemovalRule
+from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _PENDING = """
 SELECT no, depth FROM state WHERE reached_run = :run AND visited_run < :run ORDER BY depth, no
@@ -35,10 +37,13 @@ SELECT count(*) FROM state s JOIN record r USING (no) WHERE r.source = ? AND s.s
 """
 _LISTING = "SELECT listing FROM source WHERE no = ?"
 #: Pages about which the listing of run ``run`` says nothing: restored since, or never readable.
-_BEYOND = """
+#: A file that cannot be read is accounted for: it is the same in the same listing.
+_BEYOND = f"""
 SELECT count(*) FROM state s JOIN record r USING (no)
  WHERE r.source = :source
-   AND (s.standing > 0 AND s.visited_run < :run OR s.standing = 0 AND s.visited_run = :run)
+   AND (s.standing > 0 AND s.visited_run < :run
+        OR s.standing = 0 AND s.visited_run = :run
+           AND {unread_etag_sql(":extraction")} IS NULL)
 """
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 
@@ -91,7 +96,7 @@ class RunProgressReader:
 
     def count_beyond(self, run: int) -> int:
         """Return the number of pages that the listing of a run does not account for."""
-        names = {"source": self._source, "run": run}
+        names = {"source": self._source, "run": run, "extraction": EXTRACTION_VERSION}
         return int(self._connection.execute(_BEYOND, names).get)
 
     def unnamed_sitemaps(self, run: int) -> list[tuple[int, int, int, bytes]]:

@@ -3,25 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import display_url
+from smartcrawl.registry.pages import unread_etag_sql
 from smartcrawl.reports.entries import ReportedRecord
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Status
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.extraction import EXTRACTION_VERSION
 from smartcrawl.sources.listing.entries import Entry, Listing, check_of_entry
 
-_STORED = """
-SELECT no, etag, coalesce(content_length, 0),
-       error_message IS NOT NULL OR redirect_target IS NOT NULL
-  FROM record WHERE source = ?
+_STORED = f"""
+SELECT r.no, r.etag, coalesce(r.content_length, 0),
+       r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL,
+       {unread_etag_sql(":extraction")}, coalesce(r.unread_length, 0)
+  FROM record r JOIN state s USING (no) WHERE r.source = :source
 """
 _UNCHANGED = "it did not change"
 _NO_VALIDATOR = "its listing has no validator that can be trusted"
+
+
+class _Stored(NamedTuple):
+    """The stored properties of a file."""
+
+    etag: str | None
+    length: int  #: bytes
+    is_noted: bool  #: whether it has an error message or a redirect target
+    unread_etag: str | None  #: as in ListedRecord
+    unread_length: int
 
 
 @dataclass(slots=True)
@@ -48,8 +61,9 @@ class ListedWalkReport(WalkReport):
     def _reach(self, source: Source) -> None:
         """List the source, and compare its files with the stored ones."""
         assert self.listing is not None, "its source is listed"
-        rows: Any = self.connection.execute(_STORED, (self.source_no,)).fetchall()
-        stored = {no: (etag, length, bool(noted)) for no, etag, length, noted in rows}
+        values = {"source": self.source_no, "extraction": EXTRACTION_VERSION}
+        rows: Any = self.connection.execute(_STORED, values).fetchall()
+        stored = {row[0]: _Stored(*row[1:]) for row in rows}
         by_url = {entry.url: entry for entry in self.entries.values()}
         root = display_url(source.starts[0])
         try:
@@ -71,22 +85,23 @@ class ListedWalkReport(WalkReport):
             files = f"{counted_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
             self.problems.append(f"{root} (it has no file, and {files})")
 
-    def _reason(
-        self, entry: ReportedRecord, found: Entry, stored: tuple[str | None, int, bool]
-    ) -> str | None:
+    def _reason(self, entry: ReportedRecord, found: Entry, stored: _Stored) -> str | None:
         """Return why a file would be read; None if the listing confirms it."""
+        is_hash = self.source is not None and self.source.traits.is_hashed
+        if stored.unread_etag is not None and not entry.ordered:
+            unread = stored.unread_etag, stored.unread_length
+            if check_of_entry(*unread, found, is_hash=is_hash) is Check.SKIP:
+                return None
         why = self.today.reason_without_validators(entry)
         if why is not None:
             return why
-        etag, length, noted = stored
         if self.today.extraction(entry) is not Extraction.STANDS:
             return "it was extracted with other settings"
-        if noted or entry.lost_count or entry.status != Status.INDEXED:
+        if stored.is_noted or entry.lost_count or entry.status != Status.INDEXED:
             return "its last visit found a fault"
         if found.validator is None:
             return _NO_VALIDATOR
-        is_hash = self.source is not None and self.source.traits.is_hashed
-        check = check_of_entry(etag, length, found, is_hash=is_hash)
+        check = check_of_entry(stored.etag, stored.length, found, is_hash=is_hash)
         return None if check is Check.SKIP else "its validator or its size is another"
 
     def reason_without_validators(self, entry: ReportedRecord) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from smartcrawl.model.documents import Link
+from smartcrawl.model.documents import CUT, Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.pack import (
@@ -29,7 +29,6 @@ from smartcrawl.sources.base import Source
 
 SITEMAP: Final = "sitemap"  #: type of a link from a sitemap to another sitemap
 REDIRECT: Final = "redirect"  #: type of the single link that stores a redirect
-CUT: Final = "cut"  #: type of the mark that some links were not stored: a link to the page itself
 _UNFILTERED: Final = 0  #: scope number of incomplete targets: the raw links are filtered again
 
 
@@ -161,7 +160,7 @@ class Links:
             link._replace(url=self._signed.bare(link.url)) if "?" in link.url else link
             for link in links
         ]
-        parsed.names_signed = any(
+        parsed.names_signed |= any(
             link.url != bare.url for link, bare in zip(links, listed, strict=True)
         )
         if cut:

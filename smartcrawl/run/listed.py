@@ -81,7 +81,7 @@ class ListedFiles:
         self._offers.offer([numbers[entry.url] for entry in to_read], _DEPTH)
 
     def _confirm(self, unchanged: Sequence[ListedRecord], aside: Sequence[ListedRecord]) -> None:
-        """Confirm unchanged files, and note that unreadable ones are listed as before."""
+        """Confirm unchanged files, and note that those without use are listed as before."""
         self._batches.confirm(unchanged)
         if self.confirmed is not None:
             for page in self._book.pages(
@@ -104,7 +104,7 @@ class ListedFiles:
             aside: list[ListedRecord] = []
             to_read: list[int] = []
             for url, record in stored:
-                entry = Entry(url, record.content_length, record.etag, None)
+                entry = _entry_of_last_listing(url, record)
                 if self._is_unchanged(record, entry):
                     unchanged.append(record)
                 elif self._is_set_aside(record, entry):
@@ -152,8 +152,21 @@ class ListedFiles:
         )
 
     def _is_set_aside(self, record: ListedRecord, entry: Entry) -> bool:
-        """Whether a file was read that is not to be indexed, such as a pointer, and is the same."""
+        """Whether a file was read without use, and is the same.
+
+        It is not to be indexed, such as a pointer, or this version cannot read it (docs/adr/0040).
+        """
+        if record.unread_etag is not None:
+            return self._is_still_unread(record, entry)
         return self._is_hashed and record.is_set_aside and self._is_same(record, entry)
+
+    def _is_still_unread(self, record: ListedRecord, entry: Entry) -> bool:
+        """Whether a file is the one that could not be read. The age of its content is no matter."""
+        ageless = record._replace(verified_at=None)
+        is_doubted = not self._is_hashed and self._trust.doubts_listed(ageless)
+        unread = record.unread_etag, record.unread_length
+        check = check_of_entry(*unread, entry, is_hash=self._is_hashed)
+        return check is Check.SKIP and not (self._opened.forced or is_doubted)
 
     def _is_same(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether a file of a listing is the one that was read, under today's configuration."""
@@ -188,3 +201,10 @@ class ListedFiles:
         """End the listing by an error, which leaves the run incomplete."""
         self.close()
         self._shortcomings.add(f"listing: {root} ({why})")
+
+
+def _entry_of_last_listing(url: str, record: ListedRecord) -> Entry:
+    """Return the entry that the last listing had of a stored file."""
+    if record.unread_etag is not None:
+        return Entry(url, record.unread_length, record.unread_etag, None)
+    return Entry(url, record.content_length, record.etag, None)

@@ -28,6 +28,7 @@ from smartcrawl.rules.reindex import Verdict, decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_of_visit
+from smartcrawl.run.equal_bytes import take_stored_extraction
 from smartcrawl.run.run import Run
 from smartcrawl.run.sitemaps import take_sitemap_visit
 
@@ -205,9 +206,14 @@ class Reading:
         alike = run.stored_pages.is_read_alike(visit)
         keeps = alike and run.links.keeps_links(page) and not nofollow
         known = None if run.forces(page) else run.stored_pages.language(page)
+        stored = take_stored_extraction(run, visit, body)
         try:
-            document, readable = await self._documents.read(
-                visit, body, links=not keeps, language=known, forced=run.forces(page)
+            document, readable = (
+                (stored, True)
+                if stored
+                else await self._documents.read(
+                    visit, body, links=not keeps, language=known, forced=run.forces(page)
+                )
             )
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
@@ -215,7 +221,8 @@ class Reading:
         parsed.document = document
         if document.canonical is not None:
             parsed.document = replace(document, canonical=unsigned_url(document.canonical))
-        self._hash(visit, document)
+        if stored is None:
+            self._hash(visit, document)
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
