@@ -134,6 +134,7 @@ class GithubPeer:
         self.quota = 5_000  #: requests to the API that are left
         self.reset_in = 3_600  #: seconds until the quota is whole again
         self.most_items = 100_000  #: items of a tree that is not truncated
+        self.wiki_headers: dict[str, str] = {}  #: of each page of a wiki, beside its own
         self.robots = "User-agent: *\nDisallow: /*/*/commits/\n"  #: robots.txt of the web pages
         #: Called with place and path before anything else; what it returns is the answer.
         self.intercept: Callable[[str, str], Answer | None] = lambda place, path: None
@@ -231,7 +232,8 @@ class GithubPeer:
         links += [f"{front}/wiki/{function}" for function in functions]
         around = "".join(f'<a href="{link}">.</a>' for link in links)
         body = f"<title>{page}</title><nav>{around}</nav><main>{found.wiki[page]}</main>"
-        return self._tagged(body.encode(), "text/html; charset=utf-8", headers)
+        answer = self._tagged(body.encode(), "text/html; charset=utf-8", headers)
+        return Answer(answer.status, answer.body, answer.headers | self.wiki_headers)
 
     def _tagged(self, body: bytes, media: str, headers: dict[str, str]) -> Answer:
         """Return a body with its ETag; 304 if the client has it."""

@@ -30,9 +30,6 @@ SELECT r.no, s.depth, l.scope, l.targets
   FROM record r JOIN state s USING (no) JOIN links l USING (no)
  WHERE r.source = :source AND r.kind > 0 AND s.standing = 1 AND s.reached_run < :run
 """
-_STORED = """
-SELECT r.url FROM state s JOIN record r USING (no) WHERE r.source = ? AND s.standing > 0
-"""
 _LISTING = "SELECT listing FROM source WHERE no = ?"
 #: Pages about which the listing of run ``run`` says nothing: restored since, or never readable.
 _BEYOND = """
@@ -79,11 +76,6 @@ class RunProgressReader:
         """
         names = {"run": run, "since": since}
         return int(self._connection.execute(_NOT_ASKED_SINCE, names).get)
-
-    def stored_urls(self) -> Iterator[str]:
-        """Yield the URLs of the stored pages of the source."""
-        rows: Any = self._connection.execute(_STORED, (self._source,))
-        return (url for (url,) in rows)
 
     def listing(self) -> str | None:
         """Return the stored facts about the last listing of the source."""

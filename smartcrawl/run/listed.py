@@ -97,16 +97,12 @@ class ListedFiles:
         Those that need another look are offered for reading. It yields after each part, so that a
         full batch can be written.
         """
-        after = 0
-        while stored := self._pages.all_listed(after, BATCH):
-            after = stored[-1][1].no
+        for stored in self._stored():
+            self._listed += len(stored)
             unchanged: list[ListedRecord] = []
             aside: list[ListedRecord] = []
             to_read: list[int] = []
             for url, record in stored:
-                if not self._is_listed(url):
-                    continue  # links lead to it, or it has left the source
-                self._listed += 1
                 entry = Entry(url, record.content_length, record.etag, None)
                 if self._is_unchanged(record, entry):
                     unchanged.append(record)
@@ -117,6 +113,13 @@ class ListedFiles:
             self._confirm(unchanged, aside)
             self._offers.offer(to_read, _DEPTH)
             yield
+
+    def _stored(self) -> Iterator[list[tuple[str, ListedRecord]]]:
+        """Yield URLs and records of all stored pages that the listing would name, in parts."""
+        after = 0
+        while stored := self._pages.all_listed(after, BATCH):
+            after = stored[-1][1].no
+            yield [one for one in stored if self._is_listed(one[0])]
 
     def known(self, rules: str) -> str | None:
         """Return the facts of the last listing; None unless it accounts for every stored file.
@@ -188,7 +191,7 @@ class ListedFiles:
             self._shortcomings.add(f"listing: {problem}")
         if self._listed or listing.problems:
             return
-        stored = sum(map(self._is_listed, self._progress.stored_urls()))
+        stored = sum(map(len, self._stored()))
         if stored:
             files = "1 file is" if stored == 1 else f"{stored:,} files are"
             self._shortcomings.add(f"listing: {root} (it has no file, and {files} stored)")

@@ -326,8 +326,22 @@ def test_the_token_is_not_sent_to_the_wiki(story: Story):
     story.crawl.environment["GITHUB_TOKEN"] = secret
     story.settings |= {"SOFT_404_DETECTION": "1"}
     story.run()
+    probes = [path for _, path in story.peer.asked("web") if not path.startswith(f"/{NAME}")]
+    assert len(probes) == 2  # robots.txt, and an address that is missing
     sent = {(asked.place, secret in str(asked.headers)) for asked in story.peer.log}
     assert sent == {("api", True), ("raw", True), ("web", False)}
+
+
+def test_a_wiki_that_is_marked_noindex_is_asked_and_not_indexed(story: Story):
+    """As most wikis of GitHub are: their links lead nowhere, either."""
+    story.peer.wiki_headers = {"X-Robots-Tag": "none"}
+    story.run()
+    assert story.counts() == {"new": 3, "excluded": 1, "requests": 4}
+    assert story.asked() == (2, 3, {"Home": 200})
+    assert (story.hits("otter"), story.hits("whale")) == ([], ["guide/whale.md"])
+    story.peer.wiki_headers = {}
+    story.run()
+    assert story.hits("marten") == ["wiki/Marten"]
 
 
 def test_links_of_the_wiki_lead_to_no_file_and_those_of_files_to_no_page(story: Story):
