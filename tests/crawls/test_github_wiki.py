@@ -116,7 +116,9 @@ def test_a_repository_and_its_wiki_over_consecutive_crawls(story: Story):
     assert (story.hits("otter"), story.hits("whale")) == (["wiki"], ["guide/whale.md"])
     assert story.hits("marten") == ["wiki/Marten"]
 
-    story.run()
+    result = story.run()
+    assert "4 requests for files and pages; 7 confirmed by the listing or a 304" in result.out
+    assert "the listing or a 304 confirms 7 pages, no content was written" in result.out
     assert story.counts() == {"unchanged": 7, "requests": 4, "notModified": 7}
     assert story.asked() == (1, 0, SAME)
     assert "1 complete run that does not list it (absent)" in story.why("blob/HEAD/top.md")
@@ -165,7 +167,8 @@ def test_a_page_that_is_no_longer_linked_ages_and_a_file_goes_at_once(story: Sto
     assert "no seed and no link led to it; the stored page stays" in story.why("wiki/Marten")
     assert story.hits("marten") == ["wiki/Marten"]
 
-    story.run()
+    result = story.run()
+    assert "1 page orphaned: the listing lacks it, or no link led to it" in result.out
     left = {"Home": 304, "Lynx": 304, "Raven": 304}
     assert story.asked() == (1, 0, left)
     assert story.counts()["orphaned"] == 1
@@ -396,3 +399,53 @@ def test_a_killed_crawl_is_gone_on_with_or_repeated(story: Story, resume: int):
     story.run()
     assert story.counts() == {"unchanged": 87, "requests": 44, "notModified": 87}
     assert story.asked()[:2] == (1, 0)
+
+
+def test_an_empty_page_is_a_fault_of_the_server_and_an_empty_file_is_news(story: Story):
+    story.run()
+    empty = Answer(200, b"", {"Content-Type": "text/html"})
+    story.peer.intercept = lambda place, path: empty if path.endswith("/wiki/Marten") else None
+    story.docs.write("top.md", "")
+    story.docs.commit()
+    story.run(expect=3)  # as on the web
+    assert story.words()["wiki/Marten"] == "failed"
+    assert story.words()["top.md"] == "modified"
+    assert (story.hits("marten"), story.hits("badger")) == (["wiki/Marten"], [])
+
+
+def test_after_a_change_of_settings_files_are_read_at_once_and_pages_in_turn(story: Story):
+    story.settings |= {"RE_EXTRACT_PER_RUN": "1", "SNAPSHOT_STORE": "off"}
+    table = f'[sources.docs]\nkind = "github"\nurl = "{story.front}"\n'
+    story.crawl.declare(table)
+    story.run(source="docs")
+    story.crawl.declare(f'{table}drop_selectors = ["h1"]\n')
+    story.run(source="docs")
+    api, raw, wiki = story.asked()
+    assert (api, raw) == (1, 3)
+    assert sorted(wiki.values()) == [200, 304, 304, 304]
+
+
+def test_reindex_orders_a_page_of_the_wiki_like_one_of_a_site(story: Story):
+    story.run()
+    story.crawl.run("reindex", "--url", f"{story.front}/wiki/Lynx")
+    story.run()
+    assert story.asked() == (1, 0, SAME | {"Lynx": 200})
+    found = story.crawl.run("reindex", "--url", f"{story.front}/blob/HEAD/no.md", expect=1)
+    assert "the next run of" in found.err
+    story.docs.wiki["Egret"] = page("egret")
+    found = story.crawl.run("reindex", "--url", f"{story.front}/wiki/Egret")
+    assert "registers" in found.out
+    story.run()
+    assert story.hits("egret") == ["wiki/Egret"]
+
+
+@pytest.mark.parametrize("where", ["file", "wiki"])
+def test_a_link_that_is_too_long_matters_where_links_are_followed(story: Story, where: str):
+    link = f'<a href="/{NAME}/wiki/{"a" * 3000}">long</a>'
+    if where == "wiki":
+        story.docs.wiki["Marten"] += link
+    else:
+        story.docs.write("more.html", f"<p>The words of more.</p>{link}")
+        story.docs.commit()
+    story.run(expect=3 if where == "wiki" else 0)
+    assert len(story.words()) == (7 if where == "wiki" else 8)
