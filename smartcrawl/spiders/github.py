@@ -51,7 +51,7 @@ class GithubSpider(SiteSpider):
         if not self.run.source.lists(attempt.page.url):
             for found in super().parse(response):
                 if isinstance(found, Visit):
-                    self._judge(found, self.run.source)
+                    _judge_front(found, self.run.source)
                 yield found
             return
         visit = visit_of_file(response)
@@ -59,17 +59,18 @@ class GithubSpider(SiteSpider):
             _check(visit, visit.answer.body)
         yield visit
 
-    def _judge(self, visit: Visit, source: Source) -> None:
-        """Take a redirect of a stored page to the front of the repository for a 404.
 
-        GitHub answers so for every page of a wiki that was switched off.
-        """
-        target = visit.answer.location
-        if target is None or visit.page.state.standing is Standing.BARE:
-            return
-        if any(is_same_place(target, front) for front in source.optional_seeds.values()):
-            visit.outcome, visit.http_status, visit.answer.location = Outcome.NOT_FOUND, 404, None
-            visit.error = f"no wiki: it redirects to the front of the repository, {target}"
+def _judge_front(visit: Visit, source: Source) -> None:
+    """Take a redirect of a stored page to the front of the repository for a 404.
+
+    GitHub answers so for every page of a wiki that was switched off.
+    """
+    target = visit.answer.location
+    if target is None or visit.page.state.standing is Standing.BARE:
+        return
+    if any(is_same_place(target, front) for front in source.optional_seeds.values()):
+        visit.outcome, visit.http_status, visit.answer.location = Outcome.NOT_FOUND, 404, None
+        visit.error = f"no wiki: it redirects to the front of the repository, {target}"
 
 
 def _check(visit: Visit, body: bytes) -> None:
