@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 import can_ada
 
 from smartcrawl.model.documents import Link
+from smartcrawl.model.file_urls import join_file_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
@@ -33,7 +34,7 @@ class Reference:
 
 
 def base_url(url: str, href: str | None = None) -> can_ada.URL:
-    """Return the base URL for the links of the page at ``url``, without credentials.
+    """Return the base URL for the links of the page at ``url``; of a web page without credentials.
 
     ``href`` is that of ``<base>``; it is ignored where it is invalid or has another scheme than
     http(s).
@@ -51,7 +52,9 @@ def base_url(url: str, href: str | None = None) -> can_ada.URL:
             pass
         else:
             base = inner if str(inner).startswith(_HTTP) else base
-    base.username = base.password = base.hash = ""
+    base.hash = ""
+    if str(base).startswith(_HTTP):  # the "user" of Azure's addresses is a container
+        base.username = base.password = ""
     return base
 
 
@@ -71,16 +74,19 @@ def resolve_html_links(
     At most ``MAX_LINKS`` are kept: distinct addresses, without fragment.
 
     The first occurrence counts, but ``nofollow`` applies only when all occurrences have it. Links
-    to ``page`` itself are left out.
+    to ``page`` itself are left out. A file links to web pages, and to files of its own place.
 
     Source: M-02, R0-17, RD-15.
     """
     itself, room = str(page), MAX_URL_LENGTH - len(str(base))
+    of_file = not str(base).startswith(_HTTP)
     overlong: list[str] = []
     links: dict[str, Link] = {}
     more = False
     for found in references:
         url = join_url(base, found.href)
+        if url is None and of_file:
+            url = join_file_url(base, found.href)
         if url is None:
             if len(found.href) > room and len(overlong) < MAX_OVERLONG:
                 overlong += _overlong(base, found.href)

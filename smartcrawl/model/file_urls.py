@@ -97,6 +97,30 @@ def normalize_file_url(url: str) -> str | None:
     return _normal_stored(scheme, url[found.end() :])
 
 
+def join_file_url(base: can_ada.URL, href: str) -> str | None:
+    """Return ``href``, found in the file ``base``, as the address of a file in the same place.
+
+    None: it leads to another place, such as the web. Query and fragment are left out.
+
+    >>> join_file_url(can_ada.parse("s3://docs/a/b.html"), "../c d.html?x#y")
+    's3://docs/c%20d.html'
+    >>> join_file_url(can_ada.parse("s3://docs/a/b.html"), "s3://other/a") is None
+    True
+
+    Source: R0-17, R0-20 to R0-23.
+    """
+    try:
+        found = base + href
+        if (found.protocol, found.username, found.host) != (
+            base.protocol, base.username, base.host,
+        ):  # fmt: skip
+            return None
+        found.search = found.hash = ""
+        return normalize_file_url(str(found))
+    except (ValueError, TypeError):
+        return None
+
+
 def _normal_file(url: str) -> str:
     """Normalize a serialized ``file:`` URL; behind a drive letter case does not matter."""
     head, _, query = url.partition("#")[0].partition("?")

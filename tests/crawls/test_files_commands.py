@@ -170,6 +170,22 @@ def test_why_takes_a_file_as_people_write_it(
 IN_SCOPE = {"allowed": True, "why": None}
 
 
+def test_why_shows_the_links_of_files_which_nothing_follows(docs: Path, crawl: Crawl):
+    write(docs / "index.html", "<a href='sub/c.md'>Cheese</a> <a href='../secret.md'>x</a> home")
+    write(docs.parent / "secret.md", "secret words")
+    refresh(crawl, docs)
+
+    (home,) = answer(crawl, "why", docs / "index.html")["records"]
+    (cheese,) = answer(crawl, "why", docs / "sub" / "c.md")["records"]
+
+    assert [(path_of(link["url"]).rpartition("/")[2], link["status"], link["inScope"])
+            for link in home["linksOut"]["shown"]] == [
+        ("c.md", "Indexed", True), ("secret.md", None, False),
+    ]  # fmt: skip
+    assert [path_of(url).rpartition("/")[2] for url in cheese["linksIn"]["shown"]] == ["index.html"]
+    assert crawl.search("secret words") == []
+
+
 def test_why_knows_a_file_that_is_gone_from_disk(docs: Path, crawl: Crawl):
     refresh(crawl, docs)
     (docs / "b.md").unlink()

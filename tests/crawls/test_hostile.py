@@ -19,7 +19,7 @@ _MEMORY = 300 * 1024  #: KiB
 _RUNS = (1, 2)
 #: Impatient, and never done with the host, though most of what it answers is no answer.
 _SETTINGS: dict[str, object] = {
-    "DOWNLOAD_TIMEOUT": 40,  # large answers come beside 500 others, on a machine that is busy
+    "DOWNLOAD_TIMEOUT": 20,  # large answers come beside 500 others, on a machine that is busy
     "DOWNLOAD_MAXSIZE": 4 * 1024 * 1024,
     "RETRY_TIMES": 0,
     "CONCURRENT_REQUESTS": 32,

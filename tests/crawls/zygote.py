@@ -11,6 +11,7 @@ value the command goes on beside others: that file gets the status. Where the fi
 ARRANGED_BY in the environment names a module that is imported before the command begins.
 """
 
+import gc
 import json
 import os
 import sys
@@ -20,11 +21,18 @@ from pkgutil import iter_modules, walk_packages
 from threading import Thread
 
 import twisted
+from scrapy.settings import default_settings
 
 import smartcrawl
 
 #: What a crawl imports as it goes; the reactor itself is for each process to install.
-_ON_THE_WAY = ("scrapy.core.downloader.handlers.http11", "scrapy.core.engine", "scrapy.crawler")
+_ON_THE_WAY = (
+    "scrapy.core.downloader.handlers.http11",
+    "scrapy.core.engine",
+    "scrapy.crawler",
+    "scrapy.spiderloader",
+    "scrapy.statscollectors",
+)
 _NOT_YET = ("smartcrawl.settings", "smartcrawl.extract.child")
 
 
@@ -37,7 +45,14 @@ def main() -> None:
     for module in walk_packages(smartcrawl.__path__, "smartcrawl."):
         if module.name not in _NOT_YET:
             import_module(module.name)
+    for name in vars(default_settings):
+        if name.endswith("_BASE"):  # components, by the path of their class
+            for path in getattr(default_settings, name):
+                if isinstance(path, str) and path.count("."):
+                    import_module(path.rpartition(".")[0])
     assert "twisted.internet.reactor" not in sys.modules, twisted.__version__
+    gc.collect()
+    gc.freeze()  # no fork looks at what all of them share
     for line in sys.stdin:
         args, environment, out, err, *ended = json.loads(line)
         pid = os.fork()

@@ -234,3 +234,46 @@ def test_whatever_is_written_links_are_http_and_tell_no_secret(href):
         assert link.url.startswith(("http://", "https://"))
         assert "@" not in authority
         assert "#" not in link.url
+
+
+# Links of files
+
+
+@pytest.mark.covers("R0-17", "R1-28")
+@pytest.mark.parametrize(
+    ("page", "href", "url"),
+    [
+        ("file:///srv/docs/a%20b.html", "c(1).html", "file:///srv/docs/c(1).html"),
+        ("file:///srv/docs/a.html", "../é ü.html?x=1#part", "file:///srv/%C3%A9%20%C3%BC.html"),
+        ("file:///srv/docs/a.html", "/img/", "file:///img"),
+        ("file://nas/share/a.html", "b.html", "file://nas/share/b.html"),
+        ("s3://bucket/a//b.html", "c.html", "s3://bucket/a//c.html"),
+        ("s3://bucket/a/b.html", "s3://bucket/B", "s3://bucket/B"),
+        ("abfs://box@account/a/b.html", "c", "abfs://box@account/a/c"),
+        ("file:///srv/a.html", "https://me:secret@site.example/a#b", "https://site.example/a"),
+        (
+            "https://site.example/blob/main/a.html",
+            "b.html",
+            "https://site.example/blob/main/b.html",
+        ),
+    ],
+)
+def test_a_file_links_to_the_web_and_to_files_of_its_place(page, href, url):
+    assert urls(f"<a href='{href}'>x</a>", page) == [url]
+
+
+@pytest.mark.parametrize(
+    ("page", "href"),
+    [
+        ("file:///srv/docs/a.html", "//nas/share/b.html"),
+        ("file:///srv/docs/a.html", "s3://bucket/b.html"),
+        ("file:///srv/docs/a.html", "mailto:me@site.example"),
+        ("file:///srv/docs/a.html", "#part"),
+        ("file:///srv/docs/a.html", "a.html?x"),
+        ("s3://bucket/a.html", "s3://other/a.html"),
+        ("s3://bucket/a.html", "file:///etc/passwd"),
+        ("abfs://box@account/a.html", "abfs://other@account/a.html"),
+    ],
+)
+def test_a_file_links_to_no_other_place_and_not_to_itself(page, href):
+    assert urls(f"<a href='{href}'>x</a>", page) == []

@@ -20,7 +20,7 @@ from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, Run
 from smartcrawl.model.urls import url_digest
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database import choices, heartbeat, postgres, session
+from smartcrawl.registry.database import choices, heartbeat, postgres
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
 from smartcrawl.registry.database.transactions import one_moment, transaction
@@ -272,10 +272,9 @@ def test_postgres_batch_is_written_once_across_a_restart(postgres_url, postgres,
     opened.close()
 
 
-def test_postgres_that_stays_away_is_an_error_with_its_remedy(postgres_url, postgres, monkeypatch):
-    database = PostgresDatabase(postgres_url)
+def test_postgres_that_stays_away_is_an_error_with_its_remedy(postgres_url, postgres):
+    database = PostgresDatabase(postgres_url, patience=2)
     connection = database.open()
-    monkeypatch.setattr(session, "PATIENCE", 0.5)
     postgres.kill()
 
     with (

@@ -579,9 +579,10 @@ def test_server_that_ended_is_told_with_its_remedy(name, server, monkeypatch):
     with server() as running:
         enter(running, monkeypatch)
         place = {"s3": S3Place, "azure": AzurePlace}[name]()
-        with opened(place.url, patience=20) as store:
+        with opened(place.url) as store:
             store.put(PATH, BODY)
-            running.stop()
+        running.stop()
+        with opened(place.url, patience=3) as store:
             with pytest.raises(SnapshotStoreError) as reading:
                 store.get(PATH, HASH)
             written, *_ = store.put_many(numbered(20))
@@ -598,7 +599,7 @@ def test_server_that_comes_back_is_used_again(monkeypatch):
     with moto_server() as first:
         enter(first, monkeypatch)
         place = S3Place()
-        with opened(place.url, patience=20) as store:
+        with opened(place.url, patience=8) as store:
             store.put(PATH, BODY)
             first.stop()
             assert store.put_many([(PATH, BODY)]) != [None]
