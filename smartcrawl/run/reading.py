@@ -308,7 +308,9 @@ class Reading:
         run.links.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
         if not run.source.kind_of(visit.page.url).follows_links:
             return
-        for url in filter(run.scope.linked.holds, document.overlong):
+        for url in filter(run.scope.holds, document.overlong):
+            if run.source.lists(url):
+                continue  # no link leads to it
             run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
 

@@ -384,8 +384,10 @@ def test_a_plan_lists_the_files_and_follows_the_links_of_the_wiki(story: Story):
 def test_a_killed_crawl_is_gone_on_with_or_repeated(story: Story, resume: int):
     """Kill it after some pages of both kinds were written."""
     for number in range(40):
-        story.docs.write(f"more/{number}.md", f"# Page {number}\n\nThe words of page {number}.")
+        link = f'<a href="/{NAME}/wiki/Hidden">More</a>'  # links of files are not followed
+        story.docs.write(f"more/{number}.html", f"<p>The words of page {number}.</p>{link}")
         story.docs.wiki[f"P{number}"] = page(f"sheet{number}")
+    story.docs.wiki["Hidden"] = page("hidden")
     story.docs.wiki["Home"] += page("all", *(f"P{number}" for number in range(40)))
     story.docs.commit()
     settings = [f"{name}={value}" for name, value in story.peer.web_settings.items()]
@@ -413,8 +415,11 @@ def test_an_empty_page_is_a_fault_of_the_server_and_an_empty_file_is_news(story:
     assert (story.hits("marten"), story.hits("badger")) == (["wiki/Marten"], [])
 
 
-def test_after_a_change_of_settings_files_are_read_at_once_and_pages_in_turn(story: Story):
-    story.settings |= {"RE_EXTRACT_PER_RUN": "1", "SNAPSHOT_STORE": "off"}
+@pytest.mark.parametrize("count", [1, 4])
+def test_after_a_change_of_settings_files_are_read_at_once_and_pages_in_turn(
+    story: Story, count: int
+):
+    story.settings |= {"RE_EXTRACT_PER_RUN": str(count), "SNAPSHOT_STORE": "off"}
     table = f'[sources.docs]\nkind = "github"\nurl = "{story.front}"\n'
     story.crawl.declare(table)
     story.run(source="docs")
@@ -422,7 +427,7 @@ def test_after_a_change_of_settings_files_are_read_at_once_and_pages_in_turn(sto
     story.run(source="docs")
     api, raw, wiki = story.asked()
     assert (api, raw) == (1, 3)
-    assert sorted(wiki.values()) == [200, 304, 304, 304]
+    assert sorted(wiki.values()) == [200] * count + [304] * (4 - count)
 
 
 def test_reindex_orders_a_page_of_the_wiki_like_one_of_a_site(story: Story):
@@ -439,13 +444,18 @@ def test_reindex_orders_a_page_of_the_wiki_like_one_of_a_site(story: Story):
     assert story.hits("egret") == ["wiki/Egret"]
 
 
-@pytest.mark.parametrize("where", ["file", "wiki"])
-def test_a_link_that_is_too_long_matters_where_links_are_followed(story: Story, where: str):
-    link = f'<a href="/{NAME}/wiki/{"a" * 3000}">long</a>'
+@pytest.mark.parametrize(
+    ("where", "to", "complete"),
+    [("wiki", "wiki", False), ("wiki", "blob/HEAD", True), ("file", "wiki", True)],
+)
+def test_a_link_that_is_too_long_matters_where_links_are_followed(
+    story: Story, where: str, to: str, complete: bool
+):
+    link = f'<a href="/{NAME}/{to}/{"a" * 3000}">long</a>'
     if where == "wiki":
         story.docs.wiki["Marten"] += link
     else:
         story.docs.write("more.html", f"<p>The words of more.</p>{link}")
         story.docs.commit()
-    story.run(expect=3 if where == "wiki" else 0)
+    story.run(expect=0 if complete else 3)
     assert len(story.words()) == (7 if where == "wiki" else 8)

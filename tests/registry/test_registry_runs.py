@@ -563,6 +563,10 @@ def test_an_optional_seed_that_was_not_asked_or_is_newly_forbidden_has_failed(de
     url, optional = "http://a.example/wiki", {"http://a.example/wiki": "http://a.example/front"}
     number = desk.index(url, "words")
     desk.seal()
+    desk.open()
+    desk.reach(url)
+    desk.write(desk.visit(url, outcome=Outcome.NOT_FOUND, status=404))
+    desk.seal()
     run = desk.open()
     runs.add_seed_rows(desk.connection, run.no, [number])
     assert len(evidence.failed_seed_rows(desk.connection, run.no, optional=optional)) == 1
