@@ -459,3 +459,22 @@ def test_a_link_that_is_too_long_matters_where_links_are_followed(
         story.docs.commit()
     story.run(expect=0 if complete else 3)
     assert len(story.words()) == (7 if where == "wiki" else 8)
+
+
+def test_due_crawls_files_and_wiki_as_a_whole(story: Story):
+    story.run()
+    story.docs.wiki["Marten"] = page("pine marten")
+    story.peer.log.clear()
+    story.crawl.run("due")
+    assert story.counts() == {"modified": 1, "unchanged": 6, "requests": 4, "notModified": 6}
+    assert story.asked() == (1, 0, SAME | {"Marten": 200})
+
+
+def test_the_same_repository_without_its_wiki_is_the_same_source_and_says_so(story: Story):
+    story.run()
+    settings = {"LOG_LEVEL": "WARNING"} | story.peer.web_settings
+    result = story.crawl(f"{story.front}/tree/HEAD", spider="github", settings=settings)
+    former, now = f"{story.front}/wiki before", f"is from {story.front}/tree/HEAD now"
+    assert former in result.err
+    assert now in result.err
+    assert story.counts() == {"unchanged": 3, "excluded": 4, "notModified": 3}
