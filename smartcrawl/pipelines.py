@@ -93,6 +93,8 @@ class DecidePipeline(VisitPipeline):
             if not item.again:
                 component = "edit" if item.accepted else "visit"
                 self.crawler.stats.inc_value(f"{component}/{item.verdict.word.word}")
+            if item.parsed.taken_over:
+                self.crawler.stats.inc_value("document/taken_over")
         return item
 
 

@@ -214,7 +214,9 @@ _OTHERS = {
     ast.LShift: (ast.RShift,),
     ast.BitAnd: (ast.BitOr,),
 }
-_ENUMS = ("Outcome", "Standing", "Action", "Status", "Word", "Rule", "Fault", "Fate", "Trap")
+_ENUMS = (
+    "Outcome", "Standing", "Action", "Status", "Word", "RemovalRule", "Fault", "Fate", "Trap",
+)  # fmt: skip
 _CONDITIONS = (ast.If, ast.IfExp, ast.While, ast.match_case)
 _PLAIN = (ast.Name, ast.Call, ast.Attribute)
 
@@ -540,6 +542,7 @@ def main(words):
         for name, kind in vars(module).items()
         if name in _ENUMS
     }
+    assert enums.keys() == set(_ENUMS), "an enum has another name now"
     for name in RULES:
         mutants += mutants_of_syntax(name, sources.trees[f"smartcrawl.rules.{name}"], enums)
     forget()

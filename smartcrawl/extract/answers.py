@@ -13,9 +13,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from smartcrawl.extract.charset import CODECS
 from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
-from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG
+from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG, base_url
 from smartcrawl.extract.wire import LONGEST, AnswerError
 from smartcrawl.model.documents import Document, Link
+from smartcrawl.model.file_urls import join_file_url
 from smartcrawl.model.urls import request_url
 
 _CHARSETS: Final = CODECS | {"", "utf-16", "utf-32", "utf-32-le", "utf-32-be"}
@@ -24,8 +25,12 @@ _WORD: Final = 32  #: characters of the type of a link
 _DOCUMENT: Final = TypeAdapter(Document)
 
 
-def parse_document_answer(answer: bytes, media_type: str, longest: int = LONGEST) -> Document:
+def parse_document_answer(
+    answer: bytes, media_type: str, longest: int = LONGEST, url: str = ""
+) -> Document:
     """Return the document of an answer; its fields may have ``longest`` characters.
+
+    ``url``: the address of the document. A file may link to other files of its place.
 
     Raises:
         FormatError: the answer is an error.
@@ -38,6 +43,8 @@ def parse_document_answer(answer: bytes, media_type: str, longest: int = LONGEST
     except ValidationError as error:
         raise AnswerError(str(error)[:LONGEST]) from error
     wrong = _wrong(document, media_type, max(longest, LONGEST), answer)
+    if not all(_is_sound(link, url) for link in document.links):
+        wrong = wrong or "a link that is none"
     if answer[:1] != b"D" or wrong:
         raise AnswerError(f"a document with {wrong}")
     return document
@@ -66,8 +73,6 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
         return "a heading of no level"
     if len(document.links) > MAX_LINKS or len(document.overlong) > MAX_OVERLONG:
         return "too many links"
-    if not all(map(_is_sound, document.links)):
-        return "a link that is none"
     if document.canonical is not None and request_url(document.canonical) != document.canonical:
         return "a canonical address that is none"
     if document.charset not in _CHARSETS or any(
@@ -77,5 +82,12 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
     return "" if document.content_type == media_type else "another type"
 
 
-def _is_sound(link: Link) -> bool:
-    return request_url(link.url) == link.url and len(link.type) <= _WORD
+def _is_sound(link: Link, url: str) -> bool:
+    if len(link.type) > _WORD:
+        return False
+    return request_url(link.url) == link.url or _is_file_beside(link.url, url)
+
+
+def _is_file_beside(linked: str, url: str) -> bool:
+    """Whether a link leads from a file, not a web page, to a file of the same place."""
+    return bool(url) and join_file_url(base_url(url), linked) == linked

@@ -193,7 +193,15 @@ class DocumentReader:
             await self._formats.close()
 
 
+def media_of_body(header: str, body: bytes, url: str) -> str:
+    """Return the type as which a body is read, with the charset that its server names.
+
+    ``header``: its Content-Type. Equal bytes of one such type give equal documents, but for links
+    that resolve against the address (``links_depend_on_url``).
+    """
+    return _media(html.media_type(header, body, url), header)
+
+
 def _media(media_type: str, header: str) -> str:
-    """Return the type under which a body is read, with the charset that its server names."""
     found = _CHARSET.search(header[:_MAX_HEADER])
     return f"{media_type}; charset={found[1][:_MAX_CHARSET].lower()}" if found else media_type

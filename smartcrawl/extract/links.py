@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import can_ada
 
-from smartcrawl.model.documents import Link
+from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.file_urls import join_file_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
 
@@ -113,6 +113,26 @@ def _overlong(base: can_ada.URL, href: str) -> list[str]:
     url.username = url.password = ""
     text = str(url)
     return [text[:_SHOWN]] if text.startswith(_HTTP) and len(text) > MAX_URL_LENGTH else []
+
+
+def links_depend_on_url(document: Document, url: str, other: str) -> bool:
+    """Whether a document that was read at ``url`` may have other links at another address.
+
+    A relative link leads to the place of its page: the origin of a web page, the bucket or the
+    machine of a file. In the same folder it leads to the same address, unless that is ``other``.
+
+    >>> page = Document(links=(Link("s3://docs/a/b.md", "", "hyperlink", False),))
+    >>> links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/a/d.md")
+    False
+    >>> links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/d/c.md")
+    True
+    """
+    named = [link.url for link in document.links] + [image.src for image in document.images]
+    named.append(document.canonical or "")
+    if url.rpartition("/")[0] == other.rpartition("/")[0]:
+        return other in named
+    place = "/".join(url.split("/", 3)[:3]) + "/"
+    return any(name.startswith(place) for name in named)
 
 
 def refresh_target(content: str) -> str:

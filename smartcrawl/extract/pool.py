@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, nullcontext
 from functools import partial
 from threading import Lock
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from smartcrawl.extract.answers import parse_document_answer
 from smartcrawl.extract.budget import HostParsingBudget
@@ -71,13 +71,21 @@ class _Job:
                 self._process.kill()
 
 
+class _Expected(NamedTuple):
+    """What is known of a document before it is read."""
+
+    media_type: str
+    longest: int  #: characters of its longest field; 0: as many as any document may have
+    url: str
+
+
 def _taken(
-    process: ParserProcess, answers: Iterator[bytes], expected: Sequence[tuple[str, int]]
+    process: ParserProcess, answers: Iterator[bytes], expected: Sequence[_Expected]
 ) -> Iterator[Document | FormatError]:
     """Yield the answers of a process, until it can give no more."""
-    for media_type, longest in expected:
+    for document in expected:
         try:
-            yield parse_document_answer(next(answers), media_type, longest)
+            yield parse_document_answer(next(answers), *document)
         except AnswerError as error:
             process.kill()
             yield FormatError(FormatFault.CRASHED, f"its reader answered with {error}")
@@ -144,8 +152,8 @@ class FormatPool:
         if len(body) > MAX_BODY:
             raise document_too_large(f"the document has more than {MAX_BODY:,} bytes")
         fields = {"media_type": media_type, "content_type": content_type[:_MAX_TYPE], "url": url}
-        header = json.dumps(fields).encode()
-        return await self._run(partial(self._read, header, body, media_type, share))
+        header, expected = json.dumps(fields).encode(), _Expected(media_type, 0, url)
+        return await self._run(partial(self._read, header, body, expected, share))
 
     async def read_pages(
         self, tasks: Sequence[PageTask], selected: Selected
@@ -195,14 +203,14 @@ class FormatPool:
         self,
         header: bytes,
         body: bytes,
-        media_type: str,
+        expected: _Expected,
         share: HostParsingBudget | None,
         job: _Job,
     ) -> Document:
         """Read one document, in a thread."""
         if share is not None and share.left <= 0:
             raise parsing_over_budget()
-        [found] = self._ask(job, header, body, [(media_type, 0)], 0, share=share)
+        [found] = self._ask(job, header, body, [expected], 0, share=share)
         if isinstance(found, FormatError):
             raise found
         return found
@@ -214,7 +222,8 @@ class FormatPool:
         found: list[Document | FormatError] = []
         while rest := tasks[len(found) :]:
             expected = [
-                (media_type_of(task.content_type, task.body), len(task.body)) for task in rest
+                _Expected(media_type_of(task.content_type, task.body), len(task.body), task.url)
+                for task in rest
             ]
             try:
                 found += self._ask(job, *wire_page_tasks(rest, selected), expected, len(rest))
@@ -227,14 +236,12 @@ class FormatPool:
         job: _Job,
         header: bytes,
         body: bytes,
-        expected: Sequence[tuple[str, int]],
+        expected: Sequence[_Expected],
         pages: int,
         *,
         share: HostParsingBudget | None = None,
     ) -> list[Document | FormatError]:
         """Return the answers of a process; the last may be the error that ended it.
-
-        ``expected``: the media type of each document, and the limit of its longest field.
 
         Raises:
             FormatError: it does not start, or its job was cancelled.

@@ -76,7 +76,7 @@ class Batch:
     addresses: list[Address] = field(default_factory=list)
     reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered
     touched: array[int] = field(default_factory=lambda: array("q"))  #: 304, nothing to renew
-    aside: array[int] = field(default_factory=lambda: array("q"))  #: as before, not to be indexed
+    aside: array[int] = field(default_factory=lambda: array("q"))  #: listed as before, without use
     retargeted: list[tuple[int, int, bytes, int | None]] = field(
         default_factory=list
     )  #: number, scope, targets, number of the canonical page

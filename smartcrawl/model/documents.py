@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+CUT: Final = "cut"  #: type of the mark that some links were not stored: a link to the page itself
 
 
 class Link(NamedTuple):

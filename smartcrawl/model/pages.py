@@ -107,6 +107,8 @@ class ListedRecord(NamedTuple):
     attempts: int  #: visits so far
     etag_marks: int  #: bits of rules.trust
     is_set_aside: bool  #: read and not to be indexed, and without an order to index it again
+    unread_etag: str | None  #: of the bytes that this version could not read at its last visit
+    unread_length: int  #: bytes
 
 
 @dataclass(slots=True)
@@ -186,6 +188,8 @@ class ParsedBody:
     document: Document | None = None
     unreadable: Unreadable | None = None  #: set if no later visit can read these bytes
     body_hash: bytes | None = None
+    media: str | None = None  #: type as which the body is read, of listed sources
+    taken_over: bool = False  #: whether a stored page has the same bytes, and nothing was extracted
     text_hash: bytes | None = None
     content_hash: bytes | None = None
     sample: bytes | None = None  #: digest of the text that the language was detected from

@@ -9,6 +9,7 @@ from smartcrawl.registry.commit.collapsed import had_stored_text
 from smartcrawl.registry.commit.snapshots import Place, Snapshots
 from smartcrawl.registry.commit.unreadable import find_unreadable_row
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.equal_bytes import StoredExtraction, find_stored_extraction
 
 _HASHES = """
 SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash)
@@ -21,10 +22,11 @@ _CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
 
 
 class ContentReader:
-    """The stored contents of pages, by their numbers."""
+    """The stored contents of one source's pages, by their numbers or by their bytes."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, source: int) -> None:
         self._connection = connection
+        self._source = source
 
     def content_hash(self, no: int) -> bytes | None:
         """Return the hash of a page's stored content."""
@@ -63,6 +65,14 @@ class ContentReader:
         None: no reason is stored.
         """
         return find_unreadable_row(self._connection, body_hash, extraction, media)
+
+    def extraction(
+        self, body_hash: bytes, media: str, configuration: int
+    ) -> StoredExtraction | None:
+        """Return the stored extraction of a body (find_stored_extraction), or None."""
+        return find_stored_extraction(
+            self._connection, self._source, body_hash, media, configuration
+        )
 
     def configurations(self, extraction: int) -> frozenset[int]:
         """Return the fingerprints of all configurations under which a version extracted."""

@@ -8,9 +8,11 @@ from typing import Any
 from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
+from smartcrawl.rules.changes import FAULTS_OF_BYTES
 from smartcrawl.rules.http import MAX_REDIRECTS
-from smartcrawl.rules.model import Standing, Status
+from smartcrawl.rules.model import Standing, Status, Word
 from smartcrawl.rules.moves import canonical_after_moves
+from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _PAGES = """
 SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
@@ -36,14 +38,32 @@ SELECT {key}, r.no, h.name, r.etag, coalesce(r.content_length, 0), coalesce(r.co
        AND NOT coalesce(i.requested OR i.generation > i.processed, :never),
        s.visited_run, s.attempts, s.etag_marks,
        s.standing = 1 AND r.redirect_target IS NULL
-       AND NOT coalesce(i.requested OR i.generation > i.processed, :never)
+       AND NOT coalesce(i.requested OR i.generation > i.processed, :never),
+       CASE WHEN NOT coalesce(i.requested OR i.generation > i.processed, :never) THEN {unread} END,
+       coalesce(r.unread_length, 0)
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN host h ON h.no = r.host
  WHERE r.source = :source AND {condition}
 """
-_LISTED = _LISTED_ROWS.format(key="r.id", condition="r.id IN carray(:ids)")
+
+
+def unread_etag_sql(extraction: str) -> str:
+    """Return in SQL the validator of a file that could not be read at its last visit, or NULL.
+
+    ``extraction``: EXTRACTION_VERSION in SQL. The aliases are ``r`` of record and ``s`` of state.
+    """
+    faults = ", ".join(str(int(fault)) for fault in sorted(FAULTS_OF_BYTES))
+    return (
+        f"CASE WHEN r.unread_extraction = {extraction} AND s.outcome = {int(Word.FAILED)}"
+        f" AND s.http_status IN ({faults}) THEN r.unread_etag END"
+    )
+
+
+_UNREAD = unread_etag_sql(":extraction")
+_LISTED = _LISTED_ROWS.format(key="r.id", condition="r.id IN carray(:ids)", unread=_UNREAD)
 _ALL_LISTED = _LISTED_ROWS.format(
     key="r.url",
     condition="r.no > :after AND s.standing > 0 AND r.kind = 0 ORDER BY r.no LIMIT :most",
+    unread=_UNREAD,
 )
 _LINKS = "SELECT no, raw FROM links WHERE no IN carray(?)"
 _TARGETS = """
@@ -92,6 +112,8 @@ class PageReader:
     def __init__(self, connection: Connection, source: int) -> None:
         self._connection = connection
         self._source = source
+        #: Values of the statements of listings.
+        self._listing = {"source": source, "never": False, "extraction": EXTRACTION_VERSION}
 
     def pages(self, numbers: Sequence[int], since: int) -> list[Page]:
         """Return the pages of ``numbers`` in their order; unknown numbers are left out.
@@ -125,13 +147,13 @@ class PageReader:
 
     def listed(self, ids: Sequence[bytes]) -> dict[bytes, ListedRecord]:
         """Return those ids (32 bytes each) that are in the registry, as a listing needs them."""
-        values = {"source": self._source, "ids": Many(ids), "never": False}
+        values = self._listing | {"ids": Many(ids)}
         rows: Any = self._connection.execute(_LISTED, values)
         return {bytes(row[0]): ListedRecord._make(row[1:]) for row in rows}
 
     def all_listed(self, after: int, most: int) -> list[tuple[str, ListedRecord]]:
         """Return URL and record of stored pages with numbers above ``after``, in their order."""
-        values = {"source": self._source, "after": after, "most": most, "never": False}
+        values = self._listing | {"after": after, "most": most}
         rows: Any = self._connection.execute(_ALL_LISTED, values)
         return [(row[0], ListedRecord._make(row[1:])) for row in rows]
 

@@ -14,7 +14,7 @@ class RegistryReaders:
 
     def __init__(self, connection: Connection, source: int) -> None:
         self.pages = PageReader(connection, source)
-        self.contents = ContentReader(connection)
+        self.contents = ContentReader(connection, source)
         self.hosts = HostReader(connection, source)
         self.progress = RunProgressReader(connection, source)
         self._connection = connection

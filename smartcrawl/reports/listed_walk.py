@@ -1,34 +1,51 @@
-"""The next run of a listed source, worked out from a listing that is made now."""
+"""The next run of a listed source, worked out from a listing that is made now.
+
+Pages to which links lead, such as those of a wiki, are worked out from stored links.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import display_url
+from smartcrawl.registry.pages import unread_etag_sql
 from smartcrawl.reports.entries import ReportedRecord
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Status
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.extraction import EXTRACTION_VERSION
 from smartcrawl.sources.listing.entries import Entry, Listing, check_of_entry
 
-_STORED = """
-SELECT no, etag, coalesce(content_length, 0),
-       error_message IS NOT NULL OR redirect_target IS NOT NULL
-  FROM record WHERE source = ?
+_STORED = f"""
+SELECT r.no, r.etag, coalesce(r.content_length, 0),
+       r.error_message IS NOT NULL OR r.redirect_target IS NOT NULL,
+       {unread_etag_sql(":extraction")}, coalesce(r.unread_length, 0)
+  FROM record r JOIN state s USING (no) WHERE r.source = :source
 """
 _UNCHANGED = "it did not change"
 _NO_VALIDATOR = "its listing has no validator that can be trusted"
+
+
+class _Stored(NamedTuple):
+    """The stored properties of a file."""
+
+    etag: str | None
+    length: int  #: bytes
+    is_noted: bool  #: whether it has an error message or a redirect target
+    unread_etag: str | None  #: as in ListedRecord
+    unread_length: int
 
 
 @dataclass(slots=True)
 class ListedWalkReport(WalkReport):
     """The next run of a source whose listing says what exists.
 
-    ``asked`` has the known files of the listing, ``requested`` those of them that would be read.
+    ``asked`` has the known files of the listing and the pages that links lead to, ``requested``
+    those of them that would be read or requested.
     """
 
     listing: Listing | None = None
@@ -41,15 +58,20 @@ class ListedWalkReport(WalkReport):
         return True
 
     @property
-    def requested(self) -> dict[int, str]:
-        """The numbers of the known files that would be read, and why."""
-        return self.read
+    def requested(self) -> list[int]:
+        """The numbers of the known files that would be read, and of the pages to request."""
+        return [*self.read, *(no for no in self.asked if self._is_linked(no))]
+
+    def _is_linked(self, number: int) -> bool:
+        """Whether links lead to a page, which no listing has."""
+        return not self.today.is_listed(self.entries[number])
 
     def _reach(self, source: Source) -> None:
-        """List the source, and compare its files with the stored ones."""
+        """List the source, compare its files with the stored ones, and follow stored links."""
         assert self.listing is not None, "its source is listed"
-        rows: Any = self.connection.execute(_STORED, (self.source_no,)).fetchall()
-        stored = {no: (etag, length, bool(noted)) for no, etag, length, noted in rows}
+        values = {"source": self.source_no, "extraction": EXTRACTION_VERSION}
+        rows: Any = self.connection.execute(_STORED, values).fetchall()
+        stored = {row[0]: _Stored(*row[1:]) for row in rows}
         by_url = {entry.url: entry for entry in self.entries.values()}
         root = display_url(source.starts[0])
         try:
@@ -66,35 +88,43 @@ class ListedWalkReport(WalkReport):
         except (OSError, SmartcrawlError) as error:
             self.problems.append(f"{root} ({error})")
         self.problems += self.listing.problems
-        count = sum(entry.standing > 0 for entry in self.entries.values())
+        stored_files = filter(self.today.is_listed, self.entries.values())
+        count = sum(entry.standing > 0 for entry in stored_files)
         if count and not (self.asked or self.new or self.problems):
             files = f"{counted_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
             self.problems.append(f"{root} (it has no file, and {files})")
+        if source.linked_seeds:
+            WalkReport._reach(self, source)
 
-    def _reason(
-        self, entry: ReportedRecord, found: Entry, stored: tuple[str | None, int, bool]
-    ) -> str | None:
+    def _reason(self, entry: ReportedRecord, found: Entry, stored: _Stored) -> str | None:
         """Return why a file would be read; None if the listing confirms it."""
+        is_hash = self.source is not None and self.source.traits.is_hashed
+        if stored.unread_etag is not None and not entry.ordered:
+            unread = stored.unread_etag, stored.unread_length
+            if check_of_entry(*unread, found, is_hash=is_hash) is Check.SKIP:
+                return None
         why = self.today.reason_without_validators(entry)
         if why is not None:
             return why
-        etag, length, noted = stored
         if self.today.extraction(entry) is not Extraction.STANDS:
             return "it was extracted with other settings"
-        if noted or entry.lost_count or entry.status != Status.INDEXED:
+        if stored.is_noted or entry.lost_count or entry.status != Status.INDEXED:
             return "its last visit found a fault"
         if found.validator is None:
             return _NO_VALIDATOR
-        is_hash = self.source is not None and self.source.traits.is_hashed
-        check = check_of_entry(etag, length, found, is_hash=is_hash)
+        check = check_of_entry(stored.etag, stored.length, found, is_hash=is_hash)
         return None if check is Check.SKIP else "its validator or its size is another"
 
     def reason_without_validators(self, entry: ReportedRecord) -> str | None:
-        """Return why a file would be read."""
+        """Return why a file would be read, or why a page is requested without validators."""
+        if self._is_linked(entry.no):
+            return WalkReport.reason_without_validators(self, entry)
         return self.read.get(entry.no)
 
     def skipped(self, entry: ReportedRecord) -> str | None:
-        """Return why a file would not be read; None if it would be."""
+        """Return why a page would not be read; None if it would be."""
+        if self._is_linked(entry.no):
+            return WalkReport.skipped(self, entry)
         if entry.no in self.asked:
             return None if entry.no in self.read else _UNCHANGED
         return "it is out of scope" if self._outside(entry) else "it is not in the listing"
@@ -110,4 +140,4 @@ class ListedWalkReport(WalkReport):
         return WalkReport.limit_reason(self)
 
     def _asks(self) -> int:
-        return len(self.read) + len(self.new)
+        return len(self.requested) + len(self.new)

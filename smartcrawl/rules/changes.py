@@ -5,7 +5,13 @@ from __future__ import annotations
 from enum import StrEnum, auto
 from typing import Final, NamedTuple
 
+from smartcrawl.rules.model import Fault
+
 LARGE: Final = 8 * 1024 * 1024  #: bytes; longer files are hashed as a stream before they are read
+
+#: Faults of the bytes themselves, whatever limits and processes read them. A file with one of them
+#: is not read again while its properties are the same.
+FAULTS_OF_BYTES: Final = frozenset({Fault.CORRUPT, Fault.ENCRYPTED, Fault.BOMB})
 
 
 class Properties(NamedTuple):

@@ -17,6 +17,7 @@ from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_entry
 
 _DEPTH: Final = 0  #: of every listed file
@@ -36,14 +37,14 @@ class ListedFiles:
         trust: HostTrust,
         batches: Batches,
         shortcomings: Shortcomings,
-        is_hashed: bool = False,
+        source: Source,
     ) -> None:
-        """``is_hashed``: whether a validator is a hash of the content (Kind.is_hashed)."""
         self.is_open = True  #: whether further entries may come
         self.confirmed: Callable[[Page], None] | None = None  #: called with each unchanged file
         self.place: str | None = None  #: URL below which the files are read, where it varies
         self.located = asyncio.Event()  #: set once ``place`` is known, or will not be known
-        self._is_hashed = is_hashed
+        self._source = source
+        self._is_hashed = source.traits.is_hashed
         self._opened = opened
         self._progress = readers.progress
         self._pages = readers.pages
@@ -81,7 +82,7 @@ class ListedFiles:
         self._offers.offer([numbers[entry.url] for entry in to_read], _DEPTH)
 
     def _confirm(self, unchanged: Sequence[ListedRecord], aside: Sequence[ListedRecord]) -> None:
-        """Confirm unchanged files, and note that unreadable ones are listed as before."""
+        """Confirm unchanged files, and note that those without use are listed as before."""
         self._batches.confirm(unchanged)
         if self.confirmed is not None:
             for page in self._book.pages(
@@ -96,15 +97,13 @@ class ListedFiles:
         Those that need another look are offered for reading. It yields after each part, so that a
         full batch can be written.
         """
-        after = 0
-        while stored := self._pages.all_listed(after, BATCH):
-            after = stored[-1][1].no
+        for stored in self._stored():
             self._listed += len(stored)
             unchanged: list[ListedRecord] = []
             aside: list[ListedRecord] = []
             to_read: list[int] = []
             for url, record in stored:
-                entry = Entry(url, record.content_length, record.etag, None)
+                entry = _entry_of_last_listing(url, record)
                 if self._is_unchanged(record, entry):
                     unchanged.append(record)
                 elif self._is_set_aside(record, entry):
@@ -114,6 +113,13 @@ class ListedFiles:
             self._confirm(unchanged, aside)
             self._offers.offer(to_read, _DEPTH)
             yield
+
+    def _stored(self) -> Iterator[list[tuple[str, ListedRecord]]]:
+        """Yield URLs and records of all stored pages that the listing would name, in parts."""
+        after = 0
+        while stored := self._pages.all_listed(after, BATCH):
+            after = stored[-1][1].no
+            yield [one for one in stored if self._is_listed(one[0])]
 
     def known(self, rules: str) -> str | None:
         """Return the facts of the last listing; None unless it accounts for every stored file.
@@ -125,7 +131,9 @@ class ListedFiles:
             return None
         stored = json.loads(text)
         last = opened.last_complete
-        if (stored["run"], stored["rules"]) != (last, rules) or self._progress.count_beyond(last):
+        if (stored["run"], stored["rules"]) != (last, rules):
+            return None
+        if any(map(self._is_listed, self._progress.urls_beyond(last))):
             return None
         return str(stored["facts"])
 
@@ -152,8 +160,21 @@ class ListedFiles:
         )
 
     def _is_set_aside(self, record: ListedRecord, entry: Entry) -> bool:
-        """Whether a file was read that is not to be indexed, such as a pointer, and is the same."""
+        """Whether a file was read without use, and is the same.
+
+        It is not to be indexed, such as a pointer, or this version cannot read it (docs/adr/0040).
+        """
+        if record.unread_etag is not None:
+            return self._is_still_unread(record, entry)
         return self._is_hashed and record.is_set_aside and self._is_same(record, entry)
+
+    def _is_still_unread(self, record: ListedRecord, entry: Entry) -> bool:
+        """Whether a file is the one that could not be read. The age of its content is no matter."""
+        ageless = record._replace(verified_at=None)
+        is_doubted = not self._is_hashed and self._trust.doubts_listed(ageless)
+        unread = record.unread_etag, record.unread_length
+        check = check_of_entry(*unread, entry, is_hash=self._is_hashed)
+        return check is Check.SKIP and not (self._opened.forced or is_doubted)
 
     def _is_same(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether a file of a listing is the one that was read, under today's configuration."""
@@ -163,6 +184,10 @@ class ListedFiles:
             and check is Check.SKIP
             and self._extractions.stands(record, entry.url)
         )
+
+    def _is_listed(self, url: str) -> bool:
+        """Whether the page at a URL is one that the listing would name if it exists."""
+        return self._source.lists(url) and self._source.scope.holds(url)
 
     def close(self) -> None:
         """Take no further entries."""
@@ -179,7 +204,7 @@ class ListedFiles:
             self._shortcomings.add(f"listing: {problem}")
         if self._listed or listing.problems:
             return
-        stored = self._progress.count_stored()
+        stored = sum(map(len, self._stored()))
         if stored:
             files = "1 file is" if stored == 1 else f"{stored:,} files are"
             self._shortcomings.add(f"listing: {root} (it has no file, and {files} stored)")
@@ -188,3 +213,10 @@ class ListedFiles:
         """End the listing by an error, which leaves the run incomplete."""
         self.close()
         self._shortcomings.add(f"listing: {root} ({why})")
+
+
+def _entry_of_last_listing(url: str, record: ListedRecord) -> Entry:
+    """Return the entry that the last listing had of a stored file."""
+    if record.unread_etag is not None:
+        return Entry(url, record.unread_length, record.unread_etag, None)
+    return Entry(url, record.content_length, record.etag, None)

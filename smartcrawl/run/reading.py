@@ -28,6 +28,7 @@ from smartcrawl.rules.reindex import Verdict, decide
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_of_visit
+from smartcrawl.run.equal_bytes import take_stored_extraction
 from smartcrawl.run.run import Run
 from smartcrawl.run.sitemaps import take_sitemap_visit
 
@@ -97,7 +98,7 @@ class Reading:
             logger.exception("cannot process %s", visit.url)
             visit.fail(Fault.PROCESSING, f"processing failed: {type(error).__name__}: {error}")
             parsed.document, parsed.links, parsed.targets = None, None, b""
-        if run.source.traits.is_polite:
+        if run.source.kind_of(visit.page.url).is_polite:
             run.trust.learn(visit)
         # A seed that collapsed leads on: its pages show whether the whole site collapsed.
         waits = visit.collapse is not None and not run.seeds.is_seed(visit.page.no)
@@ -168,13 +169,13 @@ class Reading:
     async def _read(self, visit: Visit, body: bytes) -> None:
         """Read a body as a sitemap or a document, unless it equals the stored body."""
         run, page = self._run, visit.page
+        kind = run.source.kind_of(page.url)
         visit.parsed.body_hash = body_hash(body)
         noindex, nofollow = _header_directives(visit)
         as_sitemap = page.kind or page.plan.named or looks_like_sitemap(body)
-        if as_sitemap and run.source.traits.follows_links and take_sitemap_visit(run, visit, body):
+        if as_sitemap and kind.follows_links and take_sitemap_visit(run, visit, body):
             return
-        shielded = run.source.traits.is_shielded
-        if shielded and _is_emptied(visit, body) and not run.forces(page):
+        if kind.is_shielded and _is_emptied(visit, body) and not run.forces(page):
             visit.fail(Fault.EMPTY, "status 200 with an empty body: the stored page stays")
         elif self._is_stored(visit) and not (run.forces(page) or noindex or nofollow):
             visit.outcome = Outcome.SAME
@@ -190,7 +191,7 @@ class Reading:
             and page.state.standing is Standing.HELD
             and record.configuration == page.plan.wanted
             and not record.signs & NAMES_SIGNED  # stored links lack their signatures
-            and (bool(record.targets) or not self._run.source.traits.follows_links)
+            and (bool(record.targets) or not self._run.source.kind_of(page.url).follows_links)
             # An earlier nofollow header may have emptied them.
             and visit.url == page.url  # relative links resolve against this URL
             and visit.outcome is Outcome.CHANGED
@@ -205,9 +206,14 @@ class Reading:
         alike = run.stored_pages.is_read_alike(visit)
         keeps = alike and run.links.keeps_links(page) and not nofollow
         known = None if run.forces(page) else run.stored_pages.language(page)
+        stored = take_stored_extraction(run, visit, body)
         try:
-            document, readable = await self._documents.read(
-                visit, body, links=not keeps, language=known, forced=run.forces(page)
+            document, readable = (
+                (stored, True)
+                if stored
+                else await self._documents.read(
+                    visit, body, links=not keeps, language=known, forced=run.forces(page)
+                )
             )
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
@@ -215,7 +221,8 @@ class Reading:
         parsed.document = document
         if document.canonical is not None:
             parsed.document = replace(document, canonical=unsigned_url(document.canonical))
-        self._hash(visit, document)
+        if stored is None:
+            self._hash(visit, document)
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             visit.error = f"not indexed: this version does not read {document.content_type}"
@@ -270,7 +277,7 @@ class Reading:
             )
         elif visit.accepted:
             pass  # these checks passed when the answer arrived
-        elif not run.source.traits.is_shielded:
+        elif not run.source.kind_of(page.url).is_shielded:
             pass  # an emptied file is news
         elif await self._is_soft_404(visit, document):
             visit.outcome = Outcome.SOFT_404
@@ -306,7 +313,11 @@ class Reading:
         if nofollow or document.nofollow or visit.page.plan.mode is Mode.NONE:
             links = tuple(link._replace(nofollow=True) for link in links)
         run.links.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
+        if not run.source.kind_of(visit.page.url).follows_links:
+            return
         for url in filter(run.scope.holds, document.overlong):
+            if run.source.lists(url):
+                continue  # no link leads to it
             run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
 

@@ -8,6 +8,7 @@ from smartcrawl.extract.html import DetectedLanguage
 from smartcrawl.model.documents import Link
 from smartcrawl.model.exceptions import SnapshotStoreError
 from smartcrawl.model.pages import Page, Unreadable, Visit
+from smartcrawl.registry.equal_bytes import StoredExtraction
 from smartcrawl.registry.pack import unpack_stored_links
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
@@ -76,6 +77,16 @@ class StoredPages:
     def unreadable(self, body_hash: bytes, media: str) -> Unreadable | None:
         """Return the reason why this version cannot read a body; None: no reason is stored."""
         return self._contents.unreadable(body_hash, EXTRACTION_VERSION, media)
+
+    def extraction(self, visit: Visit) -> StoredExtraction | None:
+        """Return the stored extraction of the bytes of a visit, or None.
+
+        They were read as the same type under the configuration that the page of the visit wants.
+        """
+        parsed = visit.parsed
+        assert parsed.body_hash is not None, "the body was hashed on arrival"
+        assert parsed.media is not None, "the source is listed"
+        return self._contents.extraction(parsed.body_hash, parsed.media, visit.page.plan.wanted)
 
     def content_hash(self, page: Page) -> bytes | None:
         """Return the hash of a page's stored content, and set the page's text hash."""

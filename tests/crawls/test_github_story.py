@@ -15,8 +15,9 @@ from tests.github_peer import Answer, GithubPeer, Repository
 covers = pytest.mark.covers
 COUNTED = (*WORDS, MOVED, "requests", "notModified", "removed", "withheld")
 NAME = "octo/docs"
-WEB = f"https://github.com/{NAME}"
-PAGES = f"{WEB}/blob/HEAD"
+SITE = f"https://github.com/{NAME}"
+WEB = f"{SITE}/tree/HEAD"  # without the wiki, which has tests of its own
+PAGES = f"{SITE}/blob/HEAD"
 FIRST = {
     "guide/whale.md": "# Whale\n\nThe whale sings.",
     "guide/heron.md": "# Heron\n\nThe heron waits.",
@@ -324,7 +325,7 @@ def test_due_and_the_program_crawl_repositories_again(story: Story):
     story.crawl.environment |= story.peer.settings
     story.crawl.run("due")
     assert story.counts() == {"unchanged": 5, "notModified": 5}
-    story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{WEB}/tree/main/guide"\n')
+    story.crawl.declare(f'[sources.docs]\nkind = "github"\nurl = "{SITE}/tree/main/guide"\n')
     story.crawl.python("-m", "smartcrawl", "crawl", "docs")
     story.crawl._told.clear()
     assert story.crawl.runs(source="docs")[0]["new"] == 2

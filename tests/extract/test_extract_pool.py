@@ -553,6 +553,31 @@ def test_document_that_no_reader_gives_is_refused(unsound):
 
 
 @pytest.mark.parametrize(
+    ("url", "link", "sound"),
+    [
+        ("file:///srv/docs/a.md", "file:///srv/near.md", True),
+        ("s3://docs/a.md", "s3://docs/near.md", True),
+        ("s3://docs/a.md", "http://a.example/", True),
+        ("s3://docs/a.md", "s3://other/near.md", False),
+        ("s3://docs/a.md", "file:///etc/passwd", False),
+        ("s3://docs/a.md", "s3://docs/near.md#part", False),
+        ("s3://docs/a.md", "near.md", False),
+        ("http://a.example/a.md", "file:///etc/passwd", False),
+        ("", "file:///etc/passwd", False),
+    ],
+)
+def test_only_a_file_links_to_files_of_its_place(url, link, sound):
+    document = replace(SOUND, links=(Link(link, "", "hyperlink", nofollow=False),))
+    answer = wire.wire_document(document)
+
+    if sound:
+        assert answers.parse_document_answer(answer, CSV, url=url) == document
+    else:
+        with pytest.raises(wire.AnswerError, match="a link that is none"):
+            answers.parse_document_answer(answer, CSV, url=url)
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         b"",

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.changes import LARGE, Check, Properties, decide_change_check
+from smartcrawl.rules.changes import (
+    FAULTS_OF_BYTES,
+    LARGE,
+    Check,
+    Properties,
+    decide_change_check,
+)
+from smartcrawl.rules.model import Outcome
 
 MON, TUE = "2026-01-05T10:00:00Z", "2026-01-06T10:00:00Z"
 WORDS = st.none() | st.sampled_from([MON, TUE])
@@ -51,3 +58,9 @@ def test_only_large_files_that_may_have_changed_are_hashed_first():
 def test_nothing_is_skipped_without_evidence(held, found):
     if decide_change_check(held, found) is Check.SKIP:
         assert held.etag == found.etag is not None or held[1:] == found[1:]
+
+
+def test_only_faults_of_the_bytes_themselves_last():
+    """Another limit, another process or another answer may end in another way."""
+    assert {fault.name for fault in FAULTS_OF_BYTES} == {"CORRUPT", "ENCRYPTED", "BOMB"}
+    assert {fault.outcome for fault in FAULTS_OF_BYTES} == {Outcome.UNPROCESSABLE}

@@ -21,7 +21,7 @@ from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.rules.model import Outcome, RemovalRule
+from smartcrawl.rules.model import Outcome, RemovalRule, Word
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 from smartcrawl.rules.trust import Trust
 
@@ -102,13 +102,14 @@ UPDATE state
        etag_marks = 0
  WHERE no IN carray(:numbers) AND number < :claim AND standing = 2 AND visited_run < :unless
 """
-#: Listed files that were read before and are not to be indexed (Batch.aside): their last answer
-#: counts.
-_ASIDE = """
+#: Listed files that were read before and are not to be indexed, or cannot be read (Batch.aside):
+#: their last answer counts.
+_ASIDE = f"""
 UPDATE state
    SET reached_run = :run, visited_run = :run, seen_run = :run, number = :number,
        last_checked = :now, unchanged_count = unchanged_count + 1, attempts = attempts + 1
- WHERE no IN carray(:numbers) AND number < :claim AND standing = 1 AND visited_run < :unless
+ WHERE no IN carray(:numbers) AND number < :claim AND visited_run < :unless
+   AND (standing = 1 OR outcome = {int(Word.FAILED)})
 """
 #: A page that robots.txt excluded at its last visit keeps its seen_run, so that it ages.
 _SKIPPED = """

@@ -11,14 +11,16 @@ from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import links_for_database
+from smartcrawl.rules.changes import FAULTS_OF_BYTES
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import Action, Outcome, Standing, Status
+from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _ADDRESS = "UPDATE record SET url = ?, identity = coalesce(identity, ?) WHERE no = ? AND url <> ?"
 _INDEXED = """
 UPDATE record
    SET etag = :etag, last_modified = :last_modified, content = :content, content_hash = NULL,
-       text_hash = NULL, body_hash = :body_hash, content_type = :content_type,
+       text_hash = NULL, body_hash = :body_hash, media = :media, content_type = :content_type,
        content_length = :content_length,
        content_encoding = CASE WHEN :again THEN content_encoding ELSE :content_encoding END,
        configuration = :configuration, canonical_url = :canonical, canonical_no = :canonical_no,
@@ -60,6 +62,7 @@ UPDATE record
        canonical_no = CASE WHEN :read THEN :canonical_no ELSE canonical_no END,
        redirect_target = NULL, redirect_no = NULL,
        body_hash = coalesce(:body_hash, body_hash),
+       media = CASE WHEN :read THEN :media ELSE media END,
        content_length = coalesce(:content_length, content_length),
        configuration = coalesce(:configuration, configuration), snapshot = :snapshot,
        verified_at = coalesce(:verified, verified_at)
@@ -68,7 +71,8 @@ UPDATE record
 #: An outcome that says nothing about the page keeps its redirect target.
 _NOTED = """
 UPDATE record
-   SET error_message = :error,
+   SET error_message = :error, unread_etag = :unread_etag, unread_length = :unread_length,
+       unread_extraction = :unread_extraction,
        redirect_target = CASE WHEN :learnt THEN :location ELSE redirect_target END,
        redirect_no = CASE WHEN :learnt THEN :number ELSE redirect_no END
  WHERE no = :no
@@ -102,6 +106,18 @@ def _signs(visit: Visit) -> int:
     if visit.action not in (Action.NOTE, Action.HOLD) and not again:
         signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.plan.signed is not None)
     return signs
+
+
+def _unread(visit: Visit) -> dict[str, object]:
+    """Return the columns by which a listing shows that a file still cannot be read."""
+    answer, is_unread = visit.answer, visit.http_status in FAULTS_OF_BYTES
+    if visit.parsed.media is None or not is_unread:  # a page of a web site, or another fault
+        return dict.fromkeys(("unread_etag", "unread_length", "unread_extraction"))
+    return {
+        "unread_etag": answer.etag,
+        "unread_length": answer.content_length,
+        "unread_extraction": EXTRACTION_VERSION,
+    }
 
 
 def _no_snapshot_message(visit: Visit) -> str | None:
@@ -151,7 +167,7 @@ class RecordWriter:
                     "location": visit.answer.location,
                     "number": array("I", parsed.targets)[0] if redirect else None,
                 }
-                self._connection.execute(_NOTED, names)
+                self._connection.execute(_NOTED, names | _unread(visit))
                 if action is Action.NOTE and outcome in _MISSING and record.targets is not None:
                     self._connection.execute(_DROP_LINKS, (page.no,))  # of a former redirect
         if action not in (Action.NOTE, Action.HOLD) and self._snapshot(visit) != record.snapshot:
@@ -176,6 +192,7 @@ class RecordWriter:
             "content_hash": parsed.content_hash,
             "text_hash": parsed.text_hash,
             "body_hash": parsed.body_hash,
+            "media": parsed.media,
             "content_type": answer.content_type or None,
             "content_length": answer.content_length,
             "content_encoding": answer.content_encoding,
@@ -209,6 +226,7 @@ class RecordWriter:
             "etag": answer.etag,
             "last_modified": answer.last_modified,
             "body_hash": parsed.body_hash,
+            "media": parsed.media,
             "content_length": answer.content_length if fresh else None,
             "configuration": page.plan.wanted if fresh else None,
             "snapshot": self._snapshot(visit),

@@ -13,9 +13,17 @@ from smartcrawl.rules.renames import FileRecord, renamed_records
 WHY = "its bytes are at another address"
 
 _ABSENT = f"""
-SELECT r.no, r.url, r.body_hash, s.standing, c.detail
-  FROM candidate c JOIN record r USING (no) JOIN state s USING (no)
+SELECT r.no, r.url, r.body_hash, s.standing, c.detail, p.no IS NOT NULL
+  FROM candidate c JOIN record r USING (no) JOIN state s USING (no) LEFT JOIN pin p USING (no)
  WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(RemovalRule.ABSENT)}
+"""
+#: A pinned file is read whether the listing has it or not, so its old name is reached and answers
+#: 404.
+_PINNED_AND_MISSING = """
+SELECT r.no, r.url, r.body_hash, s.standing, s.lost_since
+  FROM pin p JOIN record r USING (no) JOIN state s USING (no)
+ WHERE p.source = :source AND s.visited_run = :run AND s.reached_run = :run
+   AND s.http_status = 404 AND s.lost_count > 0
 """
 #: Files that the last complete run did not have, and tombstones that answered again.
 _NEW = f"""
@@ -28,7 +36,10 @@ _LAST_COMPLETE = """
 SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete AND no < :run
 """
 _MOVES = f"""
-UPDATE candidate SET rule = {int(RemovalRule.MOVED)}, detail = ? WHERE no = ?
+INSERT INTO candidate (no, source, run, renewed, rule, detail)
+VALUES (:old, :source, :run, :run, {int(RemovalRule.MOVED)}, :detail)
+ON CONFLICT (no) DO UPDATE
+   SET renewed = excluded.renewed, rule = excluded.rule, detail = excluded.detail
 """
 _TAKE = """
 UPDATE record
@@ -44,6 +55,11 @@ SELECT CAST(:new AS BIGINT), run, at FROM change WHERE record = :old ORDER BY no
 _MOVED = f"""
 UPDATE state SET outcome = {int(Word.MOVED)}, number = :number
  WHERE no = :new AND number < :number
+"""
+#: A pin that the new record has already stays as it is, and so does that of the old one.
+_MOVE_PIN = """
+UPDATE pin SET no = :heir WHERE no = :pinned
+   AND NOT EXISTS (SELECT 1 FROM pin WHERE no = :heir)
 """
 _LEADS = "UPDATE record SET redirect_target = :target, redirect_no = :new WHERE no = :old"
 _GIVE = """
@@ -61,20 +77,24 @@ UPDATE state SET number = :number,
 """
 
 
-def propose_renamed(connection: Connection, ending: EndingRunRow) -> None:
+def propose_renamed(connection: Connection, ending: EndingRunRow, *, complete: bool) -> None:
     """Turn candidates for absence into moves where new files have their bytes.
 
-    Only complete runs of listed sources have such candidates. Call it before the guard. Content is
-    never replaced by links alone, so only files of the same standing match.
+    Only complete runs of listed sources have such candidates. A pinned file that answered 404 is
+    one of them. Call it before the guard. Content is never replaced by links alone, so only files
+    of the same standing match.
     """
     absent: list[Any] = connection.execute(_ABSENT, ending.names).fetchall()
+    if complete and ending.closing.is_listed:
+        absent += _pinned_and_missing(connection, ending)
     if not absent:
         return
     since = int(connection.execute(_LAST_COMPLETE, ending.names).get)
     new: list[Any] = connection.execute(_NEW, ending.names | {"since": since}).fetchall()
-    details = {no: json.loads(detail) for no, _, _, _, detail in absent}
+    details = {no: json.loads(detail) for no, _, _, _, detail, _ in absent}
+    pinned = {row[0] for row in absent if row[5]}
     found = {no: (url, is_new, first_seen) for no, url, _, _, is_new, first_seen in new}
-    moves: list[tuple[str, int]] = []
+    moves: list[dict[str, object]] = []
     for standing in (Standing.HELD, Standing.LINKS):
         sides = (
             [FileRecord(*row[:3]) for row in rows if row[3] == standing] for rows in (absent, new)
@@ -84,8 +104,16 @@ def propose_renamed(connection: Connection, ending: EndingRunRow) -> None:
             detail = details[old] | {"why": WHY, "target": url, "targetNo": no}
             if is_new:
                 detail["firstSeen"] = first_seen
-            moves.append((json.dumps(detail), old))
+            if old in pinned:
+                detail["pinned"] = True
+            moves.append(ending.names | {"old": old, "detail": json.dumps(detail)})
     connection.executemany(_MOVES, moves)
+
+
+def _pinned_and_missing(connection: Connection, ending: EndingRunRow) -> list[tuple[Any, ...]]:
+    """Return the pinned files that answered 404, as rows of _ABSENT."""
+    rows: list[Any] = connection.execute(_PINNED_AND_MISSING, ending.names).fetchall()
+    return [(*row[:4], json.dumps({"status": 404, "since": row[4]}), True) for row in rows]
 
 
 def new_record(detail: str) -> int:
@@ -94,7 +122,7 @@ def new_record(detail: str) -> int:
 
 
 def take_over(connection: Connection, old: int, detail: str, *, number: int) -> None:
-    """Give the discovery and the changes of a removed record to the record of its new name."""
+    """Give discovery, changes and pin of a removed record to the record of its new name."""
     found = json.loads(detail)
     is_new = "firstSeen" in found
     names = {"old": old, "new": found["targetNo"], "is_new": is_new, "number": number}
@@ -103,6 +131,8 @@ def take_over(connection: Connection, old: int, detail: str, *, number: int) -> 
     if is_new:
         connection.execute(_TAKE_CHANGES, names)
     connection.execute(_MOVED, names)
+    if found.get("pinned"):
+        connection.execute(_MOVE_PIN, {"pinned": old, "heir": found["targetNo"]})
 
 
 def give_back(connection: Connection, old: int, detail: str, *, number: int) -> None:
@@ -113,6 +143,8 @@ def give_back(connection: Connection, old: int, detail: str, *, number: int) -> 
     connection.execute(_GIVE, names)
     if not connection.changes():
         return
+    if found.get("pinned"):
+        connection.execute(_MOVE_PIN, {"pinned": found["targetNo"], "heir": old})
     if first_seen is not None:
         connection.execute(_GIVE_CHANGES, names)
     connection.execute(_NEW_AGAIN, names)

@@ -136,7 +136,7 @@ def settle_records(
     propose_candidates(connection, ending, moved)
     propose_candidates(connection, ending, _canonicals(connection, ending, hops, notes))
     delete_refuted_candidates(connection, ending, complete=complete)
-    propose_renamed(connection, ending)
+    propose_renamed(connection, ending, complete=complete)
     for fault, count, url in connection.execute(_SHIELDED, ending.names):
         pages = "1 page," if count == 1 else f"{count} pages, such as"
         notes.append(f"{Fault(fault).name.lower()}: {pages} {url}")

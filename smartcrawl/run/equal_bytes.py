@@ -1,0 +1,31 @@
+"""Files with the bytes of a stored one: nothing is extracted from them again (docs/adr/0069)."""
+
+from __future__ import annotations
+
+from smartcrawl.extract.documents import media_of_body
+from smartcrawl.extract.links import links_depend_on_url
+from smartcrawl.model.documents import Document
+from smartcrawl.model.pages import NAMES_SIGNED, Visit
+from smartcrawl.run.run import Run
+
+
+def take_stored_extraction(run: Run, visit: Visit, body: bytes) -> Document | None:
+    """Return the document of a stored page with the bytes of a visit; None: the body is to be read.
+
+    Only pages of listed sources are looked up, once for each body that would be read. The stored
+    page has the same type and configuration. The visit gets its hashes.
+    """
+    parsed = visit.parsed
+    if not run.source.traits.is_listed:
+        return None
+    parsed.media = media_of_body(visit.answer.content_type, body, visit.url)
+    if run.forces(visit.page):
+        return None
+    stored = run.stored_pages.extraction(visit)
+    if stored is None or links_depend_on_url(stored.document, stored.url, visit.url):
+        return None
+    parsed.taken_over = True
+    parsed.content_hash, parsed.text_hash = stored.content_hash, stored.text_hash
+    parsed.sample = stored.sample
+    parsed.names_signed = stored.signs & NAMES_SIGNED > 0
+    return stored.document

@@ -1,0 +1,33 @@
+"""Renamed pages of a repository: their addresses are those of the web, so links are relative."""
+
+import pytest
+
+from tests.crawls.test_github_story import NAME, Story, story
+
+__all__ = ["story"]
+
+pytestmark = [pytest.mark.alone, pytest.mark.embedded]
+
+
+@pytest.mark.covers("R1-25", "R0-46")
+def test_relative_links_of_a_renamed_page_lead_from_its_new_place(story: Story):
+    """Only pages without such links keep what was extracted at the old place."""
+    docs, log = story.docs, story.crawl.folder / "extracted"
+    story.crawl.environment["ARRANGED_BY"] = "tests.crawls.extractions"
+    story.crawl.environment["EXTRACTED"] = str(log)
+    docs.write("notes/seal.md", "# Seal\n\nThe [otter](otter.md) and the seal.")
+    docs.write("notes/crab.md", "# Crab\n\nThe [crab](https://crab.example/).")
+    docs.commit()
+    story.run()
+    log.unlink()
+    docs.move("notes", "papers/deep")
+    docs.commit()
+
+    story.run()
+
+    pages = f"https://github.com/{NAME}/blob/HEAD"
+    assert log.read_text().splitlines() == [f"{pages}/papers/deep/seal.md"]
+    assert story.counts()["moved"] == 4
+    assert f"{pages}/papers/deep/otter.md" in story.why("papers/deep/seal.md")
+    assert "https://crab.example/" in story.why("papers/deep/crab.md")
+    assert story.hits("crab") == ["papers/deep/crab.md"]
