@@ -15,7 +15,7 @@ import pytest
 from tests.certificates import made
 from tests.connect_proxy import ConnectProxy
 from tests.crawls.commands import Crawl
-from tests.crawls.test_github_story import FIRST, NAME, PAGES, WEB, Story
+from tests.crawls.test_github_story import FIRST, NAME, PAGES, SITE, WEB, Story
 from tests.github_peer import Answer, GithubPeer, Repository, git
 from tests.github_tls import SecurePeer
 
@@ -107,7 +107,7 @@ def test_a_token_that_cannot_be_one_is_refused_and_not_shown(story: Story, token
 
 def test_a_new_repository_without_a_commit_is_an_empty_source(story: Story):
     story.peer.repository("octo/empty")
-    story.run(url="https://github.com/octo/empty", expect=3)
+    story.run(url="https://github.com/octo/empty/tree/HEAD", expect=3)
     assert story.reasons == ["no_pages"]
     assert story.asked() == (1, 0)
 
@@ -134,7 +134,7 @@ def test_a_branch_with_a_slash_is_found_beside_a_tag_of_its_first_name(story: St
     docs.switch("a/b")
     docs.write("only.md", "# Lynx\n\nThe lynx listens.")
     docs.commit()
-    url = f"{WEB}/tree/a/b/guide"
+    url = f"{SITE}/tree/a/b/guide"
     story.run(url=url)
     assert story.counts() == {"new": 2, "requests": 2}
     git(docs.work, "push", "-q", str(docs.bare), "main:refs/tags/a")
@@ -148,7 +148,7 @@ def test_a_branch_with_a_slash_is_found_beside_a_tag_of_its_first_name(story: St
     assert story.counts() == {"new": 1, "unchanged": 2, "requests": 3}
     assert {path.split("/")[3] for _, path in story.peer.asked("raw")} == {docs.sha("HEAD")}
     found = [hit["url"] for hit in story.crawl.search("marten")]
-    assert found == [f"{WEB}/blob/a/b/guide/new.md"]
+    assert found == [f"{SITE}/blob/a/b/guide/new.md"]
 
 
 # Names

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.crawls.commands import Crawl, Result
-from tests.crawls.test_github_story import FIRST, NAME, PAGES, WEB, Story
+from tests.crawls.test_github_story import FIRST, NAME, PAGES, SITE, WEB, Story
 from tests.github_peer import GithubPeer
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
@@ -122,7 +122,7 @@ def test_why_of_an_unknown_file_says_which_listing_would_have_it(story: Story):
     name = story.crawl.runs()[0]["source"]
     data = answer(story, "why", f"{PAGES}/none.md")
     hidden = answer(story, "why", f"{PAGES}/.github/none.md")
-    other = answer(story, "why", f"{WEB}/blob/main/none.md")
+    other = answer(story, "why", f"{SITE}/blob/main/none.md")
     assert (data["records"], data["inScopeOf"], data["listedBy"]) == ([], [name], [name])
     assert [one["source"] for one in hidden["refusedBy"]] == [name]
     assert "begins with a dot" in hidden["refusedBy"][0]["why"]
