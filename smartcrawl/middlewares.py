@@ -118,7 +118,7 @@ class RobotsMiddleware:
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
             raise NotConfigured("ROBOTSTXT_OBEY is off")
         run = run_of_crawler(crawler)
-        if run is not None and not run.source.traits.asks_robots:
+        if run is not None and not any(kind.asks_robots for kind in run.source.kinds):
             raise NotConfigured  # files have no robots.txt
         return cls(RobotsDownloads.from_crawler(crawler), run)
 
@@ -130,7 +130,7 @@ class RobotsMiddleware:
             RobotsUnknownError: the rules of its host are unknown.
             TurnSpentError: the page is requested later.
         """
-        if request.meta.get("dont_obey_robotstxt"):
+        if request.meta.get("dont_obey_robotstxt") or not self._concerns(request):
             return
         began = time.monotonic()
         rules = await self.rules.of(request)
@@ -144,6 +144,13 @@ class RobotsMiddleware:
         if page is not None and self._run is not None:
             self._run.turns.give_back(page)
             raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
+
+    def _concerns(self, request: Request) -> bool:
+        """Whether robots.txt decides about a request: not about that for a file of a listing."""
+        attempt = request.meta.get("attempt")
+        if self._run is None or not isinstance(attempt, VisitAttempt):
+            return True
+        return self._run.source.kind_of(attempt.page.url).asks_robots
 
     def _page_without_turn(
         self, request: Request, rules: DownloadedRobots, began: float

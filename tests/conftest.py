@@ -23,6 +23,7 @@ from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.site_server import Site
+from tests.stores import ObjectStore, azurite, moto_server
 
 #: --doctest-modules would import each of them under one name.
 collect_ignore_glob = ["*/conftest.py"]
@@ -253,3 +254,17 @@ def elasticsearch_prefix(elasticsearch: servers.Elasticsearch) -> Iterator[str]:
     elasticsearch.start()  # where an earlier test has killed it
     with elasticsearch.prefix() as prefix:
         yield prefix
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[ObjectStore]:
+    """The S3 of this worker; each test makes a bucket of its own."""
+    with moto_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azure_server() -> Iterator[ObjectStore]:
+    """The Azure Blob Storage of this worker; each test makes a container of its own."""
+    with azurite() as server:
+        yield server

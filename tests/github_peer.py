@@ -61,6 +61,7 @@ class Repository:
         git(folder, "init", "-q", "--bare", "-b", "main", str(self.bare))
         git(folder, "init", "-q", "-b", "main", str(self.work))
         self.private = False
+        self.wiki: dict[str, str] = {}  #: HTML by the name of the page; its front is Home
 
     def write(self, path: str, text: str | bytes) -> None:
         """Write a file, and the folders above it."""
@@ -108,7 +109,7 @@ class Repository:
 class Asked:
     """One request, and the status of its answer."""
 
-    place: str  #: api or raw
+    place: str  #: api, raw or web
     path: str  #: below the place, with the query
     status: int
     headers: dict[str, str] = field(repr=False)
@@ -122,7 +123,7 @@ class Answer:
 
 
 class GithubPeer:
-    """The API and the raw files of some repositories, on one loopback port."""
+    """The API, the raw files and the wikis of some repositories, on one loopback port."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "github"
@@ -133,12 +134,16 @@ class GithubPeer:
         self.quota = 5_000  #: requests to the API that are left
         self.reset_in = 3_600  #: seconds until the quota is whole again
         self.most_items = 100_000  #: items of a tree that is not truncated
+        self.wiki_headers: dict[str, str] = {}  #: of each page of a wiki, beside its own
+        self.robots = "User-agent: *\nDisallow: /*/*/commits/\n"  #: robots.txt of the web pages
         #: Called with place and path before anything else; what it returns is the answer.
         self.intercept: Callable[[str, str], Answer | None] = lambda place, path: None
         self.log: list[Asked] = []
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.02,), daemon=True
+        )
         self.origin = f"http://127.0.0.1:{self._server.server_port}"
         self.api, self.raw = f"{self.origin}/api/v3", f"{self.origin}/raw"
 
@@ -168,8 +173,13 @@ class GithubPeer:
         self.moved[old] = new
 
     def web(self, rest: str) -> str:
-        """Return an address of the web pages, which this peer does not answer."""
+        """Return an address of the web pages of GitHub, which this peer does not answer."""
         return f"https://github.com/{rest}"
+
+    @property
+    def web_settings(self) -> dict[str, str]:
+        """The settings of a crawl that asks this peer for wikis, too."""
+        return self.settings | {"GITHUB_WEB_URL": self.origin}
 
     @property
     def settings(self) -> dict[str, str]:
@@ -200,13 +210,44 @@ class GithubPeer:
                 asked = target.removeprefix(prefix)
                 self.log.append(Asked(place, asked, found.status, headers))
                 return found
-        self.log.append(Asked("web", target, 404, headers))
-        return Answer(404)
+        found = self.intercept("web", parts.path)
+        found = self._web(parts.path, headers) if found is None else found
+        self.log.append(Asked("web", target, found.status, headers))
+        return found
+
+    def _web(self, path: str, headers: dict[str, str]) -> Answer:
+        """Return robots.txt, or a page of a wiki; as GitHub, ignore the token."""
+        if path == "/robots.txt":
+            return self._tagged(self.robots.encode(), "text/plain", headers)
+        owner, name, *rest = [*path.strip("/").split("/"), "", ""][:5]
+        front = f"/{owner}/{name}"
+        found = self.repositories.get(front.strip("/"))
+        if found is None or found.private or rest[:1] != ["wiki"]:
+            return Answer(404, b"<title>Page not found</title>", {"Content-Type": "text/html"})
+        page = rest[1] or "Home"
+        if not found.wiki:
+            return Answer(302, b"", {"Location": f"{self.origin}{front}"})
+        if page not in found.wiki:
+            return Answer(302, b"", {"Location": f"{self.origin}{front}/wiki"})
+        functions = ("_new", f"{page}/_history", f"{page}/_edit", f"{page}/{'a' * 40}", "_pages")
+        links = [front, f"{front}/issues", f"{front}/blob/HEAD/top.md", "/login"]
+        links += [f"{front}/wiki/{function}" for function in functions]
+        around = "".join(f'<a href="{link}">.</a>' for link in links)
+        body = f"<title>{page}</title><nav>{around}</nav><main>{found.wiki[page]}</main>"
+        answer = self._tagged(body.encode(), "text/html; charset=utf-8", headers)
+        return Answer(answer.status, answer.body, answer.headers | self.wiki_headers)
+
+    def _tagged(self, body: bytes, media: str, headers: dict[str, str]) -> Answer:
+        """Return a body with its ETag; 304 if the client has it."""
+        etag = f'W/"{hashlib.sha256(body).hexdigest()}"'
+        if headers.get("if-none-match") == etag:
+            return Answer(304, b"", {"ETag": etag})
+        return Answer(200, body, {"ETag": etag, "Content-Type": media})
 
     def _knows(self, headers: dict[str, str]) -> bool | None:
         """Whether the token is right; None: there is none."""
         given = headers.get("authorization")
-        return None if given is None else given == f"Bearer {self.token}"
+        return None if given is None else given in (f"Bearer {self.token}", f"token {self.token}")
 
     def _api(
         self, names: list[bytes], query: dict[str, list[str]], headers: dict[str, str]

@@ -16,6 +16,7 @@ FIXED = {"itemadapter": "items of a project's own", "pytest": "the tests"}
 BROUGHT = {"azure": "by adlfs, the driver of the extra azure"}
 #: In requirements-test.txt, and not imported by tests.
 TOOLS = {
+    "hishel": "githubkit, which fits no later version",
     "import-linter": "script/test",
     "lxml-stubs": "mypy",
     "moto": "a process of its own",

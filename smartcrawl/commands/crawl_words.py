@@ -26,7 +26,7 @@ _ADDRESS: Final = re.compile(r"[/.:]|\Alocalhost\Z")
 _PATH: Final = re.compile(r"file:|[/~]|\.\.?(?:/|\Z)", re.IGNORECASE)
 #: The start of an address of the web: a scheme, or a host with a dot or a port.
 _HOST: Final = re.compile(r"[^/]*[.:]|localhost(?:/|\Z)")
-#: A repository of GitHub, or a place in it; its wiki and its issues are pages of the web.
+#: A repository of GitHub, or a place in it. Its wiki alone, and its issues, are pages of the web.
 _REPOSITORY: Final = re.compile(
     r"https://github\.com/(?!(?:about|apps|collections|features|login|marketplace|orgs|search"
     r"|settings|sponsors|topics)/)[^/?#]+/[^/?#]+(?:/(?:tree|blob)/[^?#]*)?/?"

@@ -158,7 +158,7 @@ class Command(ChangingCommand):
                         self._order(connection, declared, item, wanted, now)
             return known, []
         name = self._holder(connection, sources, declared, wanted)
-        if _is_listed(connection, declared, name):
+        if _is_listed(connection, declared, name, wanted):
             raise RegistryError(
                 f"{display_url(wanted)} is not known: the next run of {name} reads it if it is"
                 f" there: {self.again('due', '--source', name)}"
@@ -198,7 +198,7 @@ class Command(ChangingCommand):
         now: int,
     ) -> None:
         """Order a known page; only what links lead to becomes a seed as well."""
-        if _is_listed(connection, declared, item.source):
+        if _is_listed(connection, declared, item.source, url):
             items.store_order_rows(connection, [item.no], now)
         else:
             items.register_address_row(
@@ -264,10 +264,10 @@ class Command(ChangingCommand):
                 print_note(f"to fetch {them} now:", command=self.again("due", "--source", source))
 
 
-def _is_listed(connection: Connection, declared: Mapping[str, Source], name: str) -> bool:
-    """Whether a listing says which pages of a source exist."""
+def _is_listed(connection: Connection, declared: Mapping[str, Source], name: str, url: str) -> bool:
+    """Whether a listing of a source says if the page at ``url`` exists."""
     source = source_today(connection, declared, name)
-    return source is not None and source.traits.is_listed
+    return source is not None and source.lists(url)
 
 
 def _crawl_line(url: str) -> str:

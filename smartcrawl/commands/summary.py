@@ -35,11 +35,11 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     assert result is not None, "a run is summed up when it is over"
     output = Output(file)
     _print_state(output, run, result)
-    is_listed = run.source.traits.is_listed
-    _print_counts(output, result, is_listed=is_listed)
+    ways = {kind.is_listed for kind in run.source.kinds}
+    _print_counts(output, result, ways)
     _print_reading(output, run, result, data_dir)
     _print_looks(output, run, result, data_dir)
-    _print_unchanged(output, result, is_listed=is_listed)
+    _print_unchanged(output, result, ways)
     for reason in result.reasons:
         output.say(f"[yellow]not complete:[/] {escape(with_remedy(reason))}")
     _print_removals(output, run, result, data_dir)
@@ -64,13 +64,23 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
     output.say(f"{name}: {state}, {result.finished_at - result.started_at} s")
 
 
-def _print_counts(output: Output, result: RunResult, *, is_listed: bool) -> None:
-    """Print the pages by outcome, the requests and the bytes; sitemaps have a line of their own."""
+def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
+    """Print the pages by outcome, the requests and the bytes; sitemaps have a line of their own.
+
+    ``ways``: in which pages are found: True by a listing, False by links.
+    """
     pages = Counter(result.counts)
     pages[Word.EXCLUDED.word] -= result.sitemaps_excluded
     rows = [{"pages": pages[one.word], "outcome": one.word} for one in Word if pages[one.word] > 0]
     print_table((number_column("pages"), word_column("outcome")), rows, file=output.file)
-    if is_listed:
+    if ways == {True, False}:
+        output.say(
+            f"{counted_noun(result.requests, 'request')} for files and pages;"
+            f" {result.not_modified:,} confirmed by the listing or a 304;"
+            f" {_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)} saved"
+        )
+        return
+    if True in ways:
         output.say(
             f"{counted_noun(result.requests, 'file')} read, {result.not_modified:,} confirmed by"
             f" the listing; {_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)}"
@@ -129,6 +139,8 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         why, command, which = "", "registry", f"--outcome {one.word} "
         if one is Word.ORPHANED and run.source.traits.is_listed:
             why = f": the listing lacks {them}"
+            if len(run.source.kinds) > 1:
+                why += f", or no link led to {them}"
             if not result.complete:
                 why = ": the listing was not complete, which says nothing"
         elif (one is Word.ORPHANED and _only_not_due(result)) or (
@@ -150,17 +162,21 @@ def _only_not_due(result: RunResult) -> bool:
     return bool(reasons) and all(reason.startswith(f"{NOT_DUE}:") for reason in reasons)
 
 
-def _print_unchanged(output: Output, result: RunResult, *, is_listed: bool) -> None:
-    """Print that nothing changed, where a complete run found no change at all."""
+def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None:
+    """Print that nothing changed, where a complete run found no change at all.
+
+    ``ways``: see ``_print_counts``.
+    """
     changed = sum(result.counts.get(one.word, 0) for one in _CHANGES)
     written = result.reextracted or result.edits or result.removed
     if not result.complete or changed or written or result.withheld or result.turned:
         return
     asked, same = result.visits, result.not_modified
-    if is_listed:
+    if True in ways:
         if same == asked > 0:
-            files = counted_noun(same, "file")
-            output.say(f"Nothing changed: the listing confirms {files}, no content was written.")
+            by, what = ("listing or a 304", "page") if False in ways else ("listing", "file")
+            pages = counted_noun(same, what)
+            output.say(f"Nothing changed: the {by} confirms {pages}, no content was written.")
         return
     if asked == same == 1:
         output.say("Nothing changed: the only page answered 304, no content was written.")

@@ -1,4 +1,4 @@
-"""Listings of repositories with the settings of a crawl: guard, certificates, token, waits."""
+"""Listings of repositories with the settings of a crawl: guard, TLS, proxy, token, waits."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
+from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.options import Options
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.sources.github.address import quoted_path
@@ -29,12 +30,13 @@ def repository_listing(
     pauses for some seconds, and returns whether the crawl ends meanwhile.
 
     Raises:
-        SettingError: the token cannot be one.
+        SettingError: the token, or the proxy of the environment, cannot be used.
     """
     api = GithubApi(
         options.github.api,
         guard=ConnectionGuard(options.allow_networks, options.allow_ports),
         tls=asyncio_context(settings, CertificateTrust.of(source, options)),
+        proxy=EnvironmentProxies(settings).proxy_of(options.github.api),
         token=github_token(),
         user_agent=str(settings["USER_AGENT"]),
         timeout=settings.getfloat("DOWNLOAD_TIMEOUT"),

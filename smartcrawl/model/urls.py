@@ -138,6 +138,18 @@ def normalize_url(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     return url
 
 
+def is_same_place(url: str, other: str) -> bool:
+    """Whether two URLs name one place of a server that ignores case, as GitHub does.
+
+    >>> is_same_place("https://github.com/Octo/Docs/?tab=readme", "https://github.com/octo/docs")
+    True
+
+    Queries, fragments and slashes at the end do not count.
+    """
+    bare = (text.partition("#")[0].partition("?")[0].rstrip("/").lower() for text in (url, other))
+    return len(set(bare)) == 1
+
+
 def _normal_web(url: str, trackers: Trackers) -> str:
     """Normalize a serialized http(s) URL."""
     parts = _PARTS(url)

@@ -32,14 +32,11 @@ SELECT r.no, s.depth, l.scope, l.targets
   FROM record r JOIN state s USING (no) JOIN links l USING (no)
  WHERE r.source = :source AND r.kind > 0 AND s.standing = 1 AND s.reached_run < :run
 """
-_STORED = """
-SELECT count(*) FROM state s JOIN record r USING (no) WHERE r.source = ? AND s.standing > 0
-"""
 _LISTING = "SELECT listing FROM source WHERE no = ?"
 #: Pages about which the listing of run ``run`` says nothing: restored since, or never readable.
 #: A file that cannot be read is accounted for: it is the same in the same listing.
 _BEYOND = f"""
-SELECT count(*) FROM state s JOIN record r USING (no)
+SELECT r.url FROM state s JOIN record r USING (no)
  WHERE r.source = :source
    AND (s.standing > 0 AND s.visited_run < :run
         OR s.standing = 0 AND s.visited_run = :run
@@ -85,19 +82,16 @@ class RunProgressReader:
         names = {"run": run, "since": since}
         return int(self._connection.execute(_NOT_ASKED_SINCE, names).get)
 
-    def count_stored(self) -> int:
-        """Return the number of stored pages of the source."""
-        return int(self._connection.execute(_STORED, (self._source,)).get)
-
     def listing(self) -> str | None:
         """Return the stored facts about the last listing of the source."""
         found = self._connection.execute(_LISTING, (self._source,)).get
         return None if found is None else str(found)
 
-    def count_beyond(self, run: int) -> int:
-        """Return the number of pages that the listing of a run does not account for."""
+    def urls_beyond(self, run: int) -> list[str]:
+        """Return the URLs of the pages that the listing of a run does not account for."""
         names = {"source": self._source, "run": run, "extraction": EXTRACTION_VERSION}
-        return int(self._connection.execute(_BEYOND, names).get)
+        rows: Any = self._connection.execute(_BEYOND, names).fetchall()
+        return [url for (url,) in rows]
 
     def unnamed_sitemaps(self, run: int) -> list[tuple[int, int, int, bytes]]:
         """Return the stored sitemaps that a run did not reach.

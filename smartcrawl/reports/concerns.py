@@ -21,7 +21,7 @@ LOOKS: Final = (
 )
 #: The words where a listing says which pages exist.
 LISTED_LOOKS: Final = {
-    "orphans": "orphaned: its listing does not have them any more, or they are left out",
+    "orphans": "orphaned: no listing and no link has them any more, or they are left out",
     "without_text": "without text",
 }
 

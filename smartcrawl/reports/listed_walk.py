@@ -1,4 +1,7 @@
-"""The next run of a listed source, worked out from a listing that is made now."""
+"""The next run of a listed source, worked out from a listing that is made now.
+
+Pages to which links lead, such as those of a wiki, are worked out from stored links.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,8 @@ class _Stored(NamedTuple):
 class ListedWalkReport(WalkReport):
     """The next run of a source whose listing says what exists.
 
-    ``asked`` has the known files of the listing, ``requested`` those of them that would be read.
+    ``asked`` has the known files of the listing and the pages that links lead to, ``requested``
+    those of them that would be read or requested.
     """
 
     listing: Listing | None = None
@@ -54,12 +58,16 @@ class ListedWalkReport(WalkReport):
         return True
 
     @property
-    def requested(self) -> dict[int, str]:
-        """The numbers of the known files that would be read, and why."""
-        return self.read
+    def requested(self) -> list[int]:
+        """The numbers of the known files that would be read, and of the pages to request."""
+        return [*self.read, *(no for no in self.asked if self._is_linked(no))]
+
+    def _is_linked(self, number: int) -> bool:
+        """Whether links lead to a page, which no listing has."""
+        return not self.today.is_listed(self.entries[number])
 
     def _reach(self, source: Source) -> None:
-        """List the source, and compare its files with the stored ones."""
+        """List the source, compare its files with the stored ones, and follow stored links."""
         assert self.listing is not None, "its source is listed"
         values = {"source": self.source_no, "extraction": EXTRACTION_VERSION}
         rows: Any = self.connection.execute(_STORED, values).fetchall()
@@ -80,10 +88,13 @@ class ListedWalkReport(WalkReport):
         except (OSError, SmartcrawlError) as error:
             self.problems.append(f"{root} ({error})")
         self.problems += self.listing.problems
-        count = sum(entry.standing > 0 for entry in self.entries.values())
+        stored_files = filter(self.today.is_listed, self.entries.values())
+        count = sum(entry.standing > 0 for entry in stored_files)
         if count and not (self.asked or self.new or self.problems):
             files = f"{counted_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
             self.problems.append(f"{root} (it has no file, and {files})")
+        if source.linked_seeds:
+            WalkReport._reach(self, source)
 
     def _reason(self, entry: ReportedRecord, found: Entry, stored: _Stored) -> str | None:
         """Return why a file would be read; None if the listing confirms it."""
@@ -105,11 +116,15 @@ class ListedWalkReport(WalkReport):
         return None if check is Check.SKIP else "its validator or its size is another"
 
     def reason_without_validators(self, entry: ReportedRecord) -> str | None:
-        """Return why a file would be read."""
+        """Return why a file would be read, or why a page is requested without validators."""
+        if self._is_linked(entry.no):
+            return WalkReport.reason_without_validators(self, entry)
         return self.read.get(entry.no)
 
     def skipped(self, entry: ReportedRecord) -> str | None:
-        """Return why a file would not be read; None if it would be."""
+        """Return why a page would not be read; None if it would be."""
+        if self._is_linked(entry.no):
+            return WalkReport.skipped(self, entry)
         if entry.no in self.asked:
             return None if entry.no in self.read else _UNCHANGED
         return "it is out of scope" if self._outside(entry) else "it is not in the listing"
@@ -125,4 +140,4 @@ class ListedWalkReport(WalkReport):
         return WalkReport.limit_reason(self)
 
     def _asks(self) -> int:
-        return len(self.read) + len(self.new)
+        return len(self.requested) + len(self.new)

@@ -48,7 +48,7 @@ def plan_reports(
         source = source_today(connection, declared, name)
         if source is not None and source.traits.is_listed:
             walk: WalkReport = ListedWalkReport(
-                connection, number, source, options, None, listing=listing(source)
+                connection, number, source, options, robots, listing=listing(source)
             )
         else:
             walk = WalkReport(connection, number, source, options, robots)

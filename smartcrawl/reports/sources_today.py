@@ -45,10 +45,10 @@ def source_today(
     return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
 
 
-def is_listed_source(connection: Connection, source: Source | None, name: str) -> bool:
-    """Whether a listing says which pages of a source exist; ``source``: None if not declared."""
+def is_listed_page(connection: Connection, source: Source | None, name: str, url: str) -> bool:
+    """Whether a listing of its source says if a page exists; ``source``: None if not declared."""
     if source is not None:
-        return source.traits.is_listed
+        return source.lists(url)
     kind = connection.execute(_KIND, (name,)).get
     return kind is not None and kind_named(kind).is_listed
 

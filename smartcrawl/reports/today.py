@@ -22,13 +22,17 @@ class TodayReport:
 
     def __init__(self, connection: Connection, source: Source | None, options: Options) -> None:
         self._configuration = SourceExtractionConfig.of(source, options)
-        self._is_listed = source is not None and source.traits.is_listed
+        self._source = source
         self._trust = distrusted_host_rows(connection)
         self._snapshots = options.snapshot_store is not None
         self._numbers = {
             mode: reported_fingerprint(connection, self._configuration.fingerprint(mode))
             for mode in Mode
         }
+
+    def is_listed(self, entry: ReportedRecord) -> bool:
+        """Whether a listing says if a page exists."""
+        return self._source is not None and self._source.lists(entry.url)
 
     def mode(self, entry: ReportedRecord) -> Mode:
         """Return how a page is to be indexed."""
@@ -53,7 +57,7 @@ class TodayReport:
             ordered=bool(entry.ordered),
             believed=not entry.validators or bool(self.believed(entry)),
             unconfirmed=entry.etag_marks & UNCONFIRMED > 0,
-            is_listed=self._is_listed,
+            is_listed=self.is_listed(entry),
         )
 
     def trust(self, entry: ReportedRecord) -> Trust:

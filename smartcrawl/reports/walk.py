@@ -61,8 +61,9 @@ class WalkReport:
     def _reach(self, source: Source) -> None:
         """Follow links breadth first, from seeds, pinned addresses and stored sitemaps."""
         most = source.max_depth or self.options.depth_limit
-        waiting = deque((number, 0) for number in self._numbers(source.seeds, source))
-        pins = [e for e in self.entries.values() if e.pinned and source.scope.allows(e.url)]
+        waiting = deque((number, 0) for number in self._numbers(source.linked_seeds, source))
+        allows = source.scope.linked.allows
+        pins = [e for e in self.entries.values() if e.pinned and allows(e.url)]
         waiting.extend((entry.no, 0) for entry in pins)
         sitemaps = [e for e in self.entries.values() if e.kind and e.standing > 0]
         waiting.extend((entry.no, entry.depth) for entry in sitemaps)
@@ -95,7 +96,7 @@ class WalkReport:
 
     def _numbers(self, urls: Iterable[str], source: Source) -> Iterator[int]:
         for url in urls:
-            if source.scope.allows(url):
+            if source.scope.linked.allows(url):
                 key = url_digest(normalize_url(url, self.options.trackers))
                 number = reported_record_number(self.connection, self.source_no, key)
                 if number is None:
@@ -165,7 +166,12 @@ class WalkReport:
         found = []
         for entry in self.entries.values():
             facts = reported_facts(
-                entry, runs, options.policy, reached=True, aside=False, is_listed=self.is_listed
+                entry,
+                runs,
+                options.policy,
+                reached=True,
+                aside=False,
+                is_listed=self.today.is_listed(entry),
             )
             asked = entry.no in self.asked
             finding = facts.finding

@@ -12,8 +12,9 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
-from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE, verified_orphan_rows
+from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE
 from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows
+from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.registry.runs.runs import last_run_row
 from smartcrawl.reports import story
 from smartcrawl.reports.entries import (
@@ -26,7 +27,7 @@ from smartcrawl.reports.entries import (
     reported_runs,
 )
 from smartcrawl.reports.near_misses import near_misses
-from smartcrawl.reports.sources_today import is_listed_source, source_today, sources_today
+from smartcrawl.reports.sources_today import is_listed_page, source_today, sources_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
@@ -105,9 +106,9 @@ class Stories:
         return [source.name for source in self._today() if source.scope.allows(url)]
 
     def listed_by(self, url: str) -> list[str]:
-        """Return those of them that find their pages by a listing."""
+        """Return those of them that would find it by a listing."""
         holders = [source for source in self._today() if source.scope.allows(url)]
-        return [source.name for source in holders if source.traits.is_listed]
+        return [source.name for source in holders if source.lists(url)]
 
     def refused(self, url: str) -> list[dict[str, str]]:
         """Return the sources of its host that exclude an address today, and why."""
@@ -124,7 +125,7 @@ class Stories:
         entry = next(reported_records(connection, page.source_no, page.no))
         past = reported_runs(connection, page.source_no)
         source = source_today(connection, self._declared, page.source)
-        is_listed = is_listed_source(connection, source, page.source)
+        is_listed = is_listed_page(connection, source, page.source, entry.url)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
         record = story.story_record(connection, page.no, age)
@@ -199,7 +200,8 @@ class Stories:
     ) -> dict[str, Any]:
         today = TodayReport(self._connection, source, self._options)
         why, believed = today.reason_without_validators(entry), today.believed(entry)
-        by_http = entry.url.startswith(("http://", "https://"))
+        is_listed = source is not None and source.traits.is_listed  # a listing compares, no server
+        by_http = entry.url.startswith(("http://", "https://")) and not is_listed
         etag = (record["httpEtag"] or record["fileEtag"]) if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None
         headers = http_conditional_headers(etag, modified, trusted=why is None and by_http)
@@ -305,10 +307,12 @@ class Stories:
         elif running and entry.visited_run < entry.reached_run == last_run:
             text = "in the run that is open"
         elif max(entry.reached_run, entry.seen_run) < past.last or entry.word == Word.ORPHANED:
-            again = "the listing has it" if source.traits.is_listed else "a link leads there"
+            is_listed = source.lists(entry.url)
+            again = "the listing has it" if is_listed else "a link leads there"
             text = f"none, unless {again} again"
         else:
-            finds = "lists it as changed" if source.traits.is_listed else "reaches it"
+            is_listed = source.lists(entry.url)
+            finds = "lists it as changed" if is_listed else "reaches it"
             text = f"in the next run that {finds}"
         return {"dueAt": iso_time(entry.next_visit), "text": text}
 

@@ -190,7 +190,8 @@ class RunEnding:
         since = self._opened.last_complete
         not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
         most = self._options.max_redirects
-        seeds = (*self._outside(), *failed_seed_rows(connection, run, most))
+        optional = self._source.optional_seeds
+        seeds = (*self._outside(), *failed_seed_rows(connection, run, most, optional))
         sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given, most)
         return Evidence(
             seeds_failed=tuple(map(redacted, seeds)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, ListedRecord, Page
@@ -34,9 +34,13 @@ class ExtractionPlan:
         trust: HostTrust,
         stored_pages: StoredPages,
         batches: Batches,
-        is_listed: bool = False,
+        is_listed: Callable[[str], bool],
     ) -> None:
-        """``is_listed``: reading a page again costs its source nothing, so all are read."""
+        """Take the parts of the run.
+
+        ``is_listed``: whether listings name the page at a URL. Reading such a page again costs its
+        source nothing, so all are read.
+        """
         self.again = FrontierQueue()  #: numbers of skipped pages that are to be extracted again
         self.under_way = False  #: whether pages are being extracted from their snapshots
         self._configuration = configuration
@@ -51,7 +55,8 @@ class ExtractionPlan:
         self._trust = trust
         self._stored_pages = stored_pages
         self._batches = batches
-        self._whole_left = -1 if is_listed else options.re_extract_per_run or -1
+        self._is_listed = is_listed
+        self._whole_left = options.re_extract_per_run or -1
         self._whole: set[int] = set()  #: numbers of the pages that may be requested whole
         self._unread_logged = False
 
@@ -86,7 +91,7 @@ class ExtractionPlan:
             snapshot=record.snapshot is not None and self._registry.snapshots is not None,
         )
         plan.doubted = self._trust.doubts(page) or record.signs & NAMES_SIGNED > 0
-        if plan.extraction is Extraction.WHOLE:
+        if plan.extraction is Extraction.WHOLE and not self._is_listed(page.url):
             plan.waits = self._whole_left == 0 and page.no not in self._whole
             if self._whole_left > 0 and page.no not in self._whole:
                 self._whole.add(page.no)

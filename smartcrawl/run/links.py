@@ -80,7 +80,7 @@ class Links:
     def begin(self) -> None:
         """Offer the seeds and sitemaps that were given with the source."""
         source, seeds = self._source, self._seeds
-        urls = [self._signed.bare(url) for url in source.seeds]
+        urls = [self._signed.bare(url) for url in source.linked_seeds]
         numbers = self._offers.numbers(urls, seeds.scope, 0, given=True)
         self._offers.offer(numbers, 0)
         seeds.seeds = set(numbers)
@@ -166,7 +166,7 @@ class Links:
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
         parsed.links, parsed.links_count = pack_stored_links(listed), len(listed)
-        if not self._source.traits.follows_links:
+        if not self._source.kind_of(page.url).follows_links:
             return
         depth = self._frontier.depth(page.no) + (not same_depth)
         if self.is_too_deep(depth):
@@ -181,7 +181,7 @@ class Links:
         if url is None:
             return None
         url = self._signed.bare(url)
-        found = self._offers.numbers([url], self._seeds.scope, depth, origin=origin)
+        found = self._offers.numbers([url], self._seeds.scope.linked, depth, origin=origin)
         return next((number for number in found if number != origin), None)
 
     def stands_aside(self, visit: Visit) -> bool:
@@ -240,7 +240,7 @@ class Links:
         """Store the target of a redirect as a link, without offering or registering it."""
         known = self._book.numbers(
             [target],
-            self._seeds.scope,
+            self._seeds.scope.linked,
             lambda found: None,
             lambda url, host: True,
             cached=False,
@@ -257,7 +257,7 @@ class Links:
         """Return ``urls`` with each URL replaced by its number; the URLs were just followed."""
         found: dict[int, int] = {}
         for url, value in urls.items():
-            numbers = self._offers.numbers([url], self._seeds.scope, 0)
+            numbers = self._offers.numbers([url], self._seeds.scope.linked, 0)
             found.update(dict.fromkeys(numbers, value))
         return found
 
@@ -266,7 +266,7 @@ class Links:
     def replay(self, page: Page) -> None:
         """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
         record, state = page.record, page.state
-        if not self._source.traits.follows_links:
+        if not self._source.kind_of(page.url).follows_links:
             return
         same_depth = page.kind or (record.moved and state.standing is Standing.BARE)
         depth = self._frontier.depth(page.no) + (not same_depth)
@@ -298,6 +298,8 @@ class Links:
             self._offers.offer(unpack_numbers(targets), depth)
             return
         [page] = self._book.pages([number], 0)
+        if not self._source.kind_of(page.url).follows_links:
+            return
         links = unpack_stored_links(self._reader.raw_links([number])[number])
         self._targets(links, page, page.kind, depth)
 
@@ -323,7 +325,7 @@ class Links:
                 moved.append(link.url)
             elif not link.nofollow or link.type == "canonical":
                 urls.append(link.url)
-        found = self._offers.numbers(urls, self._seeds.scope, depth, origin=page.no)
+        found = self._offers.numbers(urls, self._seeds.scope.linked, depth, origin=page.no)
         numbers = [number for number in found if number != page.no]
         self._offers.offer(numbers, depth)
         for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):

@@ -17,6 +17,7 @@ from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_entry
 
 _DEPTH: Final = 0  #: of every listed file
@@ -36,14 +37,14 @@ class ListedFiles:
         trust: HostTrust,
         batches: Batches,
         shortcomings: Shortcomings,
-        is_hashed: bool = False,
+        source: Source,
     ) -> None:
-        """``is_hashed``: whether a validator is a hash of the content (Kind.is_hashed)."""
         self.is_open = True  #: whether further entries may come
         self.confirmed: Callable[[Page], None] | None = None  #: called with each unchanged file
         self.place: str | None = None  #: URL below which the files are read, where it varies
         self.located = asyncio.Event()  #: set once ``place`` is known, or will not be known
-        self._is_hashed = is_hashed
+        self._source = source
+        self._is_hashed = source.traits.is_hashed
         self._opened = opened
         self._progress = readers.progress
         self._pages = readers.pages
@@ -96,9 +97,7 @@ class ListedFiles:
         Those that need another look are offered for reading. It yields after each part, so that a
         full batch can be written.
         """
-        after = 0
-        while stored := self._pages.all_listed(after, BATCH):
-            after = stored[-1][1].no
+        for stored in self._stored():
             self._listed += len(stored)
             unchanged: list[ListedRecord] = []
             aside: list[ListedRecord] = []
@@ -115,6 +114,13 @@ class ListedFiles:
             self._offers.offer(to_read, _DEPTH)
             yield
 
+    def _stored(self) -> Iterator[list[tuple[str, ListedRecord]]]:
+        """Yield URLs and records of all stored pages that the listing would name, in parts."""
+        after = 0
+        while stored := self._pages.all_listed(after, BATCH):
+            after = stored[-1][1].no
+            yield [one for one in stored if self._is_listed(one[0])]
+
     def known(self, rules: str) -> str | None:
         """Return the facts of the last listing; None unless it accounts for every stored file.
 
@@ -125,7 +131,9 @@ class ListedFiles:
             return None
         stored = json.loads(text)
         last = opened.last_complete
-        if (stored["run"], stored["rules"]) != (last, rules) or self._progress.count_beyond(last):
+        if (stored["run"], stored["rules"]) != (last, rules):
+            return None
+        if any(map(self._is_listed, self._progress.urls_beyond(last))):
             return None
         return str(stored["facts"])
 
@@ -177,6 +185,10 @@ class ListedFiles:
             and self._extractions.stands(record, entry.url)
         )
 
+    def _is_listed(self, url: str) -> bool:
+        """Whether the page at a URL is one that the listing would name if it exists."""
+        return self._source.lists(url) and self._source.scope.holds(url)
+
     def close(self) -> None:
         """Take no further entries."""
         self.is_open = False
@@ -192,7 +204,7 @@ class ListedFiles:
             self._shortcomings.add(f"listing: {problem}")
         if self._listed or listing.problems:
             return
-        stored = self._progress.count_stored()
+        stored = sum(map(len, self._stored()))
         if stored:
             files = "1 file is" if stored == 1 else f"{stored:,} files are"
             self._shortcomings.add(f"listing: {root} (it has no file, and {files} stored)")

@@ -36,10 +36,12 @@ class Offers:
         """Return the distinct numbers of those ``urls`` that are in scope, in their order.
 
         New addresses are registered at ``depth`` as found on the page ``origin``, within the
-        budget of the run unless they were ``given`` with the source.
+        budget of the run unless they were ``given`` with the source: ``scope`` is that of links
+        otherwise.
         """
         refuse = None if given else self.budget.refuse
-        return self._book.numbers(urls, scope, self._register(origin, depth), refuse)
+        register = self._register(origin, depth)
+        return self._book.numbers(urls, scope, register, refuse, cached=not given)
 
     def sitemap_numbers(
         self,

@@ -22,6 +22,7 @@ from smartcrawl.sources.declared import (
     source_with_sitemaps,
 )
 from smartcrawl.sources.files import FilesSource, ad_hoc_files
+from smartcrawl.sources.github.api import github_token
 from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE, Kind
 
@@ -119,6 +120,7 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
     Raises:
         SourceError: no source or several sources fit, an argument is unknown, or the repository is
             not on the server of the settings.
+        SettingError: GITHUB_TOKEN cannot be a token.
     """
     _refuse_unknown(arguments, GITHUB, GITHUB_ARGUMENTS)
     found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository)
@@ -133,6 +135,7 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
             f"{found.url} is not on {options.github.web}: for a repository of another server, set"
             " GITHUB_WEB_URL, GITHUB_API_URL and GITHUB_RAW_URL to its own"
         )
+    github_token()  # a wrong one is no run
     return found
 
 

@@ -45,6 +45,7 @@ def closing_from_orders(source: Source, options: Options, orders: Orders) -> Rem
         pace=options.schedule.spread(options.schedule.base, 0),
         max_redirects=options.max_redirects,
         is_listed=source.traits.is_listed,
+        is_linked=lambda url: not source.lists(url),
         in_scope=lambda url, depth: (
             belongs_to_source(source, url) and not (depth_limit and depth > depth_limit)
         ),

@@ -98,7 +98,7 @@ class Reading:
             logger.exception("cannot process %s", visit.url)
             visit.fail(Fault.PROCESSING, f"processing failed: {type(error).__name__}: {error}")
             parsed.document, parsed.links, parsed.targets = None, None, b""
-        if run.source.traits.is_polite:
+        if run.source.kind_of(visit.page.url).is_polite:
             run.trust.learn(visit)
         # A seed that collapsed leads on: its pages show whether the whole site collapsed.
         waits = visit.collapse is not None and not run.seeds.is_seed(visit.page.no)
@@ -169,13 +169,13 @@ class Reading:
     async def _read(self, visit: Visit, body: bytes) -> None:
         """Read a body as a sitemap or a document, unless it equals the stored body."""
         run, page = self._run, visit.page
+        kind = run.source.kind_of(page.url)
         visit.parsed.body_hash = body_hash(body)
         noindex, nofollow = _header_directives(visit)
         as_sitemap = page.kind or page.plan.named or looks_like_sitemap(body)
-        if as_sitemap and run.source.traits.follows_links and take_sitemap_visit(run, visit, body):
+        if as_sitemap and kind.follows_links and take_sitemap_visit(run, visit, body):
             return
-        shielded = run.source.traits.is_shielded
-        if shielded and _is_emptied(visit, body) and not run.forces(page):
+        if kind.is_shielded and _is_emptied(visit, body) and not run.forces(page):
             visit.fail(Fault.EMPTY, "status 200 with an empty body: the stored page stays")
         elif self._is_stored(visit) and not (run.forces(page) or noindex or nofollow):
             visit.outcome = Outcome.SAME
@@ -191,7 +191,7 @@ class Reading:
             and page.state.standing is Standing.HELD
             and record.configuration == page.plan.wanted
             and not record.signs & NAMES_SIGNED  # stored links lack their signatures
-            and (bool(record.targets) or not self._run.source.traits.follows_links)
+            and (bool(record.targets) or not self._run.source.kind_of(page.url).follows_links)
             # An earlier nofollow header may have emptied them.
             and visit.url == page.url  # relative links resolve against this URL
             and visit.outcome is Outcome.CHANGED
@@ -277,7 +277,7 @@ class Reading:
             )
         elif visit.accepted:
             pass  # these checks passed when the answer arrived
-        elif not run.source.traits.is_shielded:
+        elif not run.source.kind_of(page.url).is_shielded:
             pass  # an emptied file is news
         elif await self._is_soft_404(visit, document):
             visit.outcome = Outcome.SOFT_404
@@ -313,7 +313,11 @@ class Reading:
         if nofollow or document.nofollow or visit.page.plan.mode is Mode.NONE:
             links = tuple(link._replace(nofollow=True) for link in links)
         run.links.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
+        if not run.source.kind_of(visit.page.url).follows_links:
+            return
         for url in filter(run.scope.holds, document.overlong):
+            if run.source.lists(url):
+                continue  # no link leads to it
             run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
 

@@ -175,11 +175,11 @@ class Run:
             trust=self.trust,
             stored_pages=self.stored_pages,
             batches=self.batches,
-            is_listed=self.source.traits.is_listed,
+            is_listed=self.source.lists,
         )
 
     def _new_listed(self) -> ListedFiles | None:
-        """Return the listing of the run; None where links lead from page to page."""
+        """Return the listing of the run; None where links lead to all pages."""
         if not self.source.traits.is_listed:
             return None
         return ListedFiles(
@@ -191,7 +191,7 @@ class Run:
             trust=self.trust,
             batches=self.batches,
             shortcomings=self.shortcomings,
-            is_hashed=self.source.traits.is_hashed,
+            source=self.source,
         )
 
     def _new_collapses(self) -> Collapses:

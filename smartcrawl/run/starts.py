@@ -26,6 +26,6 @@ def warn_of_other_run_start(
             " both as seeds, to go back, start it from the former again",
             source.name,
             ", ".join(redacted(start.url) for start in left),
-            ", ".join(map(redacted, (*source.seeds, *source.sitemaps))),
+            ", ".join(map(redacted, source.starts)),
             options.sources_file,
         )

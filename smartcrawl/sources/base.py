@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
@@ -64,6 +65,29 @@ class Source(BaseModel):
     def traits(self) -> Kind:
         """Properties of its kind."""
         return kind_named(self.kind)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds of its pages."""
+        return (self.traits,)
+
+    def kind_of(self, url: str) -> Kind:
+        """Return the kind of the page at ``url``, which may be in scope or not."""
+        return self.traits
+
+    def lists(self, url: str) -> bool:
+        """Whether a listing of the source says if the page at ``url`` exists."""
+        return self.kind_of(url).is_listed
+
+    @property
+    def linked_seeds(self) -> tuple[str, ...]:
+        """The request URLs from which links lead to pages."""
+        return self.seeds
+
+    @property
+    def optional_seeds(self) -> Mapping[str, str]:
+        """Seeds that need not exist, each with the address that it redirects to then."""
+        return {}
 
     @property
     def keeps_snapshots(self) -> bool:

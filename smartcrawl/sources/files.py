@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Annotated, ClassVar, Final, Literal, Self
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
@@ -98,6 +98,11 @@ class FilesScope:
         """None: the rules decide."""
         return None
 
+    @property
+    def linked(self) -> Scope:
+        """The files themselves: they are listed, and links lead to none of them."""
+        return self
+
     def holds(self, url: str) -> bool:
         """Whether a URL is below the root; the file itself may be refused."""
         return url.startswith(f"{self.root}/")
@@ -125,7 +130,7 @@ class FilesScope:
         """Return None: a root does not move."""
         return None
 
-    def with_sitemaps_of(self, hosts: object) -> Self:
+    def with_sitemaps_of(self, hosts: object) -> Scope:
         """Return the scope itself: a file is no sitemap."""
         return self
 

@@ -26,7 +26,7 @@ def source_refusals(sources: Iterable[Source], url: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for source in sources:
         why = source.scope.refusal(url)
-        known = url if source.traits.is_listed else requested
+        known = url if source.lists(url) else requested
         if known is not None and why is not None and source.scope.holds(known):
             found[source.name] = why
     return found

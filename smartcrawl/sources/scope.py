@@ -61,6 +61,10 @@ class Scope(Protocol):
     def addresses(self) -> frozenset[str] | None:
         """The only addresses in scope; None: those of the rules."""
 
+    @property
+    def linked(self) -> Scope:
+        """The addresses in scope that links may lead to."""
+
     def holds(self, url: str) -> bool:
         """Whether the place of an address is in scope; the address itself may be refused."""
 
@@ -105,6 +109,11 @@ class SiteScope:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_wanted", _compiled(self.url_patterns))
         object.__setattr__(self, "_excluded", _compiled(self.excluded_patterns))
+
+    @property
+    def linked(self) -> Self:
+        """All of them."""
+        return self
 
     def holds(self, url: str) -> bool:
         """Whether the host of a request URL is in scope; the URL itself may be refused."""

@@ -283,6 +283,8 @@ def _errors(answers: Sequence[Any]) -> list[Exception | None]:
 _REGIONS: Final = frozenset(
     {"AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "PermanentRedirect"}
 )
+#: Words of S3 and of Azure for a file in a storage class that is not read at once.
+_ARCHIVED: Final = frozenset({"InvalidObjectState", "BlobArchived", "BlobBeingRehydrated"})
 
 
 class Fault(Enum):
@@ -290,6 +292,7 @@ class Fault(Enum):
 
     FULL = "free some room, shorten SNAPSHOT_RETENTION_DAYS, or name another {setting}"
     REFUSED = "check what {who} may do there"
+    ARCHIVED = "it is archived: restore it to a storage class that is read at once"
     ABSENT = "it is not there: create or mount it, or name another {setting}"
     OCCUPIED = "a file is where a folder should be: move it away, or name another {setting}"
     REGION = "name the region of the bucket in AWS_DEFAULT_REGION"
@@ -306,8 +309,11 @@ def file_store_fault(error: Exception) -> Fault:
     )
     if isinstance(error, TimeoutError):
         return Fault.SILENT
-    if _s3_code(error) in _REGIONS:
+    word = _store_word(error)
+    if word in _REGIONS:
         return Fault.REGION
+    if word in _ARCHIVED:
+        return Fault.ARCHIVED
     if code in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} or status == 507:
         return Fault.FULL
     if isinstance(error, PermissionError) or code == errno.EROFS or status in {401, 403}:
@@ -327,13 +333,15 @@ def is_file_absent_in_store(error: Exception | None) -> bool:
     )
 
 
-def _s3_code(error: BaseException | None) -> str | None:
-    """Return the word of S3 for an error of botocore."""
+def _store_word(error: BaseException | None) -> str | None:
+    """Return the word of the store for an error of botocore or azure.core."""
     while error is not None:
         response = getattr(error, "response", None)
+        word = getattr(error, "error_code", None)
         if isinstance(response, Mapping):
-            code: str | None = response.get("Error", {}).get("Code")
-            return code
+            word = response.get("Error", {}).get("Code")
+        if isinstance(word, str):
+            return word
         error = error.__cause__
     return None
 

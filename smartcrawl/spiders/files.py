@@ -66,22 +66,27 @@ class FilesSpider(VisitSpider):
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
         """Turn the answer of the file handler into the Visit of its file."""
-        attempt: VisitAttempt = response.meta["attempt"]
-        visit = attempt.visit(response.url)
-        answer = visit.answer
-        visit.http_status = response.status
-        visit.outcome = outcome_of_http_status(response.status, conditional=True)
-        answer.etag = _text(response, "ETag")
-        answer.last_modified = _text(response, "Last-Modified")
-        if response.status == TOO_LARGE:
-            visit.outcome = Outcome.NOT_ACCEPTABLE
-            visit.error = f"not read: {_text(response, 'Content-Length')} bytes, more than are read"
-        elif visit.outcome is Outcome.CHANGED:
-            answer.body = response.body
-            answer.content_type = _text(response, "Content-Type") or ""
-        else:
-            visit.error = f"file status {response.status}"
-        yield visit
+        yield visit_of_file(response)
+
+
+def visit_of_file(response: Response) -> Visit:
+    """Return the Visit of a file by the answer of its handler."""
+    attempt: VisitAttempt = response.meta["attempt"]
+    visit = attempt.visit(response.url)
+    answer = visit.answer
+    visit.http_status = response.status
+    visit.outcome = outcome_of_http_status(response.status, conditional=True)
+    answer.etag = _text(response, "ETag")
+    answer.last_modified = _text(response, "Last-Modified")
+    if response.status == TOO_LARGE:
+        visit.outcome = Outcome.NOT_ACCEPTABLE
+        visit.error = f"not read: {_text(response, 'Content-Length')} bytes, more than are read"
+    elif visit.outcome is Outcome.CHANGED:
+        answer.body = response.body
+        answer.content_type = _text(response, "Content-Type") or ""
+    else:
+        visit.error = "; ".join([f"file status {response.status}", *response.flags])
+    return visit
 
 
 def _text(response: Response, name: str) -> str | None:

@@ -1,26 +1,30 @@
-"""The spider of repositories: the tree of a commit names the files, and this reads the new ones."""
+"""The spider of repositories: new files of the listed commit, and the pages of the wiki."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
 
+from scrapy import Request
 from scrapy.http import Response
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Visit
-from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.urls import is_same_place
+from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run.opening import github_source_of_run_arguments
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.github.content import LFS_REASON, blob_sha, is_lfs_pointer
 from smartcrawl.sources.kinds import GITHUB
-from smartcrawl.spiders.files import FilesSpider
+from smartcrawl.spiders.files import visit_of_file
+from smartcrawl.spiders.site import SiteSpider
 
 
-class GithubSpider(FilesSpider):
-    """One Visit for each file that is new or changed in the commit; the listing confirms the rest.
+class GithubSpider(SiteSpider):
+    """One Visit for each new or changed file of the commit, and for each page of the wiki.
 
-    Its arguments are those of the spider of files, with ``url`` in place of ``root``.
+    The listing confirms the other files. The arguments are those of the spider of files, with
+    ``url`` in place of ``root``. A wiki is a web site within its repository (docs/adr/0068).
     """
 
     name = "github"
@@ -40,12 +44,33 @@ class GithubSpider(FilesSpider):
         """
         return github_source_of_run_arguments(options, arguments)
 
-    def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
-        """Turn the answer of the handler into the Visit of its file, checked by its SHA."""
-        for visit in super().parse(response):
-            if visit.answer.body is not None:
-                _check(visit, visit.answer.body)
-            yield visit
+    def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
+        """Turn the answer of the handler into the Visit of its page."""
+        attempt: VisitAttempt = response.meta["attempt"]
+        assert self.run is not None
+        if not self.run.source.lists(attempt.page.url):
+            for found in super().parse(response):
+                if isinstance(found, Visit):
+                    _judge_front(found, self.run.source)
+                yield found
+            return
+        visit = visit_of_file(response)
+        if visit.answer.body is not None:
+            _check(visit, visit.answer.body)
+        yield visit
+
+
+def _judge_front(visit: Visit, source: Source) -> None:
+    """Take a redirect of a stored page to the front of the repository for a 404.
+
+    GitHub answers so for every page of a wiki that was switched off.
+    """
+    target = visit.answer.location
+    if target is None or visit.page.state.standing is Standing.BARE:
+        return
+    if any(is_same_place(target, front) for front in source.optional_seeds.values()):
+        visit.outcome, visit.http_status, visit.answer.location = Outcome.NOT_FOUND, 404, None
+        visit.error = f"no wiki: it redirects to the front of the repository, {target}"
 
 
 def _check(visit: Visit, body: bytes) -> None:

@@ -21,6 +21,7 @@ from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of_htt
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.opening import open_run, run_orders, source_of_run_arguments
 from smartcrawl.run.visits import fill_confirmed_visit
+from smartcrawl.sources.base import Source
 from smartcrawl.spiders.base import VisitSpider
 
 
@@ -44,11 +45,20 @@ class SiteSpider(VisitSpider):
         """
         spider = super().from_crawler(crawler, *args, **kwargs)
         options = Options.of(crawler.settings)
-        source = source_of_run_arguments(options, kwargs)
+        source = cls.source_of(options, kwargs)
         if cls is SiteSpider:
             spider.waiting = DocumentPipelineTasks(crawler)
         spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
         return spider
+
+    @classmethod
+    def source_of(cls, options: Options, arguments: dict[str, Any]) -> Source:
+        """Return the source that the arguments name.
+
+        Raises:
+            SourceError: no source or several sources fit, or an argument is unknown.
+        """
+        return source_of_run_arguments(options, arguments)
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
         """Turn an answer into the Visit of its page, or into the next request of that Visit."""

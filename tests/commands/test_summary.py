@@ -58,7 +58,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
     ) -> str:
         run = SimpleNamespace(
             result=RunResult(**(RESULT | changed)),
-            source=SimpleNamespace(name=source, traits=kind),
+            source=SimpleNamespace(name=source, traits=kind, kinds=(kind,)),
             options=SimpleNamespace(
                 sweep_max_ratio=0.25,
                 sweep_min_count=7,

@@ -8,6 +8,7 @@ WHEN_READ    JSON: by the path of a file below the root, the program of a shell 
              root before this file is read first
 DAMAGED      the start of paths below the root whose files cannot be read, by an error of the disk
 INTERRUPTED  so many files are read before the command gets SIGINT
+PAGE         keys of one page of a store's listing
 """
 
 import ctypes
@@ -24,7 +25,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from smartcrawl.engine.download import files
-from smartcrawl.sources.listing import folder
+from smartcrawl.sources.listing import folder, store_files
 
 _VERSION = 0x20080522  #: of the structures of capset(2)
 _FREE = (1 << 1) | (1 << 2)  #: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
@@ -120,6 +121,8 @@ def arrange() -> None:
         bind()
     if found := os.environ.get("FAILS_IN"):
         folder.os = _Os(found)  # type: ignore[assignment]
+    if page := os.environ.get("PAGE"):
+        store_files._PAGE = int(page)  # type: ignore[misc]
     files.read_folder_file = Reads()
 
 

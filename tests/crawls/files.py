@@ -24,8 +24,15 @@ _RECORDS = "SELECT count(*) FROM record"
 class Place(Protocol):
     """Where files are that a listing names. Each change gives a file a validator of its own."""
 
-    root: str  #: as the argument ``root`` has it
+    spider: str  #: that crawls it
+    argument: str  #: of the spider, which names the place
+    root: str  #: as the argument has it
+    environment: Mapping[str, str]  #: variables by which a crawl finds the place and may read it
+    drivers: tuple[str, ...]  #: modules that a crawl of the place imports
     sees_stamps: bool  #: whether equal bytes with a new time have another validator
+    #: Outcome of a listed file that refuses: ``lost``; or ``failed``, and the run is incomplete.
+    refusal: str
+    reason: str  #: words of the message about such a file
 
     def url(self, name: str) -> str:
         """The URL of the file with a name below the root."""
@@ -55,7 +62,12 @@ class Place(Protocol):
 class Folder:
     """A folder on a disk. Its clock is its own: each change is an hour after the one before it."""
 
+    spider, argument = "files", "root"
+    environment: Mapping[str, str] = {}
+    drivers = ()
     sees_stamps = True
+    refusal = "lost"
+    reason = "file status 403; Permission denied; check what this user may do there"
 
     def __init__(self, root: Path, now: int = LONG_AGO) -> None:
         root.mkdir(parents=True, exist_ok=True)
@@ -105,16 +117,19 @@ class FilesStory:
         self.crawl = crawl
         self.settings: dict[str, object] = {"LOG_LEVEL": "WARNING"} | settings
         self.source: str | None = None  #: of sources.toml, in place of the root
-        crawl.environment["ARRANGED_BY"] = "tests.crawls.disk"
+        crawl.environment |= {"ARRANGED_BY": "tests.crawls.disk"} | place.environment
+        for driver in place.drivers:
+            crawl.prepare(driver)
 
     def run(
         self, *, expect: int | None = 0, settings: dict[str, object] | None = None, **more: object
     ) -> Result:
         """Crawl once more; whatever happens, the counts add up."""
         self.forget()
-        given = {"source": self.source} if self.source else {"root": self.place.root}
+        place = self.place
+        given = {"source": self.source} if self.source else {place.argument: place.root}
         result = self.crawl(
-            spider="files", expect=expect, settings=self.settings | (settings or {}),
+            spider=place.spider, expect=expect, settings=self.settings | (settings or {}),
             **(given | more),
         )  # fmt: skip
         run = self.crawl.runs()[0]

@@ -67,20 +67,24 @@ class Stage:
 
     def know(self, crawl: Crawl) -> None:
         """Let a crawl begin with what was known before the edit."""
-        if not isinstance(crawl.registry, Remote):
+        if isinstance(crawl.registry, Remote):
+            assert self.remote is not None
+            copy_database(crawl.registry, *self.remote)
+        else:
             shutil.copytree(self.known, crawl.data_dir)
-            return
-        assert self.remote is not None
-        server, known = self.remote
-        database = name_of(crawl.registry.url)
-        server.execute(f"DROP DATABASE {database} WITH (FORCE)")
-        server.execute(f"CREATE DATABASE {database} TEMPLATE {known}")
 
     def expected(self, crawl: Crawl, which: Which, *, again: bool = False) -> dict[str, Any]:
         """How a crawl should end; `again`: with one more run after it."""
         undisturbed = self.undisturbed[which]
         wanted = undisturbed.again if again else undisturbed.shape
         return on_postgres(wanted) if isinstance(crawl.registry, Remote) else wanted
+
+
+def copy_database(registry: Remote, server: servers.Postgres, known: str) -> None:
+    """Let a registry be a copy of a database of its server."""
+    database = name_of(registry.url)
+    server.execute(f"DROP DATABASE {database} WITH (FORCE)")
+    server.execute(f"CREATE DATABASE {database} TEMPLATE {known}")
 
 
 def name_of(url: str) -> str:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.crawls.commands import Crawl, Scrapy
+from tests.crawls.commands import Crawl, Remote, Scrapy
 from tests.crawls.files import LONG_AGO, FilesStory, Folder
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
+both_databases = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
 #: Six files in each of two folders.
 NAMES = [f"{folder}/{n}.md" for folder in ("guide", "notes") for n in range(6)]
 
@@ -44,8 +45,12 @@ def story(known: Known, crawl: Crawl) -> FilesStory:
     shutil.rmtree(known.root.parent)
     known.root.parent.mkdir()
     shutil.copytree(known.tree, known.root)
-    shutil.copytree(known.data, crawl.data_dir)
-    return FilesStory(Folder(known.root, now=LONG_AGO + 1_000_000), crawl)
+    story = FilesStory(Folder(known.root, now=LONG_AGO + 1_000_000), crawl)
+    if isinstance(crawl.registry, Remote):
+        story.run()
+    else:
+        shutil.copytree(known.data, crawl.data_dir)
+    return story
 
 
 def path_of(story: FilesStory) -> Path:
@@ -96,6 +101,7 @@ def test_a_root_that_is_away_removes_nothing(
     assert len(story.hits("treasure")) == 12
 
 
+@both_databases
 @pytest.mark.covers("R1-29", "M-07")
 @pytest.mark.parametrize("how", ["refused", "failing"])
 def test_a_folder_that_is_not_listed_to_its_end_removes_nothing_anywhere(
@@ -128,6 +134,7 @@ def test_a_folder_that_is_not_listed_to_its_end_removes_nothing_anywhere(
     assert len(story.hits("treasure")) == 12
 
 
+@both_databases
 @pytest.mark.covers("R1-29", "M-07", "R4-12")
 def test_half_of_a_folder_goes_only_when_somebody_approves(story: FilesStory):
     shutil.rmtree(path_of(story) / "guide")
@@ -224,6 +231,7 @@ def test_a_file_that_refuses_for_many_runs_is_never_removed(story: FilesStory):
     assert len(story.hits("treasure")) == 12
 
 
+@both_databases
 @pytest.mark.covers("R1-29", "M-07")
 def test_undo_brings_files_back_until_the_next_run_unless_they_are_pinned(story: FilesStory):
     before = {name: story[name]["contentHash"] for name in ("guide/0.md", "guide/1.md")}

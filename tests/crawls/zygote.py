@@ -6,7 +6,8 @@ this folder give more than a thousand. `Crawl.start` and `Crawl.python` still st
 Each line of standard input is a JSON array: arguments, environment, files for stdout and stderr.
 The answers are two lines: the number of the process, and in the end its exit status. With a fifth
 value the command goes on beside others: that file gets the status. Where the first argument is
-`runner`, the rest is what tests/crawls/runner.py takes.
+`runner`, the rest is what tests/crawls/runner.py takes. A line that is a JSON string names a module
+that is imported for all later commands; it is the answer, too.
 
 ARRANGED_BY in the environment names a module that is imported before the command begins.
 """
@@ -54,7 +55,13 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # no fork looks at what all of them share
     for line in sys.stdin:
-        args, environment, out, err, *ended = json.loads(line)
+        order = json.loads(line)
+        if isinstance(order, str):
+            import_module(order)
+            gc.freeze()
+            print(order, flush=True)
+            continue
+        args, environment, out, err, *ended = order
         pid = os.fork()
         if pid == 0:
             _answer(args, environment, out, err)

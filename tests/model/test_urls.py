@@ -12,6 +12,7 @@ from smartcrawl.model.urls import (
     MAX_URL_LENGTH,
     Trackers,
     display_url,
+    is_same_place,
     join_url,
     normalize_url,
     request_url,
@@ -538,3 +539,20 @@ def test_web_platform_tests_break_nothing():
                     changed.append(form)
 
     assert changed == []
+
+
+@pytest.mark.parametrize(
+    ("other", "same"),
+    [
+        ("https://github.com/octo/docs", True),
+        ("https://GitHub.com/Octo/Docs/", True),
+        ("https://github.com/octo/docs?tab=readme#top", True),
+        ("https://github.com/octo/docs#a?b", True),
+        ("https://github.com/octo/docs/wiki", False),
+        ("http://github.com/octo/docs", False),
+        ("https://github.com/octo", False),
+    ],
+)
+def test_one_place_has_many_spellings_where_case_does_not_count(other: str, same: bool):
+    assert is_same_place("https://github.com/octo/docs", other) is same
+    assert is_same_place(other, "https://github.com/octo/docs") is same

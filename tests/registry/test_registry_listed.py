@@ -381,3 +381,34 @@ def test_a_run_that_was_interrupted_for_good_removes_nothing(folder: Desk):
 
     assert listing(folder, *FILES) == []
     assert candidates(folder) == {}
+
+
+# Two kinds of pages
+
+
+@pytest.mark.covers("M-07", "R4-07")
+def test_pages_that_links_lead_to_are_no_business_of_the_listing(folder: Desk):
+    """A wiki in a listed source: its page ages as an orphan, while the file is absent at once."""
+    wiki = "http://a.example/wiki/a"
+    folder.closing = closing(is_listed=True, is_linked=lambda url: "/wiki/" in url)
+    assert listing(folder, *FILES, wiki, now=LATER) == []
+
+    folder.open(now=LATER)
+    read(folder, FILES[1:])
+    assert folder.verify(now=LATER) == []
+    folder.seal(now=LATER, look=False)
+    assert [page.url for page in folder.removed] == [A]
+    assert state(folder, wiki) == (Status.INDEXED, Standing.HELD, Word.ORPHANED)
+    assert candidates(folder) == {}
+
+    for run in (2, 3):
+        folder.open(now=LATER)
+        read(folder, FILES[1:])
+        assert folder.verify(now=LATER) == ([wiki] if run == 3 else [])
+        folder.seal(now=LATER, look=False)
+        assert [page.url for page in folder.removed] == ([wiki] if run == 3 else [])
+    rules = folder.rows("SELECT record, rule FROM evidence")
+    assert dict(rules) == {
+        folder.number(A): RemovalRule.ABSENT,
+        folder.number(wiki): RemovalRule.ORPHAN,
+    }

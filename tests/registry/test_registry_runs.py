@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -519,6 +520,59 @@ def test_a_seed_that_answered_in_an_earlier_run_only_has_failed(desk: Desk):
     runs.add_seed_rows(desk.connection, run.no, [number])
 
     assert evidence.failed_seed_rows(desk.connection, run.no) == ("http://a.example/",)
+
+
+def moved(status: int, name: str) -> dict[str, Any]:
+    location = f"http://a.example/{name}"
+    return {"outcome": Outcome.REDIRECT, "status": status, "location": location}
+
+
+@pytest.mark.parametrize(
+    ("visit", "failed"),
+    [
+        ({"outcome": Outcome.NOT_FOUND, "status": 404}, False),
+        ({"outcome": Outcome.HTTP_ERROR, "status": 410}, False),
+        ({"outcome": Outcome.HTTP_ERROR, "status": 403}, True),
+        ({"outcome": Outcome.TRANSIENT, "status": 503}, True),
+        ({"outcome": Outcome.UNREACHABLE, "status": 1103}, True),
+        (
+            {"outcome": Outcome.REDIRECT, "status": 302, "location": "http://a.example/Front/"},
+            False,
+        ),
+        (moved(301, "front"), False),
+        (moved(302, "login"), True),
+        ({"outcome": Outcome.EXCLUDED, "error": "disallowed"}, False),
+    ],
+)
+def test_an_optional_seed_may_answer_that_there_is_none(
+    desk: Desk, visit: dict[str, Any], failed: bool
+):
+    url, front = "http://a.example/wiki", "http://a.example/front"
+    [number] = desk.add(url)
+    runs.add_seed_rows(desk.connection, 1, [number])
+    desk.write(desk.visit(url, **visit))
+
+    assert len(evidence.failed_seed_rows(desk.connection, 1)) == 1
+    found = evidence.failed_seed_rows(desk.connection, 1, optional={url: front})
+    assert bool(found) is failed
+    other = evidence.failed_seed_rows(desk.connection, 1, optional={front: front})
+    assert len(other) == 1
+
+
+def test_an_optional_seed_that_was_not_asked_or_is_newly_forbidden_has_failed(desk: Desk):
+    url, optional = "http://a.example/wiki", {"http://a.example/wiki": "http://a.example/front"}
+    number = desk.index(url, "words")
+    desk.seal()
+    desk.open()
+    desk.reach(url)
+    desk.write(desk.visit(url, outcome=Outcome.NOT_FOUND, status=404))
+    desk.seal()
+    run = desk.open()
+    runs.add_seed_rows(desk.connection, run.no, [number])
+    assert len(evidence.failed_seed_rows(desk.connection, run.no, optional=optional)) == 1
+    desk.reach(url)
+    desk.write(desk.visit(url, outcome=Outcome.EXCLUDED, error="disallowed"))
+    assert len(evidence.failed_seed_rows(desk.connection, run.no, optional=optional)) == 1
 
 
 # Numbers of addresses

@@ -142,18 +142,6 @@ class AzurePlace:
 Place = FolderPlace | S3Place | AzurePlace
 
 
-@pytest.fixture(scope="module")
-def s3_server() -> Iterator[ObjectStore]:
-    with moto_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def azure_server() -> Iterator[ObjectStore]:
-    with azurite() as server:
-        yield server
-
-
 @pytest.fixture
 def s3(s3_server, monkeypatch) -> S3Place:
     enter(s3_server, monkeypatch)

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,8 @@ from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.run import address_book
 from smartcrawl.run.address_book import AddressBook, Found
+from smartcrawl.run.frontier.memory import Frontier
+from smartcrawl.run.offers import Offers
 from smartcrawl.sources.scope import Scope, SiteScope
 from tests.registry.build import Desk
 
@@ -231,3 +234,15 @@ def test_the_generation_before_is_still_remembered(book: Book, monkeypatch: pyte
 def test_an_address_that_is_no_url_is_out_of_scope(book: Book):
     assert book.numbers("", "http://", "http://[", "\ud800", "//a.example/x") == []
     assert normalize_url(f"{HOST}/a") == f"{HOST}/a"
+
+
+def test_what_is_given_with_a_source_is_not_in_the_cache_of_links():
+    """Links of a wiki lead to no file, though a file may be given."""
+    book = Book()
+    batches = SimpleNamespace(batch=SimpleNamespace(addresses=[], reached={}))
+    budget = SimpleNamespace(refuse=lambda url, host: False)
+    offers = Offers(Frontier(lambda numbers: []), book.book, batches, budget)
+
+    assert len(offers.numbers(["http://b.example/"], WIDE, 0, given=True)) == 1
+    assert offers.numbers(["http://b.example/"], SCOPE, 0) == []
+    assert [address.url for address in batches.batch.addresses] == ["http://b.example/"]

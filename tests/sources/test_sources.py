@@ -95,7 +95,8 @@ def test_source_cannot_be_changed(declare):
 def test_shipped_example_is_accepted():
     sources = load_declared_sources(EXAMPLE)
 
-    assert list(sources) == ["docs", "handbook", "manual@2.1", "notes"]
+    assert list(sources) == ["docs", "handbook", "manual@2.1", "notes", "project"]
+    assert [kind.name for kind in sources["project"].kinds] == ["github", "site"]
     notes = sources["notes"]
     assert isinstance(notes, FilesSource)
     assert notes.folder == str(EXAMPLE.parent / "notes")

@@ -28,6 +28,7 @@ from smartcrawl.sources.listing.reading import (
     read_folder_file,
 )
 from smartcrawl.sources.listing.stamps import FileValidator
+from smartcrawl.sources.stores import Fault
 
 TOO_LARGE: Final = 413  #: status of a file that is not read, because it has too many bytes
 _TEXT_TYPES: Final = {
@@ -39,6 +40,7 @@ class FileHandler(BaseDownloadHandler):
     """Reads files below the root of the run's source, each as an answer of a server.
 
     Missing is 404, refused is 403, larger than the limit is 413. A store that is away raises.
+    The flag of an answer 404 or 403 is its reason, for people.
     """
 
     def __init__(self, crawler: Crawler, run: Run, source: FilesSource) -> None:
@@ -76,12 +78,20 @@ class FileHandler(BaseDownloadHandler):
         entry = self._run.listed.entry(page.no)
         try:
             return self._confirmed(page, entry) or self._read(page, entry)
-        except FileNotFoundError:
-            return Response(url, status=404)
-        except PermissionError:
-            return Response(url, status=403)
+        except FileNotFoundError as error:
+            return Response(url, status=404, flags=[error.strerror or "no such file"])
+        except PermissionError as error:
+            return Response(url, status=403, flags=[self._refusal(error)])
         except FileTooLargeError as error:
             return Response(url, status=TOO_LARGE, headers={"Content-Length": str(error.size)})
+
+    def _refusal(self, error: PermissionError) -> str:
+        """Return the reason and the remedy; the error of a store is the remedy already."""
+        why = error.strerror or "refused"
+        if not self._source.is_local:
+            return why
+        remedy = Fault.REFUSED.value.format(who="this user")
+        return f"{why}; {remedy}"
 
     def _confirmed(self, page: Page, entry: Entry | None) -> Response | None:
         """Return a 304 for an unchanged file that need not be read, or None.

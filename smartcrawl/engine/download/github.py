@@ -1,4 +1,4 @@
-"""The download handler of repositories: it reads the raw files of the commit that was listed."""
+"""The download handler of repositories: raw files of the commit that was listed, and the wiki."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from scrapy.http import Response
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.files import TOO_LARGE, media_type_of_name
 from smartcrawl.engine.download.headers import BoundedHttpHandler
-from smartcrawl.model.exceptions import StoreAwayError
-from smartcrawl.model.pages import VisitAttempt
+from smartcrawl.engine.download.network import AddressCheck, installed_resolver
+from smartcrawl.engine.download.proxies import EnvironmentProxies
+from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
+from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.run.run import Run
 from smartcrawl.sources.github.api import VARIABLE, github_token, quota_wait
 from smartcrawl.sources.github.source import GithubSource
@@ -25,10 +27,11 @@ _SENT: Final = ("User-Agent", "Accept", "Accept-Encoding", "Accept-Language")
 
 
 class RepositoryHandler(BoundedHttpHandler):
-    """Reads a file under the URL of its page: the raw file of the listed commit, and nothing else.
+    """Reads a file under the URL of its page: the raw file of the listed commit.
 
     What a commit contains does not go away, so no answer is evidence against a page: one that is
     not the file is a fault of the place. The token goes to the raw origin, never across a redirect.
+    Pages of the wiki, and robots.txt and probes that they need, are requested as on the web.
     """
 
     def __init__(self, crawler: Crawler, run: Run, source: GithubSource) -> None:
@@ -39,6 +42,8 @@ class RepositoryHandler(BoundedHttpHandler):
         self._scope = source.scope
         self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
         self._token = github_token()
+        self._proxies = EnvironmentProxies(crawler.settings)
+        self._check = AddressCheck(installed_resolver())
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -49,15 +54,17 @@ class RepositoryHandler(BoundedHttpHandler):
         return cls(crawler, run, run.source)
 
     async def download_request(self, request: Request) -> Response:
-        """Read the file of a request of the run.
+        """Read the file of a request of the run, or request a page of the wiki.
 
         Raises:
             StoreAwayError: the raw origin did not answer with the file.
         """
         attempt = request.meta.get("attempt")
-        if not isinstance(attempt, VisitAttempt) or not self._scope.holds(attempt.page.url):
+        page = attempt.page if isinstance(attempt, VisitAttempt) else None
+        if self._is_of_wiki(page):
+            return await super().download_request(request)
+        if page is None or not self._scope.holds_file(page.url):
             return Response(request.url, status=403)
-        page = attempt.page
         await self._listed.located.wait()
         place = self._listed.place
         if place is None:
@@ -76,12 +83,24 @@ class RepositoryHandler(BoundedHttpHandler):
             headers["Content-Encoding"] = encoding.decode("latin-1")
         return self._judged(page.url, answer, headers)
 
+    def _is_of_wiki(self, page: Page | None) -> bool:
+        """Whether a request is for the wiki: for one of its pages, or for no page at all."""
+        if page is None:
+            return self._scope.wiki is not None
+        return self._scope.holds_wiki(page.url)
+
     async def _ask_raw(self, request: Request, url: str) -> Response:
-        """Return the answer of the raw origin."""
-        headers = {name: request.headers[name] for name in _SENT if name in request.headers}
-        if self._token is not None:
-            headers["Authorization"] = f"Bearer {self._token}".encode("ascii")
-        asked = request.replace(url=url, method="GET", headers=headers)
+        """Return the answer of the raw origin, through the proxy of its own address.
+
+        Raises:
+            AddressRefusedError: a proxy would connect to a forbidden address.
+        """
+        asked = raw_request(request, url, self._token)
+        self._proxies.choose(asked)
+        if asked.meta.get("proxy"):
+            refusal = await self._check.refusal(url, proxied=True)
+            if refusal is not None:
+                raise AddressRefusedError(refusal)
         answer = await super().download_request(asked)
         request.meta["download_latency"] = asked.meta.get("download_latency", 0)
         return answer
@@ -109,6 +128,15 @@ class RepositoryHandler(BoundedHttpHandler):
             f"HTTP status {status} for a file of the listed commit: check GITHUB_RAW_URL, and that"
             f" the token of {VARIABLE} may read the repository"
         )
+
+
+def raw_request(request: Request, url: str, token: str | None) -> Request:
+    """Return the request for a raw file in place of that for its page."""
+    sent = (*_SENT, "Proxy-Authorization") if request.meta.get("proxy") else _SENT
+    headers = {name: request.headers[name] for name in sent if name in request.headers}
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}".encode("ascii")
+    return request.replace(url=url, method="GET", headers=headers)
 
 
 def _texts(answer: Response) -> dict[str, str]:

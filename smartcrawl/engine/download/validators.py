@@ -19,5 +19,5 @@ def request_validator_headers(run: Run, page: Page, url: str) -> Mapping[str, st
         and not (run.forces(page) or plan.named or plan.doubted)
         and (plan.extraction is not Extraction.WHOLE or plan.waits)
         and url in (page.url, plan.signed)
-        and not run.source.traits.is_hashed,
+        and not run.source.kind_of(page.url).is_hashed,
     )

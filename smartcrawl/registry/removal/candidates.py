@@ -11,18 +11,17 @@ from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.rules.absence import (
     PERMANENT,
     SPOKEN,
     UNSEEN,
     Counts,
-    Look,
     Loss,
     Policy,
     absent_runs_before_removal,
     is_abandoned,
     is_absence_old,
-    lets_go,
     needs_verification,
     rule_of_unseen,
     withholds,
@@ -85,18 +84,6 @@ SELECT s.no, r.error_message FROM state s JOIN record r USING (no)
 GOES = f"(rule <> {int(RemovalRule.ORPHAN)} OR no IN carray(:looked_away))"
 #: A renamed file is no loss: its content stays.
 _IS_LOSS = f"rule <> {int(RemovalRule.MOVED)}"
-_LOOKS = f"""
-SELECT c.no, r.host, c.probe, s.lost_count, s.gone_count, c.detail, s.http_status
-  FROM candidate c JOIN state s USING (no) JOIN record r USING (no)
- WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(RemovalRule.ORPHAN)}
-   AND c.probe IS NOT NULL
-"""
-#: Hosts that answered for a page, not a sitemap, in this run; soft 404s do not count.
-_HOSTS = """
-SELECT DISTINCT r.host FROM state s JOIN record r USING (no)
- WHERE s.visited_run = :run AND s.seen_run = :run AND s.http_status IN (200, 304)
-   AND s.outcome NOT IN (7, 8) AND r.kind = 0
-"""
 #: Verification got an answer from a formerly lost page: there is no evidence against it yet.
 _IS_THERE = f"""
 DELETE FROM candidate
@@ -165,6 +152,12 @@ class RemovalChoices:
     pace: int  #: least seconds between increments in due crawls; 0: once a run
     max_redirects: int  #: redirects in a row that the run followed
     is_listed: bool = False  #: a complete listing says which pages exist
+    #: URL: whether links lead to the page in spite of a listing, as in a wiki; None: to no page.
+    is_linked: Callable[[str], bool] | None = None
+
+    def lists(self, url: str) -> bool:
+        """Whether a complete listing says if the page at ``url`` exists."""
+        return self.is_listed and (self.is_linked is None or not self.is_linked(url))
 
     def withholds(self, content: Loss, records: Loss) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds)."""
@@ -197,6 +190,7 @@ class Absence:
     last_run: int  #: run.no of the last run that reached it
     excluded: str | None  #: why it was not requested; None: no link leads to it
     is_reached: bool  #: this run reached it
+    is_listed: bool  #: a listing says whether it exists
 
 
 def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[Absence]:
@@ -213,7 +207,8 @@ def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[A
         since = complete[first][1] if first < len(complete) else ending.now
         counts = Counts(lost_count, gone_count)
         age = len(runs) - first + 1
-        yield Absence(no, age, since, counts, seen, excluded, bool(reached))
+        is_listed = ending.closing.lists(url)
+        yield Absence(no, age, since, counts, seen, excluded, bool(reached), is_listed)
 
 
 def propose_absent(connection: Connection, ending: EndingRunRow) -> None:
@@ -227,7 +222,7 @@ def propose_absent(connection: Connection, ending: EndingRunRow) -> None:
 
 def _absence_proposal(absence: Absence, ending: EndingRunRow) -> Proposal | None:
     rule = rule_of_unseen(
-        is_listed=ending.closing.is_listed,
+        is_listed=absence.is_listed,
         is_excluded=absence.excluded is not None,
         is_reached=absence.is_reached,
     )
@@ -318,25 +313,6 @@ def delete_refuted_candidates(
     If it is not ``complete``, only those that it reached.
     """
     connection.execute(_REFUTED, ending.names | {"complete": complete})
-
-
-def verified_orphan_rows(
-    connection: Connection, run: int, source: int, policy: Policy
-) -> frozenset[int]:
-    """Return the orphans of a run whose verification allows removal (rules.absence.lets_go).
-
-    ``source``: source.no. Unverified orphans stay.
-    """
-    names = {"run": run, "source": source}
-    going, unsure = set(), []
-    for no, host, answer, lost, gone, detail, before in _rows(connection, _LOOKS, names):
-        look = Look(answer, lost, gone, json.loads(detail)["completeRuns"], before)
-        if lets_go(look, policy):
-            going.add(no)
-        elif lets_go(look._replace(host_answered=True), policy):
-            unsure.append((no, host))
-    hosts = {host for (host,) in _rows(connection, _HOSTS, names)} if unsure else frozenset()
-    return frozenset(going.union(no for no, host in unsure if host in hosts))
 
 
 def withhold_candidates(connection: Connection, ending: EndingRunRow) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
+from typing import Any, Final
 
+from smartcrawl.model.urls import is_same_place
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import OpenRun, Role
@@ -34,6 +36,11 @@ _ANSWER = """
 SELECT s.http_status, s.seen_run, r.redirect_no, s.visited_run
   FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
+_MISSING = """
+SELECT s.http_status, s.seen_run = :run, s.visited_run = :run AND s.outcome = 10,
+       s.standing = 0, r.redirect_target
+  FROM record r JOIN state s USING (no) WHERE r.no = :no
+"""
 _TARGETS = """
 SELECT r.redirect_no FROM state s JOIN record r USING (no)
  WHERE s.reached_run = :run AND s.outcome = 5
@@ -55,13 +62,19 @@ SELECT count(*) FROM state
 _TALLY = "SELECT visits, unreachable FROM run WHERE no = ?"
 
 
+_NO_OPTIONAL: Final[Mapping[str, str]] = MappingProxyType({})
+
+
 def failed_seed_rows(
-    connection: Connection, run: int, max_redirects: int = MAX_REDIRECTS
+    connection: Connection,
+    run: int,
+    max_redirects: int = MAX_REDIRECTS,
+    optional: Mapping[str, str] = _NO_OPTIONAL,
 ) -> tuple[str, ...]:
     """Return the failed seeds, each with the reason.
 
     A seed must end in 200 or 304 in scope, after redirects. For a pinned address any answer of
-    its host is enough.
+    its host is enough. ``optional``: seeds that need not exist (Source.optional_seeds).
     """
     hops = max(max_redirects, MAX_REDIRECTS)
     seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
@@ -72,6 +85,7 @@ def failed_seed_rows(
             _host_answered(connection, run, no)
             if role == Role.PIN
             else _answered(connection, run, no, hops)
+            or (url in optional and _is_missing(connection, run, no, optional[url]))
         )
     )
 
@@ -136,6 +150,22 @@ def _host_answered(connection: Connection, run: int, no: int) -> bool:
     row: Any = connection.execute(_ANSWER, (no,)).fetchone()
     asked = run in (row[1], row[3])  # or skipped: its last answer counts
     return bool(asked and row[0] is not None and row[0] < Fault.BAD_RESPONSE)
+
+
+def _is_missing(connection: Connection, run: int, no: int, front: str) -> bool:
+    """Whether the answer of a seed says that there is none.
+
+    So does a 404, a 410, or a redirect to ``front``. Rules of robots.txt that forbid a seed are no
+    failure as long as nothing is stored under it.
+    """
+    row: Any = connection.execute(_MISSING, {"run": run, "no": no}).fetchone()
+    http_status, seen, excluded, is_bare, target = row
+    if excluded:
+        return bool(is_bare)
+    if not seen:
+        return False
+    leads_away = http_status in REDIRECTS and target is not None
+    return http_status in (404, 410) or (leads_away and is_same_place(target, front))
 
 
 def _answered(connection: Connection, run: int, no: int | None, hops: int) -> bool:

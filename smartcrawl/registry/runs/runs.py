@@ -27,7 +27,6 @@ from smartcrawl.registry.removal.candidates import (
     EndingRunRow,
     propose_absent,
     verified_candidate_evidence,
-    verified_orphan_rows,
 )
 from smartcrawl.registry.removal.settle import settle_records
 from smartcrawl.registry.removal.sweep import (
@@ -38,6 +37,7 @@ from smartcrawl.registry.removal.sweep import (
     expire_undo_rows,
 )
 from smartcrawl.registry.removal.tombstones import forget_overdue
+from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.registry.runs.job_runs import record_job_process
 from smartcrawl.registry.runs.last_runs import LastRun
 from smartcrawl.registry.runs.run_orders import lock_run_row, run_order_row, withdraw_run_order_row

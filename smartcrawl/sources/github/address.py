@@ -39,15 +39,24 @@ class RepositoryAddress:
         return f"{self.owner}/{self.name}"
 
     @property
+    def front(self) -> str:
+        """The address of the repository itself, without a slash at its end."""
+        return f"{self.web}/{self.repository}"
+
+    @property
+    def wiki(self) -> str:
+        """The address of the front of the wiki, if the repository has one."""
+        return f"{self.front}/wiki"
+
+    @property
     def url(self) -> str:
         """The canonical address, without a slash at its end."""
-        base = f"{self.web}/{self.repository}"
-        return f"{base}/tree/{quoted_path(self.place)}" if self.place else base
+        return f"{self.front}/tree/{quoted_path(self.place)}" if self.place else self.front
 
     @property
     def root(self) -> str:
         """The URL that those of all pages begin with, without a slash at its end."""
-        return f"{self.web}/{self.repository}/blob/{quoted_path(self.place or DEFAULT_REF)}"
+        return f"{self.front}/blob/{quoted_path(self.place or DEFAULT_REF)}"
 
     def splits(self) -> Iterator[tuple[str, str]]:
         """Yield each way to split the place into a ref and a folder, shortest ref first.

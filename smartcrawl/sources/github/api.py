@@ -9,10 +9,12 @@ import socket
 import ssl
 import time
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Final
+from threading import Timer
+from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
@@ -27,7 +29,10 @@ _REDIRECTS: Final = frozenset({301, 302, 307, 308})
 _HOPS: Final = 3
 _WAITS: Final = 10  #: pauses of one request, each at most RETRY_AFTER_MAX_WAIT
 _PIECE: Final = 65_536  #: bytes
+_LATE: Final = "nothing whole within DOWNLOAD_TIMEOUT"
 _SHOWN: Final = 200  #: characters of the API's message in ours
+#: OpenSSL's numbers of a chain whose authority is unknown (openssl-verification-options(1)).
+_UNKNOWN_AUTHORITY: Final = frozenset({2, 18, 19, 20, 21, 27})
 
 
 def github_token() -> str | None:
@@ -66,9 +71,18 @@ class ApiAnswer:
         """The API's own words about an error; empty without any."""
         try:
             text = json.loads(self.body).get("message", "")
-        except (ValueError, AttributeError):
+        except (ValueError, AttributeError, RecursionError):
             return ""
         return escaped(str(text))[:_SHOWN]
+
+
+@dataclass(frozen=True, slots=True)
+class Proxy:
+    """A proxy that connects to the API in place of this machine."""
+
+    host: str
+    port: int
+    authorization: str | None = field(default=None, repr=False)  #: value of Proxy-Authorization
 
 
 def quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | None:
@@ -91,6 +105,50 @@ def quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | Non
     return 60 if status == 429 else None
 
 
+class _Deadline:
+    """Ends a connection after some seconds, however slowly bytes come on it."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends = time.monotonic() + seconds
+        self._kept: socket.socket | None = None
+        self._timer = Timer(seconds, self._end)
+        self._timer.daemon = True
+
+    def __enter__(self) -> Self:
+        self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        if self._kept is not None:
+            self._kept.close()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the connection has ended, or will in a moment."""
+        return time.monotonic() >= self._ends
+
+    def watch(self, opened: socket.socket) -> socket.socket:
+        """End this connection in time; the copy of its descriptor survives a change to TLS."""
+        self._kept = opened.dup()
+        return opened
+
+    def check(self) -> None:
+        """Refuse what came of a connection that ended.
+
+        Raises:
+            TimeoutError: it did.
+        """
+        if self.is_over:
+            raise TimeoutError
+
+    def _end(self) -> None:
+        if self._kept is not None:
+            with suppress(OSError):  # the server ended it, too
+                self._kept.shutdown(socket.SHUT_RDWR)
+
+
 class GithubApi:
     """Requests to one API. Redirects are followed within it, so the token goes nowhere else."""
 
@@ -100,6 +158,7 @@ class GithubApi:
         *,
         guard: ConnectionGuard,
         tls: ssl.SSLContext | None = None,
+        proxy: Proxy | None = None,
         token: str | None = None,
         user_agent: str = "smartcrawl",
         timeout: float = 30,
@@ -117,6 +176,7 @@ class GithubApi:
         self.requests = 0  #: that were sent
         self._guard = guard
         self._tls = tls
+        self._proxy = proxy
         self._timeout = timeout
         self._retries = retries
         self._longest_wait = longest_wait
@@ -201,73 +261,124 @@ class GithubApi:
         raise AssertionError("the last try returns or raises")
 
     def _asked(self, url: str, headers: Mapping[str, str], most: int) -> ApiAnswer:
-        ends = time.monotonic() + self._timeout
-        connection = self._connection(url)
-        parts = urlsplit(url)
-        try:
-            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
-            connection.request("GET", target, headers=dict(headers))
-            self.requests += 1
-            response = connection.getresponse()
-            found = {name.lower(): value for name, value in response.getheaders()}
-            return ApiAnswer(response.status, self._body(response, most, ends), found)
-        except ssl.SSLCertVerificationError as error:
-            why = error.verify_message or str(error)
-            raise ApiError(
-                f"the certificate of {parts.hostname} is refused ({why}): name that of its"
-                " authority with CA_FILE"
-            ) from error
-        except (OSError, HTTPException) as error:
-            why = escaped(str(error)) or type(error).__name__
-            raise _AgainError(
-                f"no answer of the API at {parts.hostname} ({why}): check GITHUB_API_URL and the"
-                " network"
-            ) from error
-        finally:
-            connection.close()
+        host = urlsplit(url).hostname
+        with _Deadline(self._timeout) as deadline, closing(self._connection(url, deadline)) as way:
+            try:
+                target, more = self._line(url)
+                way.request("GET", target, headers={**headers, **more})
+                self.requests += 1
+                response = way.getresponse()
+                found = {name.lower(): value for name, value in response.getheaders()}
+                body = self._body(response, most)
+                deadline.check()
+            except ssl.SSLCertVerificationError as error:
+                raise ApiError(
+                    f"the certificate of {host} is refused {_certificate(error)}"
+                ) from error
+            except (OSError, HTTPException) as error:
+                why = _LATE if deadline.is_over else escaped(str(error)) or type(error).__name__
+                raise _AgainError(
+                    f"no answer of the API at {host}{self._through} ({why}): check GITHUB_API_URL"
+                    " and the network"
+                ) from error
+            return ApiAnswer(response.status, body, found)
 
-    def _body(self, response: HTTPResponse, most: int, ends: float) -> bytes:
+    @property
+    def _through(self) -> str:
+        """Words about the proxy, without its password."""
+        proxy = self._proxy
+        return "" if proxy is None else f" through the proxy {proxy.host}:{proxy.port}"
+
+    def _line(self, url: str) -> tuple[str, dict[str, str]]:
+        """Return the target of a request for a URL, and the headers that only a proxy gets."""
+        parts = urlsplit(url)
+        if self._proxy is None or parts.scheme == "https":  # a tunnel leads to the API itself
+            return (f"{parts.path}?{parts.query}" if parts.query else parts.path), {}
+        return url, self._proxy_headers()
+
+    def _proxy_headers(self) -> dict[str, str]:
+        assert self._proxy is not None
+        authorization = self._proxy.authorization
+        return {} if authorization is None else {"Proxy-Authorization": authorization}
+
+    def _body(self, response: HTTPResponse, most: int) -> bytes:
         pieces, size = [], 0
         while piece := response.read(_PIECE):
             pieces.append(piece)
             size += len(piece)
             if size > most:
                 raise ApiError(f"an answer of the API has more than {most:,} bytes")
-            if time.monotonic() > ends:
-                raise _AgainError("no whole answer of the API within DOWNLOAD_TIMEOUT")
         if response.length:
-            raise _AgainError("an answer of the API ended before its announced length")
+            raise ConnectionError("it ended before its announced length")
         return b"".join(pieces)
 
-    def _connection(self, url: str) -> HTTPConnection:
-        """Return the connection to the host of a URL, at an address that the guard permits.
+    def _connection(self, url: str, deadline: _Deadline) -> HTTPConnection:
+        """Return a connection to the host of a URL, or to the proxy that connects to it.
 
         Raises:
-            ApiError: it has none.
+            ApiError: the guard refuses the host, or it has no address.
         """
         host, port = url_endpoint(url)
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            raise _AgainError(
-                f"{host} cannot be resolved ({error.strerror}): check GITHUB_API_URL"
-            ) from error
-        addresses = [str(address[4][0]) for address in found]
+        proxy, secure = self._proxy, urlsplit(url).scheme == "https"
+        place = (host, port)
+        if proxy is None:
+            address = self._address(host, port)
+        else:
+            with suppress(_AgainError):  # a name that only the proxy knows
+                self._address(host, port)
+            place = (proxy.host, proxy.port)
+            address = _addresses(*place, "the proxy of the environment")[0]
+        connection: HTTPConnection
+        if secure:
+            connection = HTTPSConnection(*place, timeout=self._timeout, context=self._tls)
+        else:
+            connection = HTTPConnection(*place, timeout=self._timeout)
+        if proxy is not None and secure:
+            connection.set_tunnel(host, port, headers=self._proxy_headers())
+        # The host is not resolved again: another look-up could lead elsewhere.
+        connection._create_connection = (  # type: ignore[attr-defined]
+            lambda place, timeout, source: deadline.watch(
+                socket.create_connection((address, place[1]), timeout, source)
+            )
+        )
+        return connection
+
+    def _address(self, host: str, port: int) -> str:
+        """Return an address of a host, all of whose addresses the guard permits.
+
+        Raises:
+            ApiError: it refuses one, or there is none.
+        """
+        addresses = _addresses(host, port, "GITHUB_API_URL")
         for address in addresses:
             refusal = self._guard.refusal(address, host=host, port=port)
             if refusal is not None:
                 setting = "ALLOW_PORTS" if refusal.startswith("port") else "ALLOW_NETWORKS"
                 raise ApiError(f"{host}: {refusal}: permit it with {setting}")
-        if urlsplit(url).scheme == "https":
-            connection: HTTPConnection = HTTPSConnection(
-                host, port, timeout=self._timeout, context=self._tls
-            )
-        else:
-            connection = HTTPConnection(host, port, timeout=self._timeout)
-        # The host is not resolved again: another look-up could lead elsewhere.
-        connection._create_connection = (  # type: ignore[attr-defined]
-            lambda place, timeout, source: socket.create_connection(
-                (addresses[0], place[1]), timeout, source
-            )
-        )
-        return connection
+        return addresses[0]
+
+
+def _addresses(host: str, port: int, named_by: str) -> list[str]:
+    """Return the addresses of a host; ``named_by``: the place to correct.
+
+    Raises:
+        ApiError: it has none.
+    """
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise _AgainError(
+            f"{host} cannot be resolved ({error.strerror}): check {named_by}"
+        ) from error
+    return [str(address[4][0]) for address in found]
+
+
+def _certificate(error: ssl.SSLCertVerificationError) -> str:
+    """Return why a certificate is refused, and the remedy."""
+    why = error.verify_message or str(error)
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        return f"({why}): name the certificate of its authority with ca_file (CA_FILE)"
+    return (
+        f"({why}): renew or correct the certificate at the server, or accept any certificate with"
+        " verify_certificates = false (VERIFY_CERTIFICATES=0)"
+    )

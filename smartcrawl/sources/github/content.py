@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha1, sha256
 from typing import Final
 
-from smartcrawl.sources.github.address import quoted_path
+from smartcrawl.sources.github.address import is_repository_path, quoted_path
 from smartcrawl.sources.github.payloads import SKIPPED_MODES, TreeItem
 from smartcrawl.sources.listing.entries import Entry, Skip
 from smartcrawl.sources.listing.selection import ListingRules
@@ -76,8 +76,8 @@ def entries_of_items(
         if relative is None and path != folder:
             continue
         skip = SKIPPED_MODES.get(item.mode)
-        if skip is None and _UNREADABLE in path:
-            skip = Skip.NO_NAME  # the API cannot spell it, so it could not be asked for
+        if _UNREADABLE in path or not is_repository_path(path):
+            skip = skip or Skip.NO_NAME  # no address leads to it: the API cannot spell it, or ..
         skip = skip or rules.skip(relative or path.rpartition("/")[2])
         if skip is not None:
             yield skip

@@ -83,40 +83,43 @@ class RepositoryListing:
         return batched(self._entries())
 
     def _entries(self) -> Iterator[Entry]:
+        lacking: ListedCommit | None = None  # the first without a file at its folder
         try:
-            tree = self._located()
-            if tree is None:
-                return
-            found = False
-            for item in self._items(tree):
-                found = True
-                if isinstance(item, Skip):
-                    self.skipped[item] += 1
-                else:
-                    yield item
-            assert self.commit is not None
-            if not found and self.commit.folder:
-                self._problem(
-                    f"commit {self.commit.sha[:12]} has no file at {self.commit.folder}: correct"
-                    " the address"
-                )
+            for tree in self._trees():
+                found = False
+                for item in self._items(tree):
+                    found = True
+                    if isinstance(item, Skip):
+                        self.skipped[item] += 1
+                    else:
+                        yield item
+                assert self.commit is not None
+                if found or not self.commit.folder:
+                    return
+                lacking = lacking or self.commit
         except (ApiError, PayloadError) as error:
             self._problem(str(error))
+        if lacking is not None:
+            why = f"commit {lacking.sha[:12]} has no file at {lacking.folder}: correct the address"
+            self._problem(why)
 
     def _problem(self, why: str) -> None:
         self.problems.append(shown(f"{self._address.url} ({why})"))
 
     # The commit
 
-    def _located(self) -> str | None:
-        """Find the commit; return the SHA of its tree, None if there is nothing to list.
+    def _trees(self) -> Iterator[str]:
+        """Yield the SHA of the tree of each commit that the address may mean, shortest ref first.
+
+        A tag ``a`` and a branch ``a/b`` exist side by side. Nothing comes where nothing is to be
+        listed: the commit is known, or the repository is empty.
 
         Raises:
             ApiError: it cannot be found out.
             PayloadError: the API's answer is not as documented.
         """
         known = self._known
-        splits = list(self._address.splits())
+        splits, named = list(self._address.splits()), False
         if known is not None and (known.ref, known.folder) in splits:
             splits.remove((known.ref, known.folder))
             splits.insert(0, (known.ref, known.folder))
@@ -126,11 +129,17 @@ class RepositoryListing:
             answer = self._api.get(path, most=_LARGEST_COMMIT, etag=etag)
             if answer.status == 304 and known is not None:
                 self._confirmed(known)
-                return None
+                return
             if answer.status == 409:  # no commit: an empty repository
-                return None
+                return
             if answer.status != 422:
-                return self._take(answer, ref, folder)
+                named = True
+                tree = self._take(answer, ref, folder)
+                if tree is None:
+                    return
+                yield tree
+        if named:
+            return
         tried = " or ".join(ref for ref, _ in splits)
         raise ApiError(f"it has no branch, tag or commit {tried}: correct the address")
 

@@ -8,7 +8,6 @@ from typing import Annotated, Final, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from smartcrawl.sources.github.address import is_repository_path
 from smartcrawl.sources.listing.entries import Skip
 
 Sha = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{40}|[0-9a-f]{64})$")]
@@ -65,7 +64,7 @@ class CommitPayload(_Payload):
 class TreeItem(_Payload):
     """One item of a tree: a file, a folder, a symlink or a submodule."""
 
-    path: str  #: below the tree that was asked for
+    path: str  #: below the tree that was asked for; not checked, it may have .. and NUL in it
     mode: str
     type: Literal["blob", "tree", "commit"]
     sha: Sha
@@ -73,8 +72,6 @@ class TreeItem(_Payload):
 
     @model_validator(mode="after")
     def _is_sound(self) -> Self:
-        if not is_repository_path(self.path):
-            raise ValueError("its path has an empty name, . or ..")
         if _TYPES.get(self.mode) != self.type:
             raise ValueError(f"mode {self.mode!r} is not one of a {self.type}")
         if self.is_file and self.size is None:

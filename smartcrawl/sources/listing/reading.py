@@ -47,6 +47,8 @@ from smartcrawl.sources.stores import (
 
 _PIECE: Final = 1024 * 1024  #: bytes of one read
 _TRIES: Final = 2
+#: Faults of a store that say nothing about its other files.
+_OF_THE_FILE: Final = frozenset({Fault.REFUSED, Fault.ARCHIVED})
 _T = TypeVar("_T")
 
 
@@ -248,7 +250,7 @@ def read_bucket_file(
 
     Raises:
         FileNotFoundError: the store exists, and there is no such file in it.
-        PermissionError: the store refuses it.
+        PermissionError: the store refuses it, or has it in an archive.
         FileTooLargeError: it has more bytes.
         ChangedWhileReadError: it changed both times while it was read.
         StoreAwayError: the store gives no answer, or another error, or is missing.
@@ -282,12 +284,16 @@ def _store_error(
 ) -> Exception:
     """Return the error of a file, or StoreAwayError where it is none of the file alone."""
     fault = file_store_fault(error)
-    if fault is Fault.ABSENT and is_file_absent_in_store(error):
-        if files is not None and files.exists():
-            return FileNotFoundError(errno.ENOENT, "no such file in the store", url)
-    elif fault is Fault.REFUSED and files is not None:
-        return PermissionError(errno.EACCES, f"check what {files.who} may do there", url)
-    why = file_store_fault_reason(error) or f"no answer in {patience:g} s"
+    if (
+        fault is Fault.ABSENT
+        and is_file_absent_in_store(error)
+        and files is not None
+        and files.exists()
+    ):
+        return FileNotFoundError(errno.ENOENT, "no such file in the store", url)
     who = "what its driver reads" if files is None else files.who
     remedy = fault.value.format(who=who, setting=SETTING)
+    if fault in _OF_THE_FILE and files is not None:
+        return PermissionError(errno.EACCES, remedy, url)
+    why = file_store_fault_reason(error) or f"no answer in {patience:g} s"
     return StoreAwayError(shown(f"cannot read {url} ({why}; {remedy})"))

@@ -129,7 +129,12 @@ class _S3Files:
         more: dict[str, Any] = {}
         while True:
             page = self._store.ask(
-                "call_s3", "list_objects_v2", Bucket=self._bucket, Prefix=prefix, **more
+                "call_s3",
+                "list_objects_v2",
+                Bucket=self._bucket,
+                Prefix=prefix,
+                MaxKeys=_PAGE,
+                **more,
             )
             yield [
                 StoredFile(

@@ -67,9 +67,6 @@ def test_another_answer_is_no_commit(body):
     ("body", "why"),
     [
         (tree(truncated="no"), "truncated"),
-        (tree(item("../x")), r"tree\.0"),
-        (tree(item("a//x")), "an empty name"),
-        (tree(item("/etc/passwd")), "an empty name"),
         (tree(item("a", mode="100600")), "mode '100600' is not one of a blob"),
         (tree(item("a", kind="tree")), "mode '100644' is not one of a tree"),
         (tree(item("a", size=None)), "a file has no size"),
@@ -110,6 +107,24 @@ def test_symlinks_and_submodules_are_skipped_and_counted():
         )
     )
     assert found == [Skip.SYMLINK, Skip.SUBMODULE, Skip.NO_NAME, Skip.TYPE, Skip.HIDDEN]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../x", "a/../../x", "/etc/passwd", "a//x", "a/", "a\0b", "./a", "docs/../x"],
+)
+def test_a_name_that_no_address_can_have_is_left_out_and_all_others_go_on(name):
+    found = entries(tree(item("a.md"), item(name), item("docs/b.md")))
+    assert found == [
+        Entry(f"{ROOT}/a.md", 5, B, None), Skip.NO_NAME, Entry(f"{ROOT}/docs/b.md", 5, B, None),
+    ]  # fmt: skip
+    assert entries(tree(item(name)), folder="docs", prefix="docs/") == [Skip.NO_NAME]
+
+
+def test_a_name_may_have_control_characters():
+    [found] = entries(tree(item("a\nb\x1b[31m\r\x7f.md")))
+    assert isinstance(found, Entry)
+    assert found.url == f"{ROOT}/a%0Ab%1B%5B31m%0D%7F.md"
 
 
 def test_globs_are_relative_to_the_folder_and_other_folders_do_not_count():

@@ -106,7 +106,9 @@ def test_errors_have_documented_statuses_and_form(peer, docs):
         assert status in SCHEMAS["commit_statuses"]
         check(body, "error")
     peer.token = "right"
-    assert of_api(peer, "commits/HEAD", Authorization="Bearer wrong")[0] == 401
+    status, body, _ = of_api(peer, "commits/HEAD", Authorization="Bearer wrong")
+    assert status == 401
+    check(body, "error")
     docs.private = True
     assert of_api(peer, "commits/HEAD")[0] == 404
     assert of_api(peer, "commits/HEAD", Authorization="Bearer right")[0] == 200

@@ -10,7 +10,7 @@ from adlfs import AzureBlobFileSystem
 from azure.storage.blob import BlobServiceClient
 from s3fs import S3FileSystem
 
-from tests.stores import ObjectStore, azurite, moto_server
+from tests.stores import ObjectStore
 
 
 class S3Place:
@@ -25,6 +25,13 @@ class S3Place:
     def put(self, key: str, data: bytes = b"text") -> str:
         """Write an object; return its ETag."""
         return self.client.put_object(Bucket=self.bucket, Key=key, Body=data)["ETag"]
+
+    def archive(self, key: str, data: bytes) -> None:
+        """Write an object that is not read at once."""
+        self.client.put_object(Bucket=self.bucket, Key=key, Body=data, StorageClass="GLACIER")
+
+    def restore(self, key: str) -> None:
+        self.client.restore_object(Bucket=self.bucket, Key=key, RestoreRequest={"Days": 1})
 
     def delete(self, key: str) -> None:
         self.client.delete_object(Bucket=self.bucket, Key=key)
@@ -48,23 +55,19 @@ class AzurePlace:
     def put(self, key: str, data: bytes = b"text") -> str:
         return self.container.upload_blob(key, data, overwrite=True).get_blob_properties().etag
 
+    def archive(self, key: str, data: bytes) -> None:
+        """Write a blob that is not read at once."""
+        self.put(key, data)
+        self.container.get_blob_client(key).set_standard_blob_tier("Archive")
+
+    def restore(self, key: str) -> None:
+        self.container.get_blob_client(key).set_standard_blob_tier("Hot")
+
     def delete(self, key: str) -> None:
         self.container.delete_blob(key)
 
     def vanish(self) -> None:
         self.container.delete_container()
-
-
-@pytest.fixture(scope="session")
-def s3_server() -> Iterator[ObjectStore]:
-    with moto_server() as server:
-        yield server
-
-
-@pytest.fixture(scope="session")
-def azure_server() -> Iterator[ObjectStore]:
-    with azurite() as server:
-        yield server
 
 
 @pytest.fixture

@@ -160,6 +160,18 @@ def test_file_that_refuses_is_refused(s3):
     assert caught.value.filename == f"{s3.url}/a.md"
 
 
+def test_archived_file_refuses_until_it_is_restored(place):
+    """The store and its other files are fine, so that no store is away."""
+    place.archive("a.md", b"text")
+
+    with pytest.raises(PermissionError, match="it is archived: restore it to a storage class"):
+        read_bucket_file(f"{place.url}/a.md", most=MOST)
+
+    (entry,) = entries_of(place.url)
+    place.restore("a.md")
+    assert read_bucket_file(entry.url, most=MOST, etag=entry.validator).data == b"text"
+
+
 def test_wrong_credentials_refuse(azure, monkeypatch):
     azure.put("a.md")
     connection = os.environ["AZURE_STORAGE_CONNECTION_STRING"]
