@@ -72,7 +72,7 @@ class _Job:
 
 
 class _Expected(NamedTuple):
-    """What is known of a document before it is read."""
+    """The expected answer of a reading process."""
 
     media_type: str
     longest: int  #: characters of its longest field; 0: as many as any document may have

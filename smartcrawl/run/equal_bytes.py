@@ -16,7 +16,7 @@ def take_stored_extraction(run: Run, visit: Visit, body: bytes) -> Document | No
     page has the same type and configuration. The visit gets its hashes.
     """
     parsed = visit.parsed
-    if not run.source.traits.is_listed:
+    if not run.source.kind_of(visit.page.url).is_listed:
         return None
     parsed.media = media_of_body(visit.answer.content_type, body, visit.url)
     if run.forces(visit.page):

@@ -2,9 +2,11 @@
 
 import pytest
 
+from tests.crawls import test_github_wiki
 from tests.crawls.test_github_story import NAME, Story, story
+from tests.crawls.test_github_wiki import story as with_wiki
 
-__all__ = ["story"]
+__all__ = ["story", "with_wiki"]
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
@@ -31,3 +33,11 @@ def test_relative_links_of_a_renamed_page_lead_from_its_new_place(story: Story):
     assert f"{pages}/papers/deep/otter.md" in story.why("papers/deep/seal.md")
     assert "https://crab.example/" in story.why("papers/deep/crab.md")
     assert story.hits("crab") == ["papers/deep/crab.md"]
+
+
+@pytest.mark.covers("R0-46")
+def test_pages_of_a_wiki_are_read_as_those_of_the_web(with_wiki: test_github_wiki.Story):
+    with_wiki.run()
+
+    found = with_wiki.crawl.rows("SELECT url LIKE '%/wiki%', media IS NULL FROM record")
+    assert set(map(tuple, found)) == {(1, 1), (0, 0)}

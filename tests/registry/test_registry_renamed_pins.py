@@ -5,7 +5,7 @@ import json
 import pytest
 
 from smartcrawl.rules.model import Outcome, RemovalRule, Standing, Status, Word
-from tests.registry.build import LATER, Desk
+from tests.registry.build import LATER, Desk, closing
 from tests.registry.test_registry_listed import candidates, hits, pin, state, undone
 from tests.registry.test_registry_renamed import (
     LATEST,
@@ -93,6 +93,19 @@ def test_on_the_web_no_pin_follows_equal_bytes(folder: Desk):
     rename_all(folder)
 
     assert moved_from(folder) == {}
+    assert folder.rows(PINS) == [(A, 7, 2)]
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("linked", [A, B])
+def test_a_page_to_which_links_lead_is_no_renamed_file(folder: Desk, linked: str):
+    """Such as one of the wiki of a repository, which no listing has."""
+    folder.closing = closing(is_listed=True, is_linked=linked.__eq__)
+
+    rename_all(folder)
+
+    assert (A in moved_from(folder).values(), B in moved_from(folder)) == (False, False)
+    assert len(moved_from(folder)) == 11
     assert folder.rows(PINS) == [(A, 7, 2)]
 
 

@@ -85,12 +85,13 @@ def propose_renamed(connection: Connection, ending: EndingRunRow, *, complete: b
     of the same standing match.
     """
     absent: list[Any] = connection.execute(_ABSENT, ending.names).fetchall()
-    if complete and ending.closing.is_listed:
+    if complete:
         absent += _pinned_and_missing(connection, ending)
     if not absent:
         return
     since = int(connection.execute(_LAST_COMPLETE, ending.names).get)
-    new: list[Any] = connection.execute(_NEW, ending.names | {"since": since}).fetchall()
+    rows: list[Any] = connection.execute(_NEW, ending.names | {"since": since}).fetchall()
+    new = [row for row in rows if ending.closing.lists(row[1])]
     details = {no: json.loads(detail) for no, _, _, _, detail, _ in absent}
     pinned = {row[0] for row in absent if row[5]}
     found = {no: (url, is_new, first_seen) for no, url, _, _, is_new, first_seen in new}
@@ -113,7 +114,11 @@ def propose_renamed(connection: Connection, ending: EndingRunRow, *, complete: b
 def _pinned_and_missing(connection: Connection, ending: EndingRunRow) -> list[tuple[Any, ...]]:
     """Return the pinned files that answered 404, as rows of _ABSENT."""
     rows: list[Any] = connection.execute(_PINNED_AND_MISSING, ending.names).fetchall()
-    return [(*row[:4], json.dumps({"status": 404, "since": row[4]}), True) for row in rows]
+    return [
+        (*row[:4], json.dumps({"status": 404, "since": row[4]}), True)
+        for row in rows
+        if ending.closing.lists(row[1])
+    ]
 
 
 def new_record(detail: str) -> int:
