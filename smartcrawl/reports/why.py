@@ -200,7 +200,7 @@ class Stories:
     ) -> dict[str, Any]:
         today = TodayReport(self._connection, source, self._options)
         why, believed = today.reason_without_validators(entry), today.believed(entry)
-        is_listed = source is not None and source.traits.is_listed  # a listing compares, no server
+        is_listed = source is not None and source.lists(entry.url)  # a listing compares, no server
         by_http = entry.url.startswith(("http://", "https://")) and not is_listed
         etag = (record["httpEtag"] or record["fileEtag"]) if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None

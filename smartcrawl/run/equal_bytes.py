@@ -12,11 +12,11 @@ from smartcrawl.run.run import Run
 def take_stored_extraction(run: Run, visit: Visit, body: bytes) -> Document | None:
     """Return the document of a stored page with the bytes of a visit; None: the body is to be read.
 
-    Only pages of listed sources are looked up, once for each body that would be read. The stored
+    Only pages that a listing names are looked up, once for each body that would be read. The stored
     page has the same type and configuration. The visit gets its hashes.
     """
     parsed = visit.parsed
-    if not run.source.kind_of(visit.page.url).is_listed:
+    if not run.source.lists(visit.page.url):
         return None
     parsed.media = media_of_body(visit.answer.content_type, body, visit.url)
     if run.forces(visit.page):

@@ -127,6 +127,8 @@ def test_a_repository_and_its_wiki_over_consecutive_crawls(story: Story):
     assert "3 complete runs in a row that do not reach it (orphan)" in wiki
     assert "absent" not in wiki
     assert "in the next run that reaches it" in wiki
+    assert "If-None-Match" in wiki
+    assert "If-None-Match" not in story.why("blob/HEAD/top.md")
     assert f"found on {story.front}/wiki" in wiki
 
     docs.wiki["Lynx"] = page("ocelot", "Raven")
@@ -478,3 +480,22 @@ def test_the_same_repository_without_its_wiki_is_the_same_source_and_says_so(sto
     assert former in result.err
     assert now in result.err
     assert story.counts() == {"unchanged": 3, "excluded": 4, "notModified": 3}
+
+
+def test_pages_of_equal_bytes_are_read_each_by_itself(story: Story):
+    """The extraction of a file may serve another file, and no page of the web."""
+    both = f'<p>Words of both.</p><a href="/{NAME}/wiki/Hidden">more</a>'
+    story.docs.wiki = {"Home": page("otter", "Lynx"), "Hidden": page("hidden")}
+    story.docs.write("same.html", both)
+    story.docs.commit()
+    story.run()
+    assert "wiki/Hidden" not in story.words()
+    headers = {"Content-Type": "text/html; charset=utf-8"}
+    same = Answer(200, both.encode(), headers)
+    story.peer.intercept = lambda place, path: same if path.endswith("/wiki/Lynx") else None
+    story.docs.wiki["Home"] = page("otter again", "Lynx")
+    story.run()
+    assert story.words()["wiki/Lynx"] == "clone"
+    assert story.words()["wiki/Hidden"] == "new"
+    looked_up = story.crawl.rows("SELECT url FROM record WHERE media IS NOT NULL")
+    assert sorted(story.name(url) for (url,) in looked_up) == sorted([*FILES, "same.html"])
