@@ -230,6 +230,20 @@ ITEM_PIPELINES = {
     "smartcrawl.pipelines.DecidePipeline": 500,
     "smartcrawl.pipelines.CommitPipeline": 900,  # last: it must never claim undone work
 }
+#: Scrapy's table without its remote control: that imports aiohttp, a tenth of the start of a crawl,
+#: also where EXTENSIONS turns it off.
+EXTENSIONS_BASE = {
+    "scrapy.extensions.corestats.CoreStats": 0,
+    "scrapy.extensions.logcount.LogCount": 0,
+    "scrapy.extensions.telnet.TelnetConsole": 0,
+    "scrapy.extensions.memusage.MemoryUsage": 0,
+    "scrapy.extensions.memdebug.MemoryDebugger": 0,
+    "scrapy.extensions.closespider.CloseSpider": 0,
+    "scrapy.extensions.feedexport.FeedExporter": 0,
+    "scrapy.extensions.logstats.LogStats": 0,
+    "scrapy.extensions.spiderstate.SpiderState": 0,
+    "scrapy.extensions.throttle.AutoThrottle": 0,
+}
 EXTENSIONS = {
     "smartcrawl.engine.control.RunControl": 0,  # before the run ends: it stops looking for orders
     "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the run ends
@@ -244,7 +258,6 @@ EXTENSIONS = {
     "scrapy.extensions.logstats.LogStats": None,
     "scrapy.extensions.corestats.CoreStats": 0,
     "scrapy.extensions.spiderstate.SpiderState": None,  # a pickle in JOBDIR, which is not used
-    "scrapy.extensions.remote_control.RemoteControl": None,  # an aiohttp server; see below
 }
 HTTPERROR_ALLOW_ALL = True  # every answer reaches parse(); errback means no answer
 REDIRECT_ENABLED = False  # a redirect is an outcome of its own, not a detour
