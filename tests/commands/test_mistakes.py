@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -170,35 +169,16 @@ def outcome(mistake: Mistake, world: World, folder: Path) -> Outcome:
     return Outcome(result.returncode, result.stdout, result.stderr, before, left(place), leased)
 
 
-@pytest.fixture(scope="module")
-def outcomes(
-    request: pytest.FixtureRequest, world: World, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[dict[str, Future[Outcome]]]:
-    """Make the mistakes of all chosen tests, as many at a time as there are processors."""
-    chosen = [
-        item.callspec.params["mistake"]
-        for item in request.session.items
-        if isinstance(item, pytest.Function) and item.path == request.path
-    ]
-    folder = tmp_path_factory.mktemp("mistakes")
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        yield {
-            mistake.name: pool.submit(outcome, mistake, world, folder / f"{number}")
-            for number, mistake in enumerate(chosen)
-        }
-        pool.shutdown(cancel_futures=True)
-
-
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_mistake_gets_a_sentence_and_leaves_nothing(
-    mistake: Mistake, world: World, outcomes: dict[str, Future[Outcome]]
+    mistake: Mistake, world: World, tmp_path: Path
 ):
     if (
         "unshare" in mistake.line
         and subprocess.run(["unshare", "-rm", "true"], check=False).returncode
     ):
         pytest.skip("this machine permits no private mount, so a disk cannot be filled")
-    found = outcomes[mistake.name].result()
+    found = outcome(mistake, world, tmp_path / "project")
 
     report = f"{mistake.line}\n{found}"
     if os.environ.get("SHOW"):
