@@ -7,6 +7,7 @@ with RawSite() as site:
     crawl(site.url())            # the answer to /3, and one that no request asked for
 """
 
+import math
 import socket
 import ssl
 import struct
@@ -153,8 +154,9 @@ class RawSite:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if not isinstance(connection, ssl.SSLSocket):
                 connection.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
-            while asked := self._asked(connection):
-                path, headers, since = asked
+            rest = b""
+            while asked := self._asked(connection, rest):
+                path, headers, since, rest = asked
                 self.used[number] += 1
                 self.log.append((path, headers))
                 script = self.once.pop(path, None) or self.scripts.get(path)
@@ -189,18 +191,30 @@ class RawSite:
                 return False
         return True
 
-    def _asked(self, connection: socket.socket) -> tuple[str, dict[str, str], float] | None:
-        """Return path, headers and time of the next request; None: there is none."""
-        data, since = b"", time.monotonic()
+    def _asked(
+        self, connection: socket.socket, data: bytes
+    ) -> tuple[str, dict[str, str], float, bytes] | None:
+        """Return path, headers and time of the next request, and the bytes after it; None: none.
+
+        ``data``: bytes that were received before. No client here sends a request before it has an
+        answer to the last one: with two at once, the machine let the first of them wait.
+        """
+        since = time.monotonic()
+        if data:
+            self.slowest = math.inf
         while b"\r\n\r\n" not in data:
             more, late = _received(connection)
             if not more:
                 return None
             data += more
             since = max(since, time.monotonic() - late)
-        lines = data.decode("latin-1").split("\r\n")
-        pairs = (line.partition(": ") for line in lines[1:] if line)
-        return lines[0].split()[1], {name.lower(): value for name, _, value in pairs}, since
+        head, _, rest = data.partition(b"\r\n\r\n")
+        if rest:
+            self.slowest = math.inf
+        lines = head.decode("latin-1").split("\r\n")
+        pairs = (line.partition(": ") for line in lines[1:])
+        headers = {name.lower(): value for name, _, value in pairs}
+        return lines[0].split()[1], headers, since, rest
 
 
 def _received(connection: socket.socket) -> tuple[bytes, float]:

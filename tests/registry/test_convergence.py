@@ -37,7 +37,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.registry.removal import candidates, sweep
+from smartcrawl.registry.removal import candidates, sweep, verified
 from smartcrawl.registry.removal import settle as settle_module
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import Written
@@ -781,7 +781,7 @@ def test_whatever_is_interrupted_the_registry_converges_in_many_more_histories(s
 
 
 def _ignores_the_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(candidates, "lets_go", lambda look, policy: look.answer is not None)
+    patch.setattr(verified, "lets_go", lambda look, policy: look.answer is not None)
 
 
 def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:
