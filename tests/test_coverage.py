@@ -59,7 +59,7 @@ def test_what_waits_for_an_issue_is_a_number_that_would_need_a_test():
 def test_what_waits_and_has_no_test_is_listed_with_what_it_waits_for():
     rows = dict(re.findall(r"^\| (\S+) \| (.+) \|$", script.page(), re.MULTILINE))
 
-    assert rows["R1-30"] == "waits for repositories"
+    assert rows["RD-12"] == "waits for document libraries"
     covered = script.covered()
     for number, issue in script.WAITING.items():
         assert (rows[number] == f"waits for {issue}") is (number not in covered)

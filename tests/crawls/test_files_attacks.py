@@ -139,6 +139,7 @@ def hostile(listener: Path, ask: Scrapy) -> Hostile:
 
 @pytest.mark.covers("R1-28", "R1-29", "R1-49")
 def test_only_files_below_the_root_are_read_and_each_of_them_once(hostile: Hostile):
+    """ATT-43, ATT-44."""
     many = [f"many/{n}.md" for n in range(15)]
     expected = [
         *PLAIN, *ODD, LONG, DEEP, "bomb.docx", "large.md", "a/noindex.html", *many,
@@ -229,7 +230,7 @@ REPLACED = {
 
 @pytest.mark.covers("R1-28", "R1-47")
 def test_what_takes_the_place_of_a_file_leads_nowhere(tmp_path: Path, crawl: Crawl):
-    """Between the listing and the reading; all other files go on."""
+    """ATT-44, ATT-45: between the listing and the reading; all other files go on."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.md").write_text(SECRET)
     folder = Folder(tmp_path / "tree")

@@ -106,7 +106,7 @@ def story(tmp_path: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Iter
         yield Story(peer, docs, crawl)
 
 
-@covers("R1-31", "R0-43", "M-07")
+@covers("R1-30", "R1-31", "R0-43", "M-07")
 def test_a_repository_and_its_wiki_over_consecutive_crawls(story: Story):
     docs = story.docs
     story.run()

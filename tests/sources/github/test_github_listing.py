@@ -250,6 +250,7 @@ def test_a_renamed_repository_is_followed_and_noted(peer, docs):
 
 @covers("RD-20")
 def test_a_redirect_out_of_the_api_is_not_followed(peer, docs):
+    """ATT-11."""
     headers = {"Location": f"{peer.origin}/api/v3x/steal"}
     peer.intercept = lambda place, path: Answer(301, b"", headers)
     found = listing(peer, token="geheim")

@@ -50,6 +50,7 @@ def keys_of(place, entries: list[Entry]) -> list[str]:
 
 @pytest.mark.covers("R0-22", "R0-43")
 def test_every_key_is_an_object_of_its_own(place):
+    """ATT-43: a key such as `../x` leads nowhere else."""
     keys = KEYS + (S3_KEYS if place.url.startswith("s3:") else ["new\nline"])
     etags = {key: place.put(key, key.encode()) for key in keys}
 

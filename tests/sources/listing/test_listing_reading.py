@@ -114,6 +114,7 @@ def test_missing_file_is_missing_and_names_the_whole_path(root):
 
 
 def test_no_link_and_no_other_thing_is_opened(root, tmp_path):
+    """ATT-44."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret.md").write_text("secret")
@@ -168,6 +169,7 @@ def test_file_swapped_for_a_link_at_the_last_moment_is_not_read(root, tmp_path, 
      "a.md\0", "sub/"],
 )  # fmt: skip
 def test_path_that_leads_out_of_the_root_is_refused(root, relative):
+    """ATT-43."""
     (root / "sub").mkdir()
     (root / "sub/a.md").touch()
     (root.parent / "a.md").touch()
@@ -177,6 +179,7 @@ def test_path_that_leads_out_of_the_root_is_refused(root, relative):
 
 
 def test_folder_swapped_for_a_link_after_the_listing_leads_nowhere(root, tmp_path):
+    """ATT-44."""
     (root / "sub").mkdir()
     (root / "sub/a.md").write_text("mine")
     (tmp_path / "outside").mkdir()
@@ -351,6 +354,7 @@ def path(root):
 
 @CHANGES
 def test_file_that_changes_while_it_is_read_is_read_once_more(path, change, monkeypatch):
+    """ATT-45."""
     (known,) = entries_of(listing_of(path.parent))
     Writer(monkeypatch, lambda n: change(path, n), 1)
     body = read_folder_file(path.parent, "a.md", most=MOST, known=known)
@@ -363,6 +367,7 @@ def test_file_that_changes_while_it_is_read_is_read_once_more(path, change, monk
 
 @CHANGES
 def test_file_that_changes_again_is_given_up(path, change, monkeypatch):
+    """ATT-45."""
     why = re.escape(f"{path} changed while it was read, twice: ")
     writer = Writer(monkeypatch, lambda n: change(path, n), 99)
     with pytest.raises(ChangedWhileReadError, match=why):
