@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psycopg
@@ -112,8 +112,11 @@ def test_server_ends_when_the_tests_are_killed_and_not_before(name):
 
 def test_elasticsearch_ends_when_the_tests_are_killed_while_it_starts():
     def commands(pid: int) -> str:
-        lines = [Path(f"/proc/{each.pid}/cmdline") for each in descendants(pid)]
-        return " ".join(line.read_text() for line in lines if line.exists())
+        lines = []
+        for each in descendants(pid):
+            with suppress(OSError):  # it may end at any time
+                lines.append(Path(f"/proc/{each.pid}/cmdline").read_text())
+        return " ".join(lines)
 
     with owner("elasticsearch") as tests:
         deadline = time.monotonic() + _END_SECONDS
