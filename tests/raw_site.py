@@ -218,7 +218,7 @@ class RawSite:
 
 
 def _received(connection: socket.socket) -> tuple[bytes, float]:
-    """Return bytes, and how many seconds ago they came; over TLS nobody knows: 0."""
+    """Return bytes, and how many seconds ago they came; over TLS that is unknown: 0."""
     if isinstance(connection, ssl.SSLSocket):
         return connection.recv(_RECEIVED), 0.0
     data, notes, _, _ = connection.recvmsg(_RECEIVED, socket.CMSG_SPACE(_TIMESTAMP.size))

@@ -228,10 +228,10 @@ def test_relative_links_lead_from_the_new_place(story: Counted, folder: Folder):
         "old/dd.html": "file:///top.html",
         "old/near.md": None,  # it leads to itself now
     }.items():
-        [told] = json.loads(story.crawl._ask("why", "--format", "json", folder.url(file)))[
+        [record] = json.loads(story.crawl._ask("why", "--format", "json", folder.url(file)))[
             "records"
         ]
-        shown = [found["url"] for found in told["linksOut"]["shown"]]
+        shown = [found["url"] for found in record["linksOut"]["shown"]]
         assert shown == ([] if link is None else [link]), file
 
 

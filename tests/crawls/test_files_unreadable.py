@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.crawls.files import FilesStory, Folder
+from tests.crawls.repositories import Story
 from tests.crawls.test_crawl_formats import docx
 from tests.crawls.test_files_renamed import Counted, folder, story
-from tests.crawls.test_github_story import Story
 from tests.crawls.test_github_story import story as repository
 
 __all__ = ["folder", "repository", "story"]

@@ -15,7 +15,7 @@ import pytest
 from tests.certificates import made
 from tests.connect_proxy import ConnectProxy
 from tests.crawls.commands import Crawl
-from tests.crawls.test_github_story import FIRST, NAME, PAGES, SITE, WEB, Story
+from tests.crawls.repositories import NAME, PAGES, SITE, WEB, Story
 from tests.github_peer import Answer, GithubPeer, Repository, git
 from tests.github_tls import SecurePeer
 
@@ -27,12 +27,8 @@ SECRET = "ghp_c2VjcmV0c2VjcmV0"
 @pytest.fixture
 def story(tmp_path: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)
-    with GithubPeer(tmp_path) as peer:
-        docs = peer.repository(NAME)
-        for name, text in FIRST.items():
-            docs.write(name, text)
-        docs.commit()
-        yield Story(peer, docs, crawl)
+    with Story.begun(tmp_path, crawl) as begun:
+        yield begun
 
 
 def answering(answer: Answer, place: str = "api") -> Callable[[str, str], Answer | None]:

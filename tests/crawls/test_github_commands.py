@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.crawls.commands import Crawl, Result
-from tests.crawls.test_github_story import FIRST, NAME, PAGES, SITE, WEB, Story
-from tests.github_peer import GithubPeer
+from tests.crawls.repositories import NAME, PAGES, SITE, WEB, Story
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 covers = pytest.mark.covers
@@ -20,15 +19,10 @@ IN_SCOPE = {"allowed": True, "why": None}
 def story(tmp_path: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
     """A repository of five files that was crawled once, without a declaration."""
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)
-    with GithubPeer(tmp_path) as peer:
-        docs = peer.repository(NAME)
-        for name, text in FIRST.items():
-            docs.write(name, text)
-        docs.commit()
-        crawl.environment |= peer.settings
-        story = Story(peer, docs, crawl)
+    with Story.begun(tmp_path, crawl) as story:
+        crawl.environment |= story.peer.settings
         story.run()
-        peer.log.clear()
+        story.peer.log.clear()
         yield story
 
 

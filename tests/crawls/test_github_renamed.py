@@ -3,7 +3,8 @@
 import pytest
 
 from tests.crawls import test_github_wiki
-from tests.crawls.test_github_story import NAME, Story, story
+from tests.crawls.repositories import NAME, Story
+from tests.crawls.test_github_story import story
 from tests.crawls.test_github_wiki import story as with_wiki
 
 __all__ = ["story", "with_wiki"]

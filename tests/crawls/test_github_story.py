@@ -2,87 +2,23 @@
 
 import json
 import os
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.crawls.commands import MOVED, WORDS, Crawl, Result
-from tests.github_peer import Answer, GithubPeer, Repository
+from tests.crawls.commands import Crawl
+from tests.crawls.repositories import NAME, PAGES, SITE, WEB, Story
+from tests.github_peer import Answer
 
 covers = pytest.mark.covers
-COUNTED = (*WORDS, MOVED, "requests", "notModified", "removed", "withheld")
-NAME = "octo/docs"
-SITE = f"https://github.com/{NAME}"
-WEB = f"{SITE}/tree/HEAD"  # without the wiki, which has tests of its own
-PAGES = f"{SITE}/blob/HEAD"
-FIRST = {
-    "guide/whale.md": "# Whale\n\nThe whale sings.",
-    "guide/heron.md": "# Heron\n\nThe heron waits.",
-    "notes/otter.md": "# Otter\n\nThe otter swims.",
-    "notes/raven.md": "# Raven\n\nThe raven flies.",
-    "top.md": "# Badger\n\nThe badger digs.",
-}
-
-
-@dataclass
-class Story:
-    """One repository, and crawls of it."""
-
-    peer: GithubPeer
-    docs: Repository
-    crawl: Crawl
-    settings: dict[str, str] = field(default_factory=dict)
-
-    def run(self, *, expect: int = 0, url: str | None = WEB, **more: object) -> Result:
-        self.peer.log.clear()
-        self.crawl._told.clear()
-        settings = {"LOG_LEVEL": "WARNING"} | self.peer.settings | self.settings
-        result = self.crawl(url, spider="github", expect=expect, settings=settings, **more)
-        run = self.crawl.runs()[0]
-        assert run["complete"] is (expect == 0), result
-        assert self.crawl.counted(run["run"])
-        return result
-
-    def counts(self) -> dict[str, int]:
-        run = self.crawl.runs()[0]
-        return {key: run[key] for key in COUNTED if run[key]}
-
-    @property
-    def reasons(self) -> list[str]:
-        found: list[str] = self.crawl.runs()[0]["reasons"]
-        return found
-
-    def asked(self) -> tuple[int, int]:
-        """Requests of the last run to the API, and for raw files."""
-        return len(self.peer.asked("api")), len(self.peer.asked("raw"))
-
-    def hits(self, query: str) -> list[str]:
-        found = self.crawl.search(query, "--limit", "1000")
-        return sorted(hit["url"].removeprefix(f"{PAGES}/") for hit in found)
-
-    def why(self, name: str) -> str:
-        text: str = self.crawl._ask("why", f"{PAGES}/{name}")
-        return re.sub(r" +", " ", text)
-
-    def words(self) -> dict[str, str]:
-        return {
-            record["url"].removeprefix(f"{PAGES}/"): record["lastOutcome"]
-            for record in self.crawl.records()
-        }
 
 
 @pytest.fixture
 def story(tmp_path: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)
-    with GithubPeer(tmp_path) as peer:
-        docs = peer.repository(NAME)
-        for name, text in FIRST.items():
-            docs.write(name, text)
-        docs.commit()
-        yield Story(peer, docs, crawl)
+    with Story.begun(tmp_path, crawl) as begun:
+        yield begun
 
 
 @covers("R1-31", "R1-47", "R1-49", "R0-43", "R0-44", "M-07")

@@ -1,19 +1,16 @@
 """A repository with its wiki: files by the listing, pages of the wiki by links, in each run."""
 
 import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from tests.crawls.commands import MOVED, WORDS, Crawl, Result
-from tests.github_peer import Answer, GithubPeer, Repository
+from tests.crawls.commands import Crawl, Result
+from tests.crawls.repositories import NAME, Story
+from tests.github_peer import Answer
 
 covers = pytest.mark.covers
-COUNTED = (*WORDS, MOVED, "requests", "notModified", "removed", "withheld")
-NAME = "octo/docs"
 FILES = {
     "guide/whale.md": "# Whale\n\nThe whale sings.",
     "guide/heron.md": "# Heron\n\nThe heron waits. See [the wiki](../../../wiki/Lynx).",
@@ -36,38 +33,24 @@ WIKI = {
 SAME = {"Home": 304, "Lynx": 304, "Raven": 304, "Marten": 304}
 
 
-@dataclass
-class Story:
+class WikiStory(Story):
     """One repository with a wiki, and crawls of it."""
-
-    peer: GithubPeer
-    docs: Repository
-    crawl: Crawl
-    settings: dict[str, str] = field(default_factory=dict)
 
     @property
     def front(self) -> str:
         return f"{self.peer.origin}/{NAME}"
 
-    def run(self, *, expect: int = 0, **more: object) -> Result:
-        self.peer.log.clear()
-        self.crawl._told.clear()
-        settings = {"LOG_LEVEL": "WARNING"} | self.peer.web_settings | self.settings
-        url = None if "source" in more else self.front
-        result = self.crawl(url, spider="github", expect=expect, settings=settings, **more)
-        run = self.crawl.runs()[0]
-        assert run["complete"] is (expect == 0), result
-        assert self.crawl.counted(run["run"])
-        return result
-
-    def counts(self) -> dict[str, int]:
-        run = self.crawl.runs()[0]
-        return {key: run[key] for key in COUNTED if run[key]}
+    @property
+    def peer_settings(self) -> dict[str, str]:
+        return self.peer.web_settings
 
     @property
-    def reasons(self) -> list[str]:
-        found: list[str] = self.crawl.runs()[0]["reasons"]
-        return found
+    def pages(self) -> str:
+        return self.front
+
+    def run(self, *, expect: int = 0, **more: object) -> Result:  # type: ignore[override]  # the whole repository
+        url = None if "source" in more else self.front
+        return super().run(expect=expect, url=url, **more)
 
     def asked(self) -> tuple[int, int, dict[str, int]]:
         """Requests to the API and for raw files, and the status of each page of the wiki."""
@@ -79,35 +62,20 @@ class Story:
         return len(self.peer.asked("api")), len(self.peer.asked("raw")), wiki
 
     def name(self, url: str) -> str:
-        return url.removeprefix(f"{self.front}/").removeprefix("blob/HEAD/")
-
-    def hits(self, query: str) -> list[str]:
-        found = self.crawl.search(query, "--limit", "1000")
-        return sorted(self.name(hit["url"]) for hit in found)
-
-    def why(self, name: str) -> str:
-        text: str = self.crawl._ask("why", f"{self.front}/{name}")
-        return re.sub(r" +", " ", text)
-
-    def words(self) -> dict[str, str]:
-        return {self.name(one["url"]): one["lastOutcome"] for one in self.crawl.records()}
+        return super().name(url).removeprefix("blob/HEAD/")
 
 
 @pytest.fixture
-def story(tmp_path: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Iterator[Story]:
+def story(tmp_path: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch) -> Iterator[WikiStory]:
     monkeypatch.delenv("GITHUB_TOKEN", raising=False)
-    with GithubPeer(tmp_path) as peer:
-        docs = peer.repository(NAME)
-        for name, text in FILES.items():
-            docs.write(name, text)
-        docs.commit()
-        docs.wiki = dict(WIKI)
-        crawl.environment |= peer.web_settings
-        yield Story(peer, docs, crawl)
+    with WikiStory.begun(tmp_path, crawl, FILES) as story:
+        story.docs.wiki = dict(WIKI)
+        crawl.environment |= story.peer.web_settings
+        yield story
 
 
 @covers("R1-30", "R1-31", "R0-43", "M-07")
-def test_a_repository_and_its_wiki_over_consecutive_crawls(story: Story):
+def test_a_repository_and_its_wiki_over_consecutive_crawls(story: WikiStory):
     docs = story.docs
     story.run()
     assert story.counts() == {"new": 7, "requests": 7}
@@ -155,7 +123,7 @@ def test_a_repository_and_its_wiki_over_consecutive_crawls(story: Story):
 
 
 @covers("M-07", "R4-07")
-def test_a_page_that_is_no_longer_linked_ages_and_a_file_goes_at_once(story: Story):
+def test_a_page_that_is_no_longer_linked_ages_and_a_file_goes_at_once(story: WikiStory):
     story.run()
     story.docs.wiki["Raven"] = page("raven")  # Marten is still there
     story.docs.remove("top.md")
@@ -188,7 +156,7 @@ def test_a_page_that_is_no_longer_linked_ages_and_a_file_goes_at_once(story: Sto
     assert story.asked() == (1, 0, left)
 
 
-def test_a_page_that_answers_404_is_lost_and_then_gone(story: Story):
+def test_a_page_that_answers_404_is_lost_and_then_gone(story: WikiStory):
     story.run()
     story.peer.intercept = lambda place, path: (
         Answer(404) if path.endswith("/wiki/Marten") else None
@@ -202,7 +170,7 @@ def test_a_page_that_answers_404_is_lost_and_then_gone(story: Story):
 
 
 @pytest.mark.parametrize("private", [False, True], ids=["redirect", "404"])
-def test_a_repository_without_wiki_costs_one_request(story: Story, private: bool):
+def test_a_repository_without_wiki_costs_one_request(story: WikiStory, private: bool):
     word = "failed" if private else "redirected"
     story.docs.wiki.clear()
     story.docs.private = private
@@ -221,7 +189,7 @@ def test_a_repository_without_wiki_costs_one_request(story: Story, private: bool
     assert story.asked() == (1, 0, answer)
 
 
-def test_a_wiki_that_is_switched_off_goes_like_pages_that_answer_404(story: Story):
+def test_a_wiki_that_is_switched_off_goes_like_pages_that_answer_404(story: WikiStory):
     for number in range(40):
         story.docs.write(f"more/{number}.md", f"# Page {number}\n\nThe words of page {number}.")
     story.docs.commit()
@@ -245,7 +213,7 @@ def test_a_wiki_that_is_switched_off_goes_like_pages_that_answer_404(story: Stor
 
 
 @pytest.mark.parametrize("path", ["/robots.txt", f"/{NAME}/wiki"])
-def test_a_wiki_that_is_away_leaves_the_run_incomplete_and_files_go_on(story: Story, path: str):
+def test_a_wiki_that_is_away_leaves_the_run_incomplete_and_files_go_on(story: WikiStory, path: str):
     story.settings |= {"RETRY_TIMES": "0", "ROBOTS_MAX_STALE_SECONDS": "0"}
     story.run()
     story.docs.write("top.md", "# Wolverine\n\nA wolverine.")
@@ -267,7 +235,7 @@ def test_a_wiki_that_is_away_leaves_the_run_incomplete_and_files_go_on(story: St
     }  # fmt: skip
 
 
-def test_a_listing_that_fails_stops_no_page_of_the_wiki_and_removes_none(story: Story):
+def test_a_listing_that_fails_stops_no_page_of_the_wiki_and_removes_none(story: WikiStory):
     story.settings |= {"RETRY_TIMES": "0"}
     story.run()
     story.docs.wiki["Lynx"] = page("ocelot", "Raven")
@@ -288,7 +256,7 @@ def test_a_listing_that_fails_stops_no_page_of_the_wiki_and_removes_none(story: 
     assert story.counts() == {"unchanged": 6, "orphaned": 1, "requests": 3, "notModified": 6}
 
 
-def test_robots_txt_forbids_the_wiki_and_no_file(story: Story):
+def test_robots_txt_forbids_the_wiki_and_no_file(story: WikiStory):
     story.peer.robots = "User-agent: *\nDisallow: /octo/docs/\n"
     story.run()
     assert story.counts() == {"new": 3, "excluded": 1, "requests": 3}
@@ -305,7 +273,7 @@ def test_robots_txt_forbids_the_wiki_and_no_file(story: Story):
     assert story.hits("otter") == ["wiki"]
 
 
-def test_a_source_says_whether_the_wiki_belongs(story: Story):
+def test_a_source_says_whether_the_wiki_belongs(story: WikiStory):
     table = f'[sources.docs]\nkind = "github"\nurl = "{story.front}'
     story.crawl.declare(f'{table}"\n')
     story.run(source="docs")
@@ -326,7 +294,7 @@ def test_a_source_says_whether_the_wiki_belongs(story: Story):
 
 
 @covers("RD-20")
-def test_the_token_is_not_sent_to_the_wiki(story: Story):
+def test_the_token_is_not_sent_to_the_wiki(story: WikiStory):
     story.peer.token = secret = "ghp_c2VjcmV0c2VjcmV0"
     story.crawl.environment["GITHUB_TOKEN"] = secret
     story.settings |= {"SOFT_404_DETECTION": "1"}
@@ -337,7 +305,7 @@ def test_the_token_is_not_sent_to_the_wiki(story: Story):
     assert sent == {("api", True), ("raw", True), ("web", False)}
 
 
-def test_a_wiki_that_is_marked_noindex_is_asked_and_not_indexed(story: Story):
+def test_a_wiki_that_is_marked_noindex_is_asked_and_not_indexed(story: WikiStory):
     """As most wikis of GitHub are: their links lead nowhere, either."""
     story.peer.wiki_headers = {"X-Robots-Tag": "none"}
     story.run()
@@ -349,7 +317,7 @@ def test_a_wiki_that_is_marked_noindex_is_asked_and_not_indexed(story: Story):
     assert story.hits("marten") == ["wiki/Marten"]
 
 
-def test_links_of_the_wiki_lead_to_no_file_and_those_of_files_to_no_page(story: Story):
+def test_links_of_the_wiki_lead_to_no_file_and_those_of_files_to_no_page(story: WikiStory):
     story.docs.wiki = {"Home": page("otter", "../blob/HEAD/gone.md", "Lynx"), "Lynx": page("lynx")}
     story.docs.wiki |= {"Raven": page("raven")}
     story.docs.write("more.html", f'<p>See <a href="/{NAME}/wiki/Raven">it</a> there.</p>')
@@ -363,7 +331,7 @@ def test_links_of_the_wiki_lead_to_no_file_and_those_of_files_to_no_page(story: 
     assert story.asked() == (2, 4, {"Home": 200, "Lynx": 200})
 
 
-def test_a_plan_lists_the_files_and_follows_the_links_of_the_wiki(story: Story):
+def test_a_plan_lists_the_files_and_follows_the_links_of_the_wiki(story: WikiStory):
     story.run()
     story.docs.write("top.md", "# Wolverine\n\nA wolverine.")
     story.docs.remove("guide/heron.md")
@@ -383,7 +351,7 @@ def test_a_plan_lists_the_files_and_follows_the_links_of_the_wiki(story: Story):
 
 
 @pytest.mark.parametrize("resume", [0, 1])
-def test_a_killed_crawl_is_gone_on_with_or_repeated(story: Story, resume: int):
+def test_a_killed_crawl_is_gone_on_with_or_repeated(story: WikiStory, resume: int):
     """Kill it after some pages of both kinds were written."""
     for number in range(40):
         link = f'<a href="/{NAME}/wiki/Hidden">More</a>'  # links of files are not followed
@@ -405,7 +373,7 @@ def test_a_killed_crawl_is_gone_on_with_or_repeated(story: Story, resume: int):
     assert story.asked()[:2] == (1, 0)
 
 
-def test_an_empty_page_is_a_fault_of_the_server_and_an_empty_file_is_news(story: Story):
+def test_an_empty_page_is_a_fault_of_the_server_and_an_empty_file_is_news(story: WikiStory):
     story.run()
     empty = Answer(200, b"", {"Content-Type": "text/html"})
     story.peer.intercept = lambda place, path: empty if path.endswith("/wiki/Marten") else None
@@ -419,7 +387,7 @@ def test_an_empty_page_is_a_fault_of_the_server_and_an_empty_file_is_news(story:
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_after_a_change_of_settings_files_are_read_at_once_and_pages_in_turn(
-    story: Story, count: int
+    story: WikiStory, count: int
 ):
     story.settings |= {"RE_EXTRACT_PER_RUN": str(count), "SNAPSHOT_STORE": "off"}
     table = f'[sources.docs]\nkind = "github"\nurl = "{story.front}"\n'
@@ -432,7 +400,7 @@ def test_after_a_change_of_settings_files_are_read_at_once_and_pages_in_turn(
     assert sorted(wiki.values()) == [200] * count + [304] * (4 - count)
 
 
-def test_reindex_orders_a_page_of_the_wiki_like_one_of_a_site(story: Story):
+def test_reindex_orders_a_page_of_the_wiki_like_one_of_a_site(story: WikiStory):
     story.run()
     story.crawl.run("reindex", "--url", f"{story.front}/wiki/Lynx")
     story.run()
@@ -451,7 +419,7 @@ def test_reindex_orders_a_page_of_the_wiki_like_one_of_a_site(story: Story):
     [("wiki", "wiki", False), ("wiki", "blob/HEAD", True), ("file", "wiki", True)],
 )
 def test_a_link_that_is_too_long_matters_where_links_are_followed(
-    story: Story, where: str, to: str, complete: bool
+    story: WikiStory, where: str, to: str, complete: bool
 ):
     link = f'<a href="/{NAME}/{to}/{"a" * 3000}">long</a>'
     if where == "wiki":
@@ -463,7 +431,7 @@ def test_a_link_that_is_too_long_matters_where_links_are_followed(
     assert len(story.words()) == (7 if where == "wiki" else 8)
 
 
-def test_due_crawls_files_and_wiki_as_a_whole(story: Story):
+def test_due_crawls_files_and_wiki_as_a_whole(story: WikiStory):
     story.run()
     story.docs.wiki["Marten"] = page("pine marten")
     story.peer.log.clear()
@@ -472,7 +440,7 @@ def test_due_crawls_files_and_wiki_as_a_whole(story: Story):
     assert story.asked() == (1, 0, SAME | {"Marten": 200})
 
 
-def test_the_same_repository_without_its_wiki_is_the_same_source_and_says_so(story: Story):
+def test_the_same_repository_without_its_wiki_is_the_same_source_and_says_so(story: WikiStory):
     story.run()
     settings = {"LOG_LEVEL": "WARNING"} | story.peer.web_settings
     result = story.crawl(f"{story.front}/tree/HEAD", spider="github", settings=settings)
@@ -482,7 +450,7 @@ def test_the_same_repository_without_its_wiki_is_the_same_source_and_says_so(sto
     assert story.counts() == {"unchanged": 3, "excluded": 4, "notModified": 3}
 
 
-def test_pages_of_equal_bytes_are_read_each_by_itself(story: Story):
+def test_pages_of_equal_bytes_are_read_each_by_itself(story: WikiStory):
     """The extraction of a file may serve another file, and no page of the web."""
     both = f'<p>Words of both.</p><a href="/{NAME}/wiki/Hidden">more</a>'
     story.docs.wiki = {"Home": page("otter", "Lynx"), "Hidden": page("hidden")}

@@ -1,4 +1,4 @@
-"""Pins of renamed files: a page that somebody pinned stays pinned under its new name."""
+"""Pins of renamed files: a page that was pinned stays pinned under its new name."""
 
 import json
 
