@@ -15,6 +15,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.transactions import one_moment
 
 _T = TypeVar("_T")
 
@@ -78,6 +79,11 @@ class Stores:
     def read(self, work: Callable[[Connection], _T]) -> _T:
         """Do ``work`` in this thread with a connection for reading."""
         with self.reading() as connection:
+            return work(connection)
+
+    def read_moment(self, work: Callable[[Connection], _T]) -> _T:
+        """Do ``work``, of several statements, as ``read`` does, with all rows as of one moment."""
+        with self.reading() as connection, one_moment(connection):
             return work(connection)
 
     def write(self, work: Callable[[Connection], _T]) -> _T:

@@ -124,7 +124,7 @@ class _Control:
         if stores.read(obeyed):
             now = int(self._clock())
             stores.write(lambda at: JobOrders(stores.database, at).settle(id_, now))
-        return stores.read(lambda connection: standing(connection, id_))
+        return stores.read_moment(lambda connection: standing(connection, id_))
 
 
 def add_routes(context: Context, router: APIRouter) -> None:

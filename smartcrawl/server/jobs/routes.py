@@ -297,7 +297,7 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
             place = {"limit": query.limit, "offset": query.offset}
             return known(connection).page(status=query.status, **place)
 
-        found, total = stores.read(work)
+        found, total = stores.read_moment(work)
         place = {"total": total, "offset": query.offset, "limit": query.limit}
         return json_response({"jobs": [job_head(job) for job in found], "pagination": place})
 
@@ -311,11 +311,14 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
     )
     async def job(job_id: _ID) -> Response:
         if job_id.startswith(PREFIX):
-            read = await to_thread.run_sync(stores.read, lambda seen: run_detail(seen, job_id))
-            return json_response(read)
+
+            def run(seen: Connection) -> dict[str, Any]:
+                return run_detail(seen, job_id)
+
+            return json_response(await to_thread.run_sync(stores.read_moment, run))
         now = int(context.clock())
 
         def work(seen: Connection) -> dict[str, Any]:
             return job_detail(seen, known(seen).get(job_id), now)
 
-        return json_response(await to_thread.run_sync(stores.read, work))
+        return json_response(await to_thread.run_sync(stores.read_moment, work))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from uuid import uuid4
 
 import httpx
@@ -14,11 +15,12 @@ import pytest
 from anyio import to_thread
 
 from smartcrawl.model.processes import Process
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.run_orders import order_run_row, run_order_row
 from smartcrawl.registry.runs.runs import RunRequest, interrupt_run_row, open_run_row
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.server.idempotency import Reply
-from smartcrawl.server.jobs import control
+from smartcrawl.server.jobs import control, orders, routes
 from smartcrawl.server.jobs.answers import Ordered
 from smartcrawl.server.jobs.orders import JobOrders
 from smartcrawl.server.jobs.processes import JobProcesses
@@ -96,6 +98,39 @@ def test_an_order_is_answered_when_the_run_obeyed(api: Api, action: str, status:
     shown = api.ask("GET", f"/{job}").json()
     assert (shown["status"], shown["requested"], shown["reasons"]) == (status, None, [status])
     assert api.ask("GET", f"/{id_}").json()["status"] == status
+
+
+@pytest.mark.covers("E-06", "R2-27")
+@pytest.mark.parametrize("asked", [control, routes])
+def test_a_run_that_goes_on_while_it_is_read_is_seen_before_or_after(
+    api: Api, monkeypatch: pytest.MonkeyPatch, asked: ModuleType
+):
+    job, id_, run = running(api)
+    with crawling(api, run):
+        controlled(api, job, "pause")
+    standing, status = asked.standing, orders._job
+    going_on = [False]
+
+    def read_standing(connection: Connection, id_: str) -> orders.Standing:
+        going_on[0] = True
+        return standing(connection, id_)
+
+    def read_status(connection: Connection, job: str) -> tuple:
+        found = status(connection, job)
+        if going_on[0]:
+            going_on[0] = False
+            api.clock.began(id_, run, NOW)
+        return found
+
+    monkeypatch.setattr(orders, "_job", read_status)
+    monkeypatch.setattr(asked, "standing", read_standing)
+    found = controlled(api, job, "resume").json()
+    if asked is routes:
+        assert (found["status"], found["requested"]) == ("paused", "resume")
+        found = api.ask("GET", f"/{job}").json()
+
+    assert (found["status"], found["requested"]) in [("paused", "resume"), ("running", None)]
+    assert api.ask("GET", f"/{job}").json()["status"] == "running"
 
 
 @pytest.mark.covers("E-06")
