@@ -113,6 +113,12 @@ def test_the_keys_of_a_source_decide_what_is_listed(root: Path, declare: Declare
     assert names(declare('exclude = ["drafts/"]')) == ["a.md"]
 
 
+def test_bodies_of_a_folder_are_not_stored_again(declare: Declare):
+    """They are read again as fast as a snapshot."""
+    assert not declare().keeps_snapshots
+    assert declare(place="s3://b/docs").keeps_snapshots
+
+
 def test_links_are_read_only_for_a_source_that_follows_them(root: Path, declare: Declare):
     (root / "link.md").symlink_to("a.md")
     url = f"file://{root}/link.md"
