@@ -129,8 +129,9 @@ class ListedFiles:
 
     def _pinned(self) -> list[tuple[int, str]]:
         """Return (number, URL) of the pinned files that the listing would name."""
-        allows = self._source.scope.allows
-        return [(no, url) for no, url, _ in self._pages.pins() if self._is_listed(url) and allows(url)]
+        scope = self._source.scope
+        pins = [(no, url) for no, url, _ in self._pages.pins() if scope.allows(url)]
+        return [(no, url) for no, url in pins if self._is_listed(url)]
 
     def lacks(self, number: int) -> bool:
         """Whether a listing that ended without a problem has no entry of a pinned file."""

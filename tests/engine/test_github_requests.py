@@ -1,4 +1,4 @@
-"""Requests of a crawl of a repository: none without a usable way, none for what is no page of it."""
+"""Requests of a crawl of a repository: none without a usable way, none for pages elsewhere."""
 
 import asyncio
 from collections.abc import Iterator

@@ -42,7 +42,7 @@ def listed_files(stored: int = 0) -> ListedFiles:
         "book": SimpleNamespace(
             stored_listed=lambda urls: {url: records[url] for url in urls if url in records}
         ),
-        "offers": SimpleNamespace(numbers_by_url=lambda urls: {}, offer=lambda numbers, depth: None),
+        "offers": SimpleNamespace(numbers_by_url=lambda urls: {}, offer=lambda some, depth: None),
         "extractions": SimpleNamespace(stands=lambda record, url: True),
         "trust": SimpleNamespace(doubts_listed=lambda record: False),
         "batches": SimpleNamespace(confirm=lambda some: None, set_aside=lambda some: None),
@@ -99,7 +99,7 @@ def test_each_part_that_is_not_listed_is_a_reason():
 @pytest.mark.covers("R1-29", "M-07")
 @pytest.mark.parametrize(
     ("stored", "why"),
-    [(0, None), (1, "it has no file, and 1 file is stored"), (3, "no file, and 3 files are stored")],
+    [(0, None), (1, "it has no file, and 1 file is stored"), (3, "and 3 files are stored")],
 )
 def test_an_empty_place_is_a_reason_where_files_are_stored(stored: int, why: str | None):
     reasons = end(listed_files(stored))

@@ -28,9 +28,8 @@ def compared(tree: ast.AST) -> Iterator[str]:
             }  # fmt: skip
             if texts & KINDS.keys():
                 yield ast.unparse(node)
-        elif isinstance(node, ast.MatchValue) and isinstance(node.value, ast.Constant):
-            if node.value.value in KINDS:
-                yield f"case {ast.unparse(node)}"
+        elif isinstance(node, ast.MatchValue) and ast.unparse(node.value).strip("'") in KINDS:
+            yield f"case {ast.unparse(node)}"
 
 
 def test_no_module_compares_the_name_of_a_kind():
