@@ -354,6 +354,7 @@ class Login(SiteSpider):
 """
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("spider", "why"),
     [

@@ -581,7 +581,7 @@ def test_clones_that_are_processed_again_are_indexed_once(desk: Desk, batches: i
     assert index_is_sound(desk.connection)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 @given(
     st.lists(
         st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=6),
