@@ -46,7 +46,7 @@ from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.repair.salvage import is_sound, salvage
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.rules.absence import Loss, withholds
+from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.terminal.bar import Bar
 from smartcrawl.terminal.command import (
     FAILED,
@@ -249,7 +249,7 @@ class Command(ChangingCommand):
         ratio, least = options.sweep_max_ratio, options.sweep_min_count
         if most is None:
             loss = Loss(gone, documents)
-            too_many = withholds(loss, loss, max_ratio=ratio, min_count=least)
+            too_many = withholds_sweep(loss, loss, max_ratio=ratio, min_count=least)
         else:
             too_many = gone > most
         if too_many:

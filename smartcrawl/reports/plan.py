@@ -16,7 +16,7 @@ from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.sources_today import source_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.walk import WalkReport
-from smartcrawl.rules.absence import Loss, withholds
+from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.rules.model import RemovalRule, Standing
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
@@ -73,7 +73,7 @@ def _trips(walk: WalkReport, going: Iterable[ReportedRecord], end: int) -> bool:
     content = Loss(leaving.count(Standing.HELD), here.count(Standing.HELD))
     records = Loss(len(leaving), len(here))
     ratio, least = walk.options.sweep_max_ratio, walk.options.sweep_min_count
-    return withholds(content, records, max_ratio=ratio, min_count=least)
+    return withholds_sweep(content, records, max_ratio=ratio, min_count=least)
 
 
 def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> dict[str, Any]:

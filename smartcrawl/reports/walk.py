@@ -23,11 +23,17 @@ from smartcrawl.reports.entries import (
 )
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
-from smartcrawl.rules.absence import Look, lets_go
+from smartcrawl.rules.absence import Look, lets_page_go
 from smartcrawl.rules.forecast import Finding, ForecastWay, forecast_ways
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Standing, Word
-from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
+from smartcrawl.rules.moves import (
+    Fate,
+    Move,
+    canonical_after_moves,
+    fates_of_moves,
+    flooding_canonicals,
+)
 from smartcrawl.sources.base import Source
 
 
@@ -199,7 +205,7 @@ class WalkReport:
         age = self.past.absence(entry.seen_run)[0] + 1
         counts = (entry.lost_count, entry.gone_count)
         look = Look(proposed.probe, *counts, age, entry.http_status, host_answered=True)
-        return lets_go(look, self.options.policy)
+        return lets_page_go(look, self.options.policy)
 
     def _indexed(self) -> frozenset[int]:
         return frozenset(number for number in self.asked if self.entries[number].sound)
@@ -224,7 +230,7 @@ class WalkReport:
         held = [e for e in self.entries.values() if e.standing > 0]
         named = {e.no: e.canonical_no for e in held if e.canonical_no is not None}
         least = self.options.sweep_min_count
-        flooded = floods(Counter(named.values()), len(held), min_count=least)
+        flooded = flooding_canonicals(Counter(named.values()), len(held), min_count=least)
         hops = {e.no: e.redirect_no for e in self.entries.values() if e.redirect_no is not None}
         leads = hops | {no: target for no, target in named.items() if target not in flooded}
         indexed = self._indexed()

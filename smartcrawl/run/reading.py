@@ -25,7 +25,7 @@ from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.http import redirects_followed
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide
-from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
+from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_form
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_of_visit
 from smartcrawl.run.equal_bytes import take_stored_extraction
@@ -294,7 +294,7 @@ class Reading:
         """Return the reason to keep the stored page instead of an answer, or None."""
         pages, page = self._run.stored_pages, visit.page
         length, before = len(document.text), pages.text_length(page)
-        if is_login(
+        if is_login_form(
             visit.answer.body or b"",
             title=document.title,
             text_length=length,

@@ -25,7 +25,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.names import stored_source_names, stored_sources_named
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.rules.absence import withholds
+from smartcrawl.rules.absence import withholds_sweep
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar
 from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
@@ -221,7 +221,7 @@ class ChangingCommand(RegistryCommand):
             of_source = [target for target in targets if target.source_no == number]
             content, records = count_removal_losses(connection, number, of_source)
             ratio, least = options.sweep_max_ratio, options.sweep_min_count
-            if withholds(content, records, max_ratio=ratio, min_count=least):
+            if withholds_sweep(content, records, max_ratio=ratio, min_count=least):
                 return (
                     f"this would remove {records.removals} of the {records.pages} pages of {name}"
                     f" ({content.removals} of {content.pages} with content); more than"

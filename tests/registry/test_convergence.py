@@ -781,7 +781,7 @@ def test_whatever_is_interrupted_the_registry_converges_in_many_more_histories(s
 
 
 def _ignores_the_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(verified, "lets_go", lambda look, policy: look.answer is not None)
+    patch.setattr(verified, "lets_page_go", lambda look, policy: look.answer is not None)
 
 
 def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:

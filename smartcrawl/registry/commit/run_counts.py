@@ -17,7 +17,7 @@ from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import Word
-from smartcrawl.rules.rate import Mark, marks_after
+from smartcrawl.rules.rate import Mark, rate_marks_after
 
 _COUNTED: Final = (
     "visits",
@@ -155,7 +155,7 @@ class BatchCounts:
             "queued": self._queued,
             "hosts": fresh,
             "words": _dumped(self._words),
-            "marks": json.dumps(marks_after(self._marks, mark), separators=(",", ":")),
+            "marks": json.dumps(rate_marks_after(self._marks, mark), separators=(",", ":")),
         }
         self._connection.execute(_END, values)
 

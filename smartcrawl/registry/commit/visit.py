@@ -22,7 +22,7 @@ from smartcrawl.rules.absence import (
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.rules.trust import marks_after
+from smartcrawl.rules.trust import trust_marks_after
 
 _VISITED = """
 UPDATE state
@@ -70,7 +70,7 @@ def _etag_marks(visit: Visit) -> int:
     page = visit.page
     record = page.record
     other_etag = None not in (answer.etag, record.etag) and answer.etag != record.etag
-    return marks_after(
+    return trust_marks_after(
         page.state.etag_marks,
         contradicted=visit.http_status == Fault.OTHER_VERSION,
         taken=visit.action not in (Action.NOTE, Action.HOLD),

@@ -24,7 +24,7 @@ from smartcrawl.rules.absence import (
     is_absence_old,
     needs_verification,
     rule_of_unseen,
-    withholds,
+    withholds_sweep,
 )
 from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule
 
@@ -160,8 +160,8 @@ class RemovalChoices:
         return self.is_listed and (self.is_linked is None or not self.is_linked(url))
 
     def withholds(self, content: Loss, records: Loss) -> bool:
-        """Whether the guard withholds a sweep (rules.absence.withholds)."""
-        return withholds(content, records, max_ratio=self.max_ratio, min_count=self.min_count)
+        """Whether the guard withholds a sweep (rules.absence.withholds_sweep)."""
+        return withholds_sweep(content, records, max_ratio=self.max_ratio, min_count=self.min_count)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,13 @@ from smartcrawl.registry.removal.moved import propose_renamed
 from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
-from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
+from smartcrawl.rules.moves import (
+    Fate,
+    Move,
+    canonical_after_moves,
+    fates_of_moves,
+    flooding_canonicals,
+)
 
 _ORPHANED = """
 UPDATE state SET outcome = :word
@@ -306,7 +312,7 @@ def _canonicals(
         return []
     pages = int(connection.execute(_HELD_COUNT, ending.names).get)
     least = ending.closing.min_count
-    flooded = floods(Counter(row[1] for row in rows), pages, min_count=least)
+    flooded = flooding_canonicals(Counter(row[1] for row in rows), pages, min_count=least)
     named = {row[1] for row in rows}
     urls: dict[int, str] = {}
     urls.update(connection.execute(_URLS, (numbers_for_sql(named),)).fetchall())

@@ -16,7 +16,7 @@ from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.registry.runs.run_orders import order_run_row
-from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_actions
+from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.job import RunStage
@@ -238,7 +238,7 @@ def refuse_forbidden(
     if requested is JobAction.PAUSE and action is JobAction.RESUME:
         raise _conflict(f"the job is {status}, and is being paused: resume it when it is paused")
     resumes = requested is JobAction.RESUME
-    permitted = set(permitted_actions(status))
+    permitted = set(permitted_job_actions(status))
     if resumes:
         permitted.add(JobAction.PAUSE)
     if action in permitted:

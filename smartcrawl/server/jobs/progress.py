@@ -11,7 +11,7 @@ from smartcrawl.registry.commit.run_counts import stored_marks
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.rules.model import Word
-from smartcrawl.rules.rate import Mark, completion, rate_of
+from smartcrawl.rules.rate import Mark, completion_at_rate, rate_of_marks
 from smartcrawl.server.jobs.job import Job
 
 _LAST: Final = """
@@ -45,7 +45,7 @@ class JobProgress:
 
     def data(self, job: Job, now: int) -> dict[str, Any]:
         """Return progress, timing and rate; the rate is that of the last minute."""
-        rate = rate_of(self.marks, now)
+        rate = rate_of_marks(self.marks, now)
         running = job.status is JobStatus.RUNNING
         return {
             "progress": {
@@ -59,7 +59,7 @@ class JobProgress:
                 "started_at": iso_time(job.started_at),
                 "elapsed_seconds": _elapsed(job, now),
                 "estimated_completion": iso_time(
-                    completion(self.queued, rate, now) if running else None
+                    completion_at_rate(self.queued, rate, now) if running else None
                 ),
             },
             "rate": {
