@@ -41,7 +41,7 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Page, VisitAttempt
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts.gate import HostGate
@@ -240,7 +240,7 @@ class HostMiddleware:
         blocked, gate = self._run.blocked_hosts, self._gate
         if blocked and (host := url_host_key(request.url)) in blocked:
             raise _BlockedError(
-                f"{host} is blocked; to ask it again: {program()} hosts --unblock {host}"
+                f"{host} is blocked; to ask it again: {program_name()} hosts --unblock {host}"
             )
         if gate.down and gate.is_down(host_of_request(request)):
             raise _DownError(

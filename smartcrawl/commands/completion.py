@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.running import command_of, parser_of
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 
 _USAGE: Final = 2  #: exit status of wrong usage
 _FILES: Final = ("FILE", "DIR")  #: names of values that are files or folders
@@ -36,7 +36,7 @@ def main(words: Sequence[str]) -> int:
         )
         return 0
     if len(words) != 1 or words[0] not in _SCRIPTS:
-        given = f", not {shown(' '.join(words))!r}" if words else ""
+        given = f", not {redacted_line(' '.join(words))!r}" if words else ""
         print(f"completion: it takes one of {', '.join(_SCRIPTS)}{given}", file=sys.stderr)
         return _USAGE
     print(_SCRIPTS[words[0]](options_by_command()), end="")

@@ -16,10 +16,10 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
-from smartcrawl.model.meant import similar
+from smartcrawl.model.meant import similar_words
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import OURS, program
-from smartcrawl.model.redaction import HIDDEN, redacted, shown_lines
+from smartcrawl.model.program import OURS, program_name
+from smartcrawl.model.redaction import HIDDEN, redacted_lines, redacted_text
 from smartcrawl.settings import defaults
 from smartcrawl.terminal import tables
 from smartcrawl.terminal.base_command import CMDLINE, BaseCommand, CommandSettings
@@ -110,7 +110,7 @@ class Command(BaseCommand):
             level = bool(getattr(opts, "loglevel", None))  # an option of Scrapy's command line
             rows = config_rows(settings, config_settings_named(args, settings), by_level=level)
         except SettingError as error:
-            self._fail(shown_lines(str(error)))
+            self._fail(redacted_lines(str(error)))
             return
         if opts.changed:
             rows = [row for row in rows if row["source"] != "default"]
@@ -174,8 +174,8 @@ def config_settings_named(names: Sequence[str], settings: CommandSettings) -> li
                 f"{name.upper()} is not among the settings of smartcrawl:"
                 f" scrapy settings --get {name.upper()} prints it"
             )
-        near = similar(name.upper(), known, most=3)
-        hint = f": {program()} config prints them all"
+        near = similar_words(name.upper(), known, most=3)
+        hint = f": {program_name()} config prints them all"
         if near:
             hint = f"; did you mean {' or '.join(near)}?"
         raise SettingError(f"there is no setting {name!r}{hint}")
@@ -210,7 +210,7 @@ def config_value_source(settings: CommandSettings, name: str) -> str:
     """
     if (settings.getpriority(name) or 0) >= CMDLINE:
         return "-s"
-    if name == "DATA_DIR" and program() == OURS:
+    if name == "DATA_DIR" and program_name() == OURS:
         return "environment" if any(map(os.environ.get, VARIABLES)) else "default"
     value = str(settings[name])
     if name in os.environ and value == os.environ[name]:
@@ -235,7 +235,7 @@ def config_value_masked(name: str, value: object) -> object:
     if isinstance(value, bool | int | float):
         return value
     plain = [str(one) for one in value] if isinstance(value, list | tuple) else str(value)
-    text = redacted(str(plain))
+    text = redacted_text(str(plain))
     return plain if text == str(plain) else text.replace(HIDDEN, MASK)
 
 
@@ -250,7 +250,7 @@ def config_error(settings: CommandSettings) -> str | None:
             value = settings[name]
             for text in (repr(value), str(value)):
                 message = message.replace(text, MASK) if text else message
-        return shown_lines(message)
+        return redacted_lines(message)
     return None
 
 

@@ -30,10 +30,10 @@ from smartcrawl.model.exceptions import (
     SmartcrawlError,
     SourceError,
 )
-from smartcrawl.model.meant import meant
+from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program, program_crawl_line
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import program_crawl_line, program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
@@ -130,14 +130,14 @@ class Command(ScrapyCrawl):
             return
         if len(ours) < len(loaded):
             raise UsageError(
-                f"only spiders that crawl sources run together: {program()} crawl"
+                f"only spiders that crawl sources run together: {program_name()} crawl"
                 f" {' '.join(spider.name for spider in ours) or args[0]}",
                 print_help=False,
             )
         if opts.output or opts.overwrite_output:
             raise UsageError(
                 "pages go to the registry, not to a feed; to export them:"
-                f" {program()} registry --format jsonl --output FILE",
+                f" {program_name()} registry --format jsonl --output FILE",
                 print_help=False,
             )
         assert self.settings is not None
@@ -176,7 +176,7 @@ class Command(ScrapyCrawl):
             if len(spiders) > 1:
                 raise SourceError(
                     f"{' and '.join(spider.name for spider in spiders)} together crawl all declared"
-                    f" sources: name one spider, such as: {program()} crawl {spiders[0].name}"
+                    f" sources: name one spider, such as: {program_name()} crawl {spiders[0].name}"
                 )
             return [SpiderRun(spiders[0], given)]
         by_kind = {spider.crawls: spider for spider in spiders}
@@ -205,7 +205,7 @@ class Command(ScrapyCrawl):
                 " visited nor removed; declare it again, or: %s forget --source %s",
                 name,
                 options.sources_file,
-                program(),
+                program_name(),
                 name,
             )
 
@@ -286,13 +286,13 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     """Return the message for a command line that does not name one spider."""
     address = next((word for word in args if ":" in word or "." in word), None)
     if address is not None and request_url(address):
-        return f"an address goes after -a url=: {program_crawl_line(shown(address))}"
+        return f"an address goes after -a url=: {program_crawl_line(redacted_line(address))}"
     folder = next((word for word in args if "/" in word), None)
     if folder is not None:
-        return f"a folder goes after -a root=: {program_crawl_line(shown(folder), is_root=True)}"
+        return f"a folder goes after -a root=: {program_crawl_line(redacted_line(folder), is_root=True)}"
     if len(args) != 1:
         return f"name one spider, such as: {program_crawl_line('https://…')}"
-    question = meant(args[0], spiders)
+    question = meant_word(args[0], spiders)
     return f"there is no spider {args[0]!r}{question}; there is {', '.join(spiders)}"
 
 

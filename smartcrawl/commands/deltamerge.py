@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import lost_page_rows
 from smartcrawl.reports.removals import lost_page_report
@@ -47,7 +47,7 @@ class Command(ChangingCommand):
         return (
             "List the stored pages that were lost when they were visited last. With -D those whose"
             " status is in LOST_PURGE_STATUSES are removed at once, however often they were found"
-            f" so; {program()} undo brings them back."
+            f" so; {program_name()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 

@@ -19,7 +19,7 @@ from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import printed
@@ -68,7 +68,7 @@ class Command(BaseCommand):
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Show all steps; print errors as messages."""
         if args:
-            word = shown(args[0])
+            word = redacted_line(args[0])
             raise UsageError(f"{word!r} is not understood: demo takes options only")
         _listen()
         try:

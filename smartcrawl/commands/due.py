@@ -13,8 +13,8 @@ from smartcrawl.commands.crawl import DONE, FAILED, STARTS, SpiderRun, print_cra
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program, program_crawl_line
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import program_crawl_line, program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import normalize_url, request_url, url_digest
 from smartcrawl.registry.database.databases import database_of
 from smartcrawl.registry.database.transactions import transaction
@@ -79,8 +79,8 @@ class Command(CrawlCommand):
             return
         if args:
             raise UsageError(
-                f"{shown(args[0])!r} is not understood; to report a change:"
-                f" {program()} due --notice URL",
+                f"{redacted_line(args[0])!r} is not understood; to report a change:"
+                f" {program_name()} due --notice URL",
                 print_help=False,
             )
         if opts.source is not None:
@@ -156,7 +156,7 @@ class Command(CrawlCommand):
     def _notice(self, urls: list[str], source: str | None) -> None:
         if not urls:
             raise UsageError(
-                f"name the addresses: {program()} due --notice URL [URL …]", print_help=False
+                f"name the addresses: {program_name()} due --notice URL [URL …]", print_help=False
             )
         assert self.settings is not None
         options = Options.of(self.settings)
@@ -186,7 +186,7 @@ class Command(CrawlCommand):
             print_complaint(
                 "due",
                 f"{url} is not known{f' in {source}' if source else ''}:"
-                f" {program()} reindex --url {shown(url)} registers it",
+                f" {program_name()} reindex --url {redacted_line(url)} registers it",
             )
         if unknown:
             self.exitcode = FAILED

@@ -15,8 +15,8 @@ from typing import Final
 from smartcrawl import __version__
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.meant import nearest
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import printed
 
@@ -78,9 +78,9 @@ def _main(words: list[str]) -> int:
             return 0
         name, rest = rest[0], ["--help"]
     if name not in COMMANDS:
-        near = nearest(name, COMMANDS)
+        near = nearest_word(name, COMMANDS)
         meant = f"; did you mean {near}?" if near else ": smartcrawl --help lists them all"
-        print(f"smartcrawl: there is no command {shown(name)!r}{meant}", file=sys.stderr)
+        print(f"smartcrawl: there is no command {redacted_line(name)!r}{meant}", file=sys.stderr)
         return USAGE
     if name == "completion":
         from smartcrawl.commands import completion  # noqa: PLC0415  # as for run

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.hosts import host_rows, remove_host_block, store_host_block
@@ -69,7 +69,7 @@ class Command(RegistryCommand):
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " requested. Its pages count as excluded; their stored content stays searchable"
                 " until the rules for excluded pages remove it. To unblock it:",
-                command=f"{program()} hosts --unblock {host}",
+                command=f"{program_name()} hosts --unblock {host}",
                 gap=1,
             )
         elif opts.unblock is not None:

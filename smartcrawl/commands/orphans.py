@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
@@ -54,7 +54,7 @@ class Command(ChangingCommand):
             "List the stored pages that the latest complete run did not reach or could not ask, and"
             " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
             " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
-            f" earlier and neither reached nor answered since; {program()} undo brings them back."
+            f" earlier and neither reached nor answered since; {program_name()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -141,7 +141,7 @@ class Command(ChangingCommand):
         listed = ", ".join(str(number) for number in runs)
         waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
         where = f" of {', '.join(sources)}" if sources else ""
-        return f"there is no run {run}{where}; {waits} (see {program()} orphans)"
+        return f"there is no run {run}{where}; {waits} (see {program_name()} orphans)"
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from typing import IO, Any, ClassVar, TypeVar
 
 from smartcrawl.index.choice import begin_index_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.meant import meant
-from smartcrawl.model.program import program, program_crawl_line
+from smartcrawl.model.meant import meant_word
+from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import RECORD_KEYS, record_table, report_row_for_spreadsheet
 from smartcrawl.reports.text import counted_noun
@@ -122,7 +122,7 @@ class Command(RegistryCommand):
         print_note(
             f"epoch {epoch} began: {counted_noun(pages, 'page')} will be written to the index anew"
             " by"
-            f" the next run of each source; {program()} audit lists the other entries of the index"
+            f" the next run of each source; {program_name()} audit lists the other entries of the index"
         )
 
 
@@ -138,7 +138,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 def _empty(opts: Namespace) -> str:
     """Return the sentence that stands for an empty table."""
     if any((opts.source, opts.status, opts.outcome, opts.no_text, opts.sitemaps, opts.dead)):
-        return f"no record matches; {program()} registry lists all of them"
+        return f"no record matches; {program_name()} registry lists all of them"
     return f"no record yet; the first ones come with: {program_crawl_line('https://…')}"
 
 
@@ -149,7 +149,7 @@ def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
     for name, value in known.items():
         if name.lower() == given.lower():
             return value
-    near = meant(given, known)
+    near = meant_word(given, known)
     raise RegistryError(f"{given!r} is no {what}; there are {', '.join(known)}{near}")
 
 

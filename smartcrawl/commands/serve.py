@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, database_of
@@ -96,7 +96,9 @@ class Command(BaseCommand):
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Serve, or manage keys; print errors as messages."""
         if args:
-            raise UsageError(f"{shown(args[0])!r} is not understood: serve takes options only")
+            raise UsageError(
+                f"{redacted_line(args[0])!r} is not understood: serve takes options only"
+            )
         if opts.create_key is None and (opts.scope or opts.expires_days):
             raise UsageError("--scope and --expires-days belong to --create-key NAME")
         if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
@@ -199,7 +201,7 @@ def _require_key(database: Database, server: ServerOptions) -> None:
             where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
             raise SettingError(
                 f"{where} every request needs an API key, and there is none: make one first with"
-                f" {program()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
+                f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
             )
 
 
@@ -215,8 +217,8 @@ def _manage(connection: Connection, opts: Namespace) -> None:
     elif opts.revoke_key is not None:
         if not revoke_key(connection, opts.revoke_key, now):
             raise SettingError(
-                f"no key that counts has the id {shown(opts.revoke_key)!r}:"
-                f" {program()} serve --list-keys lists them"
+                f"no key that counts has the id {redacted_line(opts.revoke_key)!r}:"
+                f" {program_name()} serve --list-keys lists them"
             )
         if opts.format == "json":
             print_json({"id": opts.revoke_key, "revoked": _when(now)})
@@ -227,12 +229,12 @@ def _manage(connection: Connection, opts: Namespace) -> None:
         if opts.format == "json":
             print_json(rows)
         else:
-            empty = f"no key yet; make one with: {program()} serve --create-key NAME"
+            empty = f"no key yet; make one with: {program_name()} serve --create-key NAME"
             tables.print_table(_COLUMNS, [_shown(row) for row in rows], empty=empty)
 
 
 def _create(connection: Connection, opts: Namespace, now: int) -> None:
-    name = shown(opts.create_key.strip())
+    name = redacted_line(opts.create_key.strip())
     if not name:
         raise SettingError("--create-key takes the name of who gets the key, such as grafana")
     expires = now + opts.expires_days * _DAY if opts.expires_days else None

@@ -14,7 +14,7 @@ from smartcrawl.commands.status_text import (
     status_command_verdict,
 )
 from smartcrawl.model.program import program_crawl_line
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.concerns import source_concerns, status_verdict
@@ -94,7 +94,7 @@ class Command(RegistryCommand):
         ]
         for text, words in source_concerns(status, now, longest=longest):
             command = self.again(*words) if words else ""
-            mark = f"{escape(escaped(text))}{':' if words else ''}"
+            mark = f"{escape(escaped_text(text))}{':' if words else ''}"
             lines.append(Line("look at", mark, command, yellow=True))
         if status.counts.due:
             lines.append(Line("go on", "", self.again("due", "--source", status.source)))

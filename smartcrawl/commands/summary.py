@@ -9,7 +9,7 @@ from typing import IO
 
 from rich.markup import escape
 
-from smartcrawl.model.program import OURS, pasted_command, program
+from smartcrawl.model.program import OURS, program_as_typed, program_name
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, with_remedy
 from smartcrawl.reports.text import counted_noun
@@ -45,7 +45,7 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     output.say("Search it:", command=_command("search", data_dir, words))
-    if program() == OURS and Path(data_dir) != Path(LOCAL).absolute():
+    if program_name() == OURS and Path(data_dir) != Path(LOCAL).absolute():
         output.line(f"Stored in:  {escape(data_dir)}")
 
 
@@ -253,6 +253,6 @@ def _size(count: int) -> str:
 def _command(name: str, data_dir: str, arguments: str) -> str:
     """Return the command line of a command over the same registry."""
     setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
-    if program() == OURS:
+    if program_name() == OURS:
         setting = "".join(f" {shlex.quote(word)}" for word in data_dir_option(Path(data_dir)))
-    return f"{pasted_command()} {name}{setting} {arguments}"
+    return f"{program_as_typed()} {name}{setting} {arguments}"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.file_urls import item_kind
-from smartcrawl.model.program import program
+from smartcrawl.model.file_urls import url_item_kind
+from smartcrawl.model.program import program_name
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import (
     Trackers,
@@ -104,7 +104,7 @@ class ItemRow:
     @property
     def id(self) -> str:
         """Public id of the item, such as ``url_k7gxn3…`` or ``file_3p4s8…`` (R0-24)."""
-        return url_item_id(item_kind(self.url), self.key)
+        return url_item_id(url_item_kind(self.url), self.key)
 
     @property
     def forced(self) -> bool:
@@ -133,7 +133,7 @@ def item_rows_by_id(connection: Connection, word: str) -> list[ItemRow]:
     span = url_digests_of_id(word)
     if span is None:
         raise RegistryError(
-            f"{word!r} is no id: it takes one as {program()} registry prints it, such as"
+            f"{word!r} is no id: it takes one as {program_name()} registry prints it, such as"
             " url_k7gxn3…"
         )
     return item_rows_between(connection, *span)

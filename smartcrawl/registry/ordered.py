@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
@@ -73,7 +73,7 @@ class ForcedOrderRow(NamedTuple):
     @property
     def id(self) -> str:
         """Public id of the item to be."""
-        return url_item_id(item_kind(self.url), self.key)
+        return url_item_id(url_item_kind(self.url), self.key)
 
 
 def force_ordered_rows(connection: Connection, first: bytes, last: bytes) -> list[ForcedOrderRow]:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_content_group, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection, Many
@@ -125,7 +125,7 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
     fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
     robots = fields["httpRobotsAllowed"]
     values = fields | {
-        "id": url_item_id(item_kind(row[1]), key),
+        "id": url_item_id(url_item_kind(row[1]), key),
         "RowKey": url_digest_text(key),
         "reindexRequested": bool(fields["reindexRequested"]),
         "httpRobotsAllowed": None if robots is None else bool(robots),

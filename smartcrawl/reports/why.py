@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smartcrawl.extract.robots_txt import Answer
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
@@ -92,7 +92,7 @@ class Stories:
         ]
         values = (
             requested,
-            url_item_id(item_kind(identity), key),
+            url_item_id(url_item_kind(identity), key),
             [self.story(page, key) for page in pages],
             [] if pages else self.in_scope(url),
             [] if pages else self.listed_by(url),

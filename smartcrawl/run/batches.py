@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Visit
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.commit.snapshots import commits_new_snapshot
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
@@ -155,7 +155,7 @@ class Batches:
         tally.response_ms += answer.response_ms
         self.progress.count(visit)
         if visit.error:
-            visit.error = redacted(visit.error)
+            visit.error = redacted_text(visit.error)
         if (
             visit.outcome is Outcome.NOT_MODIFIED
             and visit.http_status == 304
@@ -185,7 +185,7 @@ class Batches:
             tally.failed -= 1
         self.progress.count(visit)
         if visit.error:
-            visit.error = redacted(visit.error)
+            visit.error = redacted_text(visit.error)
         batch.visits.append(visit)
         batch.text += sum(len(chunk.text) for chunk in visit.parsed.chunks)
 

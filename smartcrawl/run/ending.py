@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
@@ -194,9 +194,9 @@ class RunEnding:
         seeds = (*self._outside(), *failed_seed_rows(connection, run, most, optional))
         sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given, most)
         return Evidence(
-            seeds_failed=tuple(map(redacted, seeds)),
+            seeds_failed=tuple(map(redacted_text, seeds)),
             cut_by=(*self._last.cut_by(self._shortcomings), *self._kept_back()),
-            sitemaps_failed=tuple(map(redacted, sitemaps)),
+            sitemaps_failed=tuple(map(redacted_text, sitemaps)),
             visits=visits,
             unreachable=unreachable,
             pending=pending,
@@ -213,7 +213,7 @@ class RunEnding:
         if not urls:
             return ()
         more = f" and {len(urls) - 1:,} more" if len(urls) > 1 else ""
-        return (f"redirects_left: {redacted(urls[0])}{more}",)
+        return (f"redirects_left: {redacted_text(urls[0])}{more}",)
 
     def _outside(self) -> tuple[str, ...]:
         """Return the seeds that the source's own scope leaves out."""

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from smartcrawl.model.exceptions import SourceError
-from smartcrawl.model.meant import meant
+from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.registry.jobs import load_all_sources
 from smartcrawl.registry.runs.job_runs import PREFIX
@@ -168,7 +168,7 @@ def _refuse_unknown(arguments: dict[str, Any], kind: Kind, known: tuple[str, ...
     if unknown:
         raise SourceError(
             f"unknown argument {unknown[0]!r}: the spider {kind.spider} takes {', '.join(known)}"
-            f"{meant(unknown[0], known)}"
+            f"{meant_word(unknown[0], known)}"
         )
 
 

@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Self
 
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.rules.traps import Trap
 
 logger = logging.getLogger(__name__)
@@ -28,14 +28,14 @@ class Shortcomings:
 
     def add(self, reason: str) -> None:
         """Note a reason, once."""
-        reason = redacted(reason)
+        reason = redacted_text(reason)
         if reason not in self.reasons:
             self.reasons.append(reason)
             self.changed = True
 
     def count(self, kind: str, url: str) -> None:
         """Count an address where a limit left links out; ``kind`` is such as ``too_many_links``."""
-        count, first = self.refused.get(kind, (0, redacted(url)[:_SHOWN]))
+        count, first = self.refused.get(kind, (0, redacted_text(url)[:_SHOWN]))
         self.refused[kind] = count + 1, first
         self.changed = True
 

@@ -18,7 +18,7 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.jobs.errors import JobError
 
 logger = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ def _of_store(_: Request, error: Exception) -> ApiError:
 
 def _of_routing(request: Request, error: HTTPException) -> ApiError:
     """Return the error of an unknown path, or of a method that a path does not take."""
-    path = shown(request.url.path)
+    path = redacted_line(request.url.path)
     if error.status_code == 405:
         allowed = ", ".join(_allowed(request))
         reason = f"{path} takes {allowed}"
@@ -201,7 +201,7 @@ def _of_validation(_: Request, error: RequestValidationError) -> ApiError:
 def _reason(field: str | None, defect: Mapping[str, Any]) -> str:
     """Return the reason; a rule of ours has it in a whole sentence."""
     if defect["type"] == "extra_forbidden":
-        return f"{shown(str(field))} is not known"
+        return f"{redacted_line(str(field))} is not known"
     if defect["type"] == "missing":
         return f"{field or 'a JSON body'} is missing"
     if defect["type"] == "value_error":

@@ -15,7 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.redaction import redacted_log_format
+from smartcrawl.model.redaction import log_format_option
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.request_ids import WithRequestId
@@ -110,6 +110,6 @@ def log_server_to_stderr(settings: Mapping[str, Any]) -> None:
     handler = AboveBar()
     handler.setLevel(settings["LOG_LEVEL"])
     handler.addFilter(WithRequestId())
-    handler.setFormatter(log_formatter(redacted_log_format(settings)))
+    handler.setFormatter(log_formatter(log_format_option(settings)))
     logging.root.addHandler(handler)
     logging.root.setLevel(settings["LOG_LEVEL"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from smartcrawl.model.meant import nearest
+from smartcrawl.model.meant import nearest_word
 from smartcrawl.model.urls import request_url
 
 _WEB: Final = ("http", "https")
@@ -31,7 +31,7 @@ def address_hint(text: str) -> str:
     """
     found = _SCHEME.match(text)
     if found and (found[1].lower() not in _WEB or "://" not in found[0]):
-        scheme = nearest(found[1].lower(), _WEB, least=_LIKE_WEB)
+        scheme = nearest_word(found[1].lower(), _WEB, least=_LIKE_WEB)
         url = request_url(f"{scheme}://{text[found.end() :]}") if scheme else None
         if url is not None:
             return f"; did you mean {url}?"

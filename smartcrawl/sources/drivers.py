@@ -12,7 +12,7 @@ from fsspec.config import apply_config
 from fsspec.core import url_to_fs
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import redacted, shown
+from smartcrawl.model.redaction import redacted_line, redacted_text
 from smartcrawl.sources.stores import file_store_fault_reason
 
 #: Packages whose name differs from their module's.
@@ -41,7 +41,7 @@ def refuse_url_secrets(setting: str, protocol: str, place: str) -> None:
         SettingError: it has a password, a query or a fragment.
     """
     user = unquote(place).rpartition("@")[0]  # of the whole rest: a password may contain a slash
-    if ":" in user or "?" in place or "#" in place or redacted(place) != place:
+    if ":" in user or "?" in place or "#" in place or redacted_text(place) != place:
         raise SettingError(
             f"{setting} is a {protocol} URL with a password, a query or a fragment: it takes"
             " none of them; credentials belong in the environment of the driver"
@@ -58,13 +58,13 @@ def driver_class(setting: str, protocol: str, url: str) -> Any:
         return get_filesystem_class(protocol)
     except ValueError:
         raise SettingError(
-            f"{setting} is {shown(url)!r}: no driver of fsspec is called {protocol}; use"
+            f"{setting} is {redacted_line(url)!r}: no driver of fsspec is called {protocol}; use"
             " file, s3, abfs or another that it knows"
         ) from None
     except ImportError as error:
         module = getattr(error.__cause__, "name", None) or protocol
         raise SettingError(
-            f"{setting} is {shown(url)!r}, whose driver is not installed ({error}): run"
+            f"{setting} is {redacted_line(url)!r}, whose driver is not installed ({error}): run"
             f" {_remedy(module)}"
         ) from error
 
@@ -93,8 +93,8 @@ def start_driver(setting: str, driver: Any, url: str, **options: Any) -> tuple[A
         raise
     except Exception as error:  # the library's errors about its configuration
         raise SettingError(
-            f"the driver of {setting} {shown(url)!r} does not start"
-            f" ({shown(file_store_fault_reason(error))}); check {driver_credentials(driver)}"
+            f"the driver of {setting} {redacted_line(url)!r} does not start"
+            f" ({redacted_line(file_store_fault_reason(error))}); check {driver_credentials(driver)}"
         ) from error
     return found
 

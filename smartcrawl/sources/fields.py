@@ -10,7 +10,7 @@ import can_ada
 from cssselect import HTMLTranslator, SelectorError
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from smartcrawl.model.authorities import authority_file
+from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.address_hints import address_hint, address_without_quotes
@@ -139,7 +139,7 @@ def _authorities(text: object, info: ValidationInfo) -> object:
         return text
     folder: Path | None = info.context["folder"] if info.context else None
     try:
-        return authority_file(text, folder)
+        return authority_file_option(text, folder)
     except ValueError as error:
         raise ValueError(f"is {declared_field_text(text)}: {error}") from error
 

@@ -10,7 +10,7 @@ from scrapy.http import Response
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
-from smartcrawl.model.urls import is_same_place
+from smartcrawl.model.urls import is_same_url_place
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run.opening import github_source_of_run_arguments
 from smartcrawl.sources.base import Source
@@ -68,7 +68,7 @@ def _judge_front(visit: Visit, source: Source) -> None:
     target = visit.answer.location
     if target is None or visit.page.state.standing is Standing.BARE:
         return
-    if any(is_same_place(target, front) for front in source.optional_seeds.values()):
+    if any(is_same_url_place(target, front) for front in source.optional_seeds.values()):
         visit.outcome, visit.http_status, visit.answer.location = Outcome.NOT_FOUND, 404, None
         visit.error = f"no wiki: it redirects to the front of the repository, {target}"
 

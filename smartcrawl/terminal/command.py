@@ -19,8 +19,8 @@ from rich.markup import escape
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import OURS, program, program_crawl_line
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import OURS, program_crawl_line, program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, database_of
 from smartcrawl.registry.names import stored_source_names, stored_sources_named
@@ -61,7 +61,7 @@ class RegistryCommand(BaseCommand):
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and print errors as messages."""
         if args and not self.takes_words:
-            word = shown(args[0])
+            word = redacted_line(args[0])
             raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
         try:
             self.options = options = Options.of(self.settings)
@@ -96,9 +96,9 @@ class RegistryCommand(BaseCommand):
 
     def again(self, *words: object) -> str:
         """Return a command line for the same registry; ``words``: the command and its arguments."""
-        line = [program(), str(words[0])]
+        line = [program_name(), str(words[0])]
         named = ["DATA_DIR", "REGISTRY_URL"]
-        if program() == OURS:
+        if program_name() == OURS:
             line += data_dir_option(self.options.data_dir)
             named = ["REGISTRY_URL"]
         for name in named:
@@ -121,7 +121,7 @@ class RegistryCommand(BaseCommand):
 
 def command_without_registry_error(database: Database) -> RegistryError:
     """Return the error that a registry is missing, with the remedy."""
-    folder = "--data-dir" if program() == OURS else "-s DATA_DIR="
+    folder = "--data-dir" if program_name() == OURS else "-s DATA_DIR="
     return RegistryError(
         f"there is no registry at {database} yet: crawl something first, such as"
         f" {program_crawl_line('https://…')}, or name its folder with {folder}, or its database"

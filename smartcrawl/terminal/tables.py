@@ -14,7 +14,7 @@ from typing import IO, Any, Final, NamedTuple, Self
 from rich.cells import cell_len, chop_cells
 from rich.markup import escape
 
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.redaction import escaped_text
 from smartcrawl.terminal.output import Output
 
 _CHUNK: Final = 1_000  #: rows whose widths are compared before they are printed
@@ -116,7 +116,7 @@ def _is_filled(row: str | Sequence[str], n: int) -> bool:
 
 
 def _cells(columns: Sequence[Column], row: Mapping[str, Any]) -> list[str]:
-    return [escaped(_text(row[column.key])) for column in columns]
+    return [escaped_text(_text(row[column.key])) for column in columns]
 
 
 def _text(value: Any) -> str:

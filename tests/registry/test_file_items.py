@@ -5,7 +5,7 @@ import pytest
 from smartcrawl.index.elasticsearch.documents import PageDocument
 from smartcrawl.index.images import images_to_index
 from smartcrawl.model.documents import Image
-from smartcrawl.model.file_urls import folder_url, item_kind
+from smartcrawl.model.file_urls import folder_url, url_item_kind
 from smartcrawl.model.urls import (
     DEFAULT_TRACKERS,
     normalize_url,
@@ -110,7 +110,7 @@ def test_the_view_agrees_with_the_rules_on_type_id_and_partition(desk: Desk, str
     wanted = []
     for url in EVERY:
         source = normalize_url(url)
-        kind = item_kind(source)
+        kind = url_item_kind(source)
         host = url_host_key(url) if kind == "url" else None
         wanted.append((
             source, kind, url_item_id(kind, url_digest(source)),

@@ -23,7 +23,7 @@ from smartcrawl.model.exceptions import (
     SnapshotMissingError,
     SnapshotStoreError,
 )
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.drivers import (
     driver_class,
     driver_credentials,
@@ -115,7 +115,7 @@ class SnapshotStore:
         if protocol in {"file", "local"}:
             if not place.startswith("/"):
                 raise SettingError(
-                    f"SNAPSHOT_STORE is {shown(url)!r}: it takes a folder's absolute path, or a URL"
+                    f"SNAPSHOT_STORE is {redacted_line(url)!r}: it takes a folder's absolute path, or a URL"
                     " like file:///data/snapshots, s3://bucket/prefix, abfs://container/prefix"
                 )
             folder = Path(unquote(place) if found else place)
@@ -135,7 +135,9 @@ class SnapshotStore:
         if not system.async_impl:
             return Drive(system, root, self._patience)
         if not root.strip("/"):
-            raise SettingError(f"SNAPSHOT_STORE is {shown(self.url)!r}: name a bucket in it")
+            raise SettingError(
+                f"SNAPSHOT_STORE is {redacted_line(self.url)!r}: name a bucket in it"
+            )
         return Bucket(system, root, self._patience)
 
     @classmethod
@@ -192,7 +194,7 @@ class SnapshotStore:
             if not is_file_absent_in_store(error) or not self._store.exists():
                 raise self._failure(error, f"read {path} from") from error
             raise SnapshotMissingError(
-                f"{shown(self.url)} holds no {path}: restore it, or have its page fetched again"
+                f"{redacted_line(self.url)} holds no {path}: restore it, or have its page fetched again"
             ) from error
         try:
             body = _unpacked(data, max_size)
@@ -200,7 +202,7 @@ class SnapshotStore:
                 raise ValueError("it is not the body that was stored")
         except ValueError as error:
             raise SnapshotDamagedError(
-                f"{path} in {shown(self.url)} is damaged ({error}): restore it, or have its page"
+                f"{path} in {redacted_line(self.url)} is damaged ({error}): restore it, or have its page"
                 " fetched again"
             ) from error
         return body
@@ -237,7 +239,7 @@ class SnapshotStore:
         """Translate a driver's error: the failed operation, the reason and the remedy."""
         why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
         remedy = file_store_fault(error).value.format(who=self._who, setting=_SETTING)
-        failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
+        failure = SnapshotStoreError(redacted_line(f"cannot {doing} {self.url} ({why}); {remedy}"))
         failure.__cause__ = error
         return failure
 

@@ -14,13 +14,11 @@ import apsw
 from backports.zstd import ZstdError
 
 from smartcrawl.model.exceptions import RegistryDamagedError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 
-REMEDY: Final = (
-    f"restore a backup, or copy what can be read into a new file with {program()} audit --salvage"
-)
+REMEDY: Final = f"restore a backup, or copy what can be read into a new file with {program_name()} audit --salvage"
 _MOST: Final = 20  #: problems listed at most
 _WORDS: Final = "chunk_words"  #: the FTS5 index
 #: SQLite's type of the values in a column of a declared type.

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import apsw
 
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.integrity import (
@@ -291,7 +291,7 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
         if version < latest and readonly:
             raise RegistryVersionError(
                 f"{path} has schema version {version} and may not be written to: run a command such"
-                f" as {program()} status once as a user who may, to bring it to version {latest}"
+                f" as {program_name()} status once as a user who may, to bring it to version {latest}"
             )
         if version < latest:
             _switch_to_wal(connection)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from smartcrawl.model.urls import is_same_place
+from smartcrawl.model.urls import is_same_url_place
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import OpenRun, Role
@@ -165,7 +165,7 @@ def _is_missing(connection: Connection, run: int, no: int, front: str) -> bool:
     if not seen:
         return False
     leads_away = http_status in REDIRECTS and target is not None
-    return http_status in (404, 410) or (leads_away and is_same_place(target, front))
+    return http_status in (404, 410) or (leads_away and is_same_url_place(target, front))
 
 
 def _answered(connection: Connection, run: int, no: int | None, hops: int) -> bool:

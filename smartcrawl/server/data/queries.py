@@ -13,7 +13,7 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.server.errors import invalid_input
 
 _DIGITS: Final = re.compile(r"\d{1,18}", re.ASCII)
@@ -106,7 +106,9 @@ async def refuse_query(request: Request) -> None:
         ApiError: with the name of the first one.
     """
     for name in request.query_params:
-        raise invalid_input(name, f"{shown(name)} is not known: this path takes no parameters")
+        raise invalid_input(
+            name, f"{redacted_line(name)} is not known: this path takes no parameters"
+        )
 
 
 def queried_first_second(text: str, field: str) -> int:

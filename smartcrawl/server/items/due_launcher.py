@@ -9,7 +9,7 @@ import logging
 import subprocess
 from typing import Final
 
-from smartcrawl.model.processes import Process, signal_name
+from smartcrawl.model.processes import Process, exit_status_signal
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
@@ -87,7 +87,7 @@ class DueLauncher:
         if status == EXIT_SOURCE_BUSY:
             self._runs.again(run, now + BUSY_AGAIN, starts=0)
         elif status < 0:
-            self._died(run, now, f"its process was ended by {signal_name(status)}")
+            self._died(run, now, f"its process was ended by {exit_status_signal(status)}")
         else:
             self._runs.end(run)
             if status in (EXIT_COMPLETE, EXIT_INCOMPLETE):

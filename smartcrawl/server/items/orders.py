@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key, url_item_id
 from smartcrawl.registry.connection import Connection
@@ -82,7 +82,7 @@ class ItemOrders:
             )
         self._follow(sources)
         return {
-            "id": url_item_id(item_kind(identity), key),
+            "id": url_item_id(url_item_kind(identity), key),
             "status": status.word,
             "reindexGeneration": generation,
         }

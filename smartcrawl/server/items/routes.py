@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import MAX_URL_LENGTH, normalize_url, url_digest, url_digests_of_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
@@ -35,7 +35,7 @@ def _address(name: str, *, of_files: bool = False) -> AfterValidator:
         if (
             of_files
             and not known.startswith(("http://", "https://"))
-            and item_kind(known) == "file"
+            and url_item_kind(known) == "file"
         ):
             return text
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from smartcrawl.model.processes import Process, signal_name
+from smartcrawl.model.processes import Process, exit_status_signal
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
@@ -120,7 +120,7 @@ class JobLauncher:
         elif status in (EXIT_COMPLETE, EXIT_INCOMPLETE):
             self._end(begun, status, now, *begun.reasons)
         elif status < 0:
-            self._end(begun, None, now, f"its process was ended by {signal_name(status)}")
+            self._end(begun, None, now, f"its process was ended by {exit_status_signal(status)}")
         else:
             log = self._crawls.place_of_log(begun)
             self._end(begun, status, now, f"its process failed (exit status {status}): see {log}")

@@ -12,7 +12,7 @@ from fastapi.responses import PlainTextResponse
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.processes import Process
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.server.context import Context
@@ -92,7 +92,7 @@ class _Logs:
             spider = self._names.spider_of(run.source)
             place = f"the log is in scrapyd: {client.log_url(run.id, spider)}"
         elif run.host is not None and run.host != Process.this().host:
-            place = f"the log is on the machine {shown(run.host)}: ask the server there"
+            place = f"the log is on the machine {redacted_line(run.host)}: ask the server there"
         elif run.stage is RunStage.WAITING:
             place = "the run has not begun"
         else:

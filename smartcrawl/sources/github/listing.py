@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.github.address import RepositoryAddress
 from smartcrawl.sources.github.api import VARIABLE, ApiAnswer, ApiError, GithubApi
 from smartcrawl.sources.github.content import below_folder, entries_of_items
@@ -104,7 +104,7 @@ class RepositoryListing:
             self._problem(why)
 
     def _problem(self, why: str) -> None:
-        self.problems.append(shown(f"{self._address.url} ({why})"))
+        self.problems.append(redacted_line(f"{self._address.url} ({why})"))
 
     # The commit
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.listing.entries import Entry, Skip, batched
 from smartcrawl.sources.listing.places import SETTING, store_place
 from smartcrawl.sources.listing.selection import ListingRules
@@ -114,4 +114,4 @@ class BucketListing:
             why = f"after {count} {'file' if count == 1 else 'files'}: {why}"
         who = "what its driver reads" if files is None else files.who
         remedy = file_store_fault(error).value.format(who=who, setting=SETTING)
-        self.problems.append(shown(f"{self._place.url_of(key)} ({why}; {remedy})"))
+        self.problems.append(redacted_line(f"{self._place.url_of(key)} ({why}; {remedy})"))

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote, unquote_to_bytes
 
-from smartcrawl.model.redaction import HIDDEN, escaped
+from smartcrawl.model.redaction import HIDDEN, escaped_text
 
 _KEPT: Final = "!$&'()*+,;=:@"  #: characters of a segment that are not escaped (RFC 3986)
 _LONGEST: Final = 1_000  #: characters of a path in a message
@@ -53,7 +53,7 @@ def shown_path(path: str) -> str:
     >>> print(shown_path("/srv/ü/a\nb\udcff"))
     /srv/ü/a\nb\xff
     """
-    text = escaped(os.fsencode(path).decode(errors="backslashreplace"))
+    text = escaped_text(os.fsencode(path).decode(errors="backslashreplace"))
     return (
         text
         if len(text) <= _LONGEST

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.listing.names import shown_path
 from smartcrawl.sources.listing.opening import (
@@ -273,10 +273,10 @@ def read_bucket_file(
         except Exception as error:  # drivers raise any error of their libraries
             raise _store_error(url, error, files, patience) from error
         if data is None:
-            raise _too_large(shown(url), file.size or most + 1, most)
+            raise _too_large(redacted_line(url), file.size or most + 1, most)
         known = file.date if etag is not None and etag == file.date else None
         return FileBody(data, len(data), file.etag or known, file.modified_at)
-    raise _changed(shown(url))
+    raise _changed(redacted_line(url))
 
 
 def _store_error(
@@ -296,4 +296,4 @@ def _store_error(
     if fault in _OF_THE_FILE and files is not None:
         return PermissionError(errno.EACCES, remedy, url)
     why = file_store_fault_reason(error) or f"no answer in {patience:g} s"
-    return StoreAwayError(shown(f"cannot read {url} ({why}; {remedy})"))
+    return StoreAwayError(redacted_line(f"cannot read {url} ({why}; {remedy})"))
