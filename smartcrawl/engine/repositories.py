@@ -10,7 +10,7 @@ from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_co
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.options import Options
 from smartcrawl.rules.connections import ConnectionGuard
-from smartcrawl.sources.github.address import quoted_path
+from smartcrawl.sources.github.address import quoted_repository_path
 from smartcrawl.sources.github.api import GithubApi, github_token
 from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.github.source import GithubSource
@@ -55,4 +55,4 @@ def repository_listing(
 def raw_place(options: Options, commit: ListedCommit) -> str:
     """Return the URL below which the files of a listed commit are read."""
     place = f"{options.github.raw}/{commit.repository}/{commit.sha}"
-    return f"{place}/{quoted_path(commit.folder)}" if commit.folder else place
+    return f"{place}/{quoted_repository_path(commit.folder)}" if commit.folder else place

@@ -9,9 +9,9 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.files import ad_hoc_files
-from smartcrawl.sources.github.source import ad_hoc_repository
-from smartcrawl.sources.kinds import GITHUB, kind_named
+from smartcrawl.sources.files import ad_hoc_files_source
+from smartcrawl.sources.github.source import ad_hoc_repository_source
+from smartcrawl.sources.kinds import GITHUB, source_kind_named
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
 
@@ -38,7 +38,7 @@ def source_today(
     root = last_root_row(connection, name)
     if root is not None:
         kind = connection.execute(_KIND, (name,)).get
-        return ad_hoc_repository(root) if kind == GITHUB.name else ad_hoc_files(root)
+        return ad_hoc_repository_source(root) if kind == GITHUB.name else ad_hoc_files_source(root)
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
@@ -50,7 +50,7 @@ def is_listed_page(connection: Connection, source: Source | None, name: str, url
     if source is not None:
         return source.lists(url)
     kind = connection.execute(_KIND, (name,)).get
-    return kind is not None and kind_named(kind).is_listed
+    return kind is not None and source_kind_named(kind).is_listed
 
 
 def sources_today(

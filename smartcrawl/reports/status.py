@@ -12,7 +12,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import one_moment
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import RunState
-from smartcrawl.sources.kinds import kind_named
+from smartcrawl.sources.kinds import source_kind_named
 
 RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
 _DAY: Final = 86_400  #: seconds
@@ -214,7 +214,7 @@ def status_report(
             amounts.get(no, Bytes()),
             last.get(no),
             *complete.get(no, (None, None)),
-            kind_named(kind).is_listed,
+            source_kind_named(kind).is_listed,
         )
         for no, (name, kind) in names.items()
     ]

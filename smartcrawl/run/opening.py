@@ -16,14 +16,14 @@ from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
-    ad_hoc,
+    ad_hoc_site_source,
     load_declared_sources,
     select_declared_source,
     source_with_sitemaps,
 )
-from smartcrawl.sources.files import FilesSource, ad_hoc_files
+from smartcrawl.sources.files import FilesSource, ad_hoc_files_source
 from smartcrawl.sources.github.api import github_token
-from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository
+from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE, Kind
 
 logger = logging.getLogger(__name__)
@@ -84,11 +84,11 @@ def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Sour
     if url is not None and name is not None:
         raise SourceError("give either -a url=… or -a source=…, not both")
     if url is not None:
-        return ad_hoc(url, declared, sitemaps=sitemaps)
+        return ad_hoc_site_source(url, declared, sitemaps=sitemaps)
     if name is not None:
         return source_with_sitemaps(_named(options, declared, name, SITE), sitemaps)
     if sitemaps:
-        return ad_hoc(None, declared, sitemaps=sitemaps)
+        return ad_hoc_site_source(None, declared, sitemaps=sitemaps)
     if (only := _only(declared, SITE)) is not None:
         return only
     raise SourceError(
@@ -104,7 +104,7 @@ def files_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -
         SourceError: no source or several sources fit, or an argument is unknown.
     """
     _refuse_unknown(arguments, FILES, FILES_ARGUMENTS)
-    found = _listed_source(options, arguments, FILES, "root", ad_hoc_files)
+    found = _listed_source(options, arguments, FILES, "root", ad_hoc_files_source)
     if found is None:
         raise SourceError(
             "nothing to crawl: give -a root=FOLDER, or declare a source of the kind files in"
@@ -123,7 +123,7 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
         SettingError: GITHUB_TOKEN cannot be a token.
     """
     _refuse_unknown(arguments, GITHUB, GITHUB_ARGUMENTS)
-    found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository)
+    found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository_source)
     if found is None:
         raise SourceError(
             "nothing to crawl: give -a url=https://github.com/OWNER/REPO, or declare a source of"

@@ -91,7 +91,7 @@ def load_declared_sources(path: Path) -> dict[str, Source]:
     return sources
 
 
-def ad_hoc(
+def ad_hoc_site_source(
     url: str | None, declared: Mapping[str, Source], *, sitemaps: Sequence[str] = ()
 ) -> Source:
     """Return the source with the name of the host of ``url`` and with all pages of that host.

@@ -34,7 +34,7 @@ _CREDENTIALS: Final = {
 _WORDY: Final = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "s3fs")
 
 
-def refuse_url_secrets(setting: str, protocol: str, place: str) -> None:
+def refuse_store_url_secrets(setting: str, protocol: str, place: str) -> None:
     """Refuse a URL with credentials, which would be logged and stored. The message has none.
 
     Raises:
@@ -48,7 +48,7 @@ def refuse_url_secrets(setting: str, protocol: str, place: str) -> None:
         )
 
 
-def driver_class(setting: str, protocol: str, url: str) -> Any:
+def store_driver_class(setting: str, protocol: str, url: str) -> Any:
     """Return the class of fsspec that implements a protocol.
 
     Raises:
@@ -69,12 +69,12 @@ def driver_class(setting: str, protocol: str, url: str) -> Any:
         ) from error
 
 
-def driver_credentials(driver: Any) -> str:
+def store_driver_credentials(driver: Any) -> str:
     """Return the credentials of a driver, for a sentence about what they may do."""
     return f"the credentials in {_CREDENTIALS.get(_package(driver), 'what its driver reads')}"
 
 
-def start_driver(setting: str, driver: Any, url: str, **options: Any) -> tuple[Any, str]:
+def start_store_driver(setting: str, driver: Any, url: str, **options: Any) -> tuple[Any, str]:
     """Return a file system of fsspec, and its name for the place of ``url``.
 
     ``options`` are for the driver's class and for fsspec; the environment adds others.
@@ -94,7 +94,7 @@ def start_driver(setting: str, driver: Any, url: str, **options: Any) -> tuple[A
     except Exception as error:  # the library's errors about its configuration
         raise SettingError(
             f"the driver of {setting} {redacted_line(url)!r} does not start"
-            f" ({redacted_line(file_store_fault_reason(error))}); check {driver_credentials(driver)}"
+            f" ({redacted_line(file_store_fault_reason(error))}); check {store_driver_credentials(driver)}"
         ) from error
     return found
 

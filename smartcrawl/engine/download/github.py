@@ -18,7 +18,7 @@ from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.run.run import Run
-from smartcrawl.sources.github.api import VARIABLE, github_token, quota_wait
+from smartcrawl.sources.github.api import VARIABLE, github_quota_wait, github_token
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.listing.entries import Entry
 
@@ -115,7 +115,7 @@ class RepositoryHandler(BoundedHttpHandler):
         if status == 200:
             return Response(url, headers=headers, body=answer.body)
         given = _texts(answer)
-        seconds = quota_wait(status, given, time.time())
+        seconds = github_quota_wait(status, given, time.time())
         if seconds is not None:
             return Response(url, status=429, headers={"Retry-After": str(seconds)})
         if status >= 500 or status in (408, 425):

@@ -25,10 +25,10 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.drivers import (
-    driver_class,
-    driver_credentials,
-    refuse_url_secrets,
-    start_driver,
+    refuse_store_url_secrets,
+    start_store_driver,
+    store_driver_class,
+    store_driver_credentials,
 )
 from smartcrawl.sources.stores import (
     Bucket,
@@ -111,7 +111,7 @@ class SnapshotStore:
         protocol = found[1].lower() if found else "file"
         place = found[2] if found else url
         if found:
-            refuse_url_secrets(_SETTING, protocol, place)
+            refuse_store_url_secrets(_SETTING, protocol, place)
         if protocol in {"file", "local"}:
             if not place.startswith("/"):
                 raise SettingError(
@@ -124,12 +124,12 @@ class SnapshotStore:
             self.folder = folder
         else:
             self.url = f"{protocol}://{place.rstrip('/')}"
-            self._store = self._remote(driver_class(_SETTING, protocol, self.url))
+            self._store = self._remote(store_driver_class(_SETTING, protocol, self.url))
 
     def _remote(self, driver: Any) -> Store:
-        self._who = driver_credentials(driver)
+        self._who = store_driver_credentials(driver)
         try:
-            system, root = start_driver(_SETTING, driver, self.url, skip_instance_cache=True)
+            system, root = start_store_driver(_SETTING, driver, self.url, skip_instance_cache=True)
         except OSError as error:
             raise self._failure(error, "open") from error
         if not system.async_impl:

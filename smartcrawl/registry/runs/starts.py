@@ -12,7 +12,7 @@ from smartcrawl.registry.commit.visit import EVERY_RUN
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.sources.kinds import GITHUB, kind_named
+from smartcrawl.sources.kinds import GITHUB, source_kind_named
 
 _LAST = """
 SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)
@@ -63,7 +63,7 @@ def last_start_arguments(connection: Connection, name: str) -> dict[str, str] | 
     root = last_root_row(connection, name)
     if root is None:
         return None
-    kind = kind_named(str(connection.execute(_KIND, (name,)).get))
+    kind = source_kind_named(str(connection.execute(_KIND, (name,)).get))
     return {"spider": kind.spider, ("url" if kind is GITHUB else "root"): root}
 
 

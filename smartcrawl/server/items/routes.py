@@ -18,7 +18,7 @@ from smartcrawl.server.data.queries import refuse_query
 from smartcrawl.server.errors import invalid_input
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.orders import ItemOrders
-from smartcrawl.sources.jobs.definition import plain_web_address
+from smartcrawl.sources.jobs.definition import declared_job_address
 
 _URL: Final = "https://docs.example.com/guide"
 _Body = TypeVar("_Body", bound=BaseModel)
@@ -39,7 +39,7 @@ def _address(name: str, *, of_files: bool = False) -> AfterValidator:
         ):
             return text
         try:
-            return plain_web_address(text)
+            return declared_job_address(text)
         except ValueError as error:
             raise ValueError(f"{name} {error}") from None
 

@@ -85,12 +85,12 @@ class Proxy:
     authorization: str | None = field(default=None, repr=False)  #: value of Proxy-Authorization
 
 
-def quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | None:
+def github_quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | None:
     """Return the seconds that a 403 or 429 asks to wait for its quota; None: it is no quota.
 
-    >>> quota_wait(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "130"}, 100)
+    >>> github_quota_wait(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "130"}, 100)
     30
-    >>> quota_wait(429, {"retry-after": "7"}, 100), quota_wait(403, {}, 100)
+    >>> github_quota_wait(429, {"retry-after": "7"}, 100), github_quota_wait(403, {}, 100)
     (7, None)
     """
     if status not in (403, 429):
@@ -203,7 +203,7 @@ class GithubApi:
         headers = self._headers | ({} if etag is None else {"If-None-Match": etag})
         for _ in range(_WAITS + _HOPS):
             answer = self._tried(url, headers, most)
-            seconds = quota_wait(answer.status, answer.headers, self._clock())
+            seconds = github_quota_wait(answer.status, answer.headers, self._clock())
             if seconds is not None:
                 waits += 1
                 self._pause(seconds, waits, answer)

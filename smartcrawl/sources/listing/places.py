@@ -8,7 +8,7 @@ from urllib.parse import quote, unquote
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.sources.drivers import refuse_url_secrets
+from smartcrawl.sources.drivers import refuse_store_url_secrets
 
 SETTING: Final = "root"  #: name of the setting in messages
 
@@ -39,14 +39,14 @@ class StorePlace(NamedTuple):
         return f"{self.top}/{quote(key, safe=_KEPT, errors='surrogateescape')}"
 
 
-def store_place(url: str) -> StorePlace:
+def file_store_place(url: str) -> StorePlace:
     """Return the place that a URL names; its key is percent-encoded there.
 
-    >>> store_place("s3://bucket/a%20b//../c").key, store_place("s3://bucket").key
+    >>> file_store_place("s3://bucket/a%20b//../c").key, file_store_place("s3://bucket").key
     ('a b//../c', '')
-    >>> store_place("https://acc.blob.core.windows.net/docs/a.pdf")[:3]
+    >>> file_store_place("https://acc.blob.core.windows.net/docs/a.pdf")[:3]
     ('abfs', 'docs', 'a.pdf')
-    >>> store_place("wasbs://docs@acc.blob.core.windows.net/a.pdf").top
+    >>> file_store_place("wasbs://docs@acc.blob.core.windows.net/a.pdf").top
     'wasbs://docs@acc.blob.core.windows.net'
 
     Raises:
@@ -60,7 +60,7 @@ def store_place(url: str) -> StorePlace:
             f"{SETTING} is {redacted_line(url)!r}: write a URL like s3://bucket/folder"
         )
     scheme, authority, path = found[1].lower(), found[2], found[3] or ""
-    refuse_url_secrets(SETTING, scheme, f"{authority}/{path}")
+    refuse_store_url_secrets(SETTING, scheme, f"{authority}/{path}")
     if scheme in ("http", "https"):
         return _azure_place(url, scheme, authority.lower(), path)
     account = None
