@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.opening import check_elasticsearch, connect_elasticsearch
@@ -202,4 +202,4 @@ def has_remote_index(options: Options, connection: Connection) -> bool:
 
 def indexed_chunks(packed: bytes) -> list[Chunk]:
     """Return the chunks of a stored document."""
-    return chunks(unpack_stored_document(packed))
+    return document_chunks(unpack_stored_document(packed))

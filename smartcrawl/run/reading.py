@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from smartcrawl.extract import html
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.documents import FORMAT_FAULTS, DocumentLimits, DocumentReader
 from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
@@ -288,7 +288,7 @@ class Reading:
             visit.fail(*refusal)
             parsed.document = None
             return
-        parsed.chunks = chunks(document)
+        parsed.chunks = document_chunks(document)
 
     def _shield(self, visit: Visit, document: Document) -> tuple[Fault, str] | None:
         """Return the reason to keep the stored page instead of an answer, or None."""
@@ -332,7 +332,7 @@ def decide_reading(run: Run, visit: Visit) -> Verdict:
 
 def _header_directives(visit: Visit) -> tuple[bool, bool]:
     """Return two flags: noindex and nofollow in the X-Robots-Tag lines of an answer."""
-    directives = [html.robots_directives(line) for line in visit.answer.robots_tags]
+    directives = [html.robots_meta_directives(line) for line in visit.answer.robots_tags]
     return any(noindex for noindex, _ in directives), any(nofollow for _, nofollow in directives)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from backports import zstd
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.model.documents import Document, Image, Section
@@ -190,7 +190,7 @@ def test_images_go_with_their_page_and_come_back_with_it(desk: Desk):
         removal.run,
         LATER,
         pin=False,
-        chunked=lambda packed: chunks(unpack_stored_document(packed)),
+        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
     )
 
     assert addresses(desk, A, B) == [

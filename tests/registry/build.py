@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import embedded_index
@@ -243,7 +243,7 @@ class Desk:
         if outcome in _WITH_BODY:
             sent = (body if body is not None else f"<title>{title}</title>{text}").encode()
             visit.parsed.document = document(text, title, **(told or {}))
-            visit.parsed.chunks = chunks(visit.parsed.document)
+            visit.parsed.chunks = document_chunks(visit.parsed.document)
             visit.parsed.body_hash = body_hash(sent)
             visit.parsed.text_hash = text_hash(visit.parsed.document)
             visit.parsed.content_hash = document_content_hash(visit.parsed.document)

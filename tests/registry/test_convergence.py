@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from smartcrawl import pipelines
 from smartcrawl.extract import html
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.model.batches import Batch
@@ -409,7 +409,7 @@ class Crawler:
                 EmbeddedIndex(connection),
                 number=runs.draw_sequence_numbers(connection, "number"),
                 seen_run=last[0],
-                chunked=lambda packed: chunks(unpack_stored_document(packed)),
+                chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
             )
             undone = restorer.undo(run, self.now, pin=process.pin)
         connection.committed = committed

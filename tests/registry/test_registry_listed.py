@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal import purge
@@ -81,7 +81,7 @@ def undone(desk: Desk, run: int, *, pin: bool = False) -> tuple[str, ...]:
         run,
         LATER,
         pin=pin,
-        chunked=lambda packed: chunks(unpack_stored_document(packed)),
+        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
     )
     return done.restored
 

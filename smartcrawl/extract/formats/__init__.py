@@ -13,7 +13,7 @@ from typing import Final, Protocol, cast
 
 from smartcrawl.extract import sniff
 from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
-from smartcrawl.extract.links import base_url
+from smartcrawl.extract.links import document_base_url
 from smartcrawl.model.documents import Document
 
 __all__ = [
@@ -52,12 +52,12 @@ class _Reader(Protocol):
 def read_document(body: bytes, *, media_type: str, content_type: str, url: str) -> Document:
     """Return the document of a body in one of the ``FORMATS``: title, text by headings, links.
 
-    ``media_type`` is the type as sniffed, ``content_type`` the header as received (for its
+    ``sniffed_media_type`` is the type as sniffed, ``content_type`` the header as received (for its
     charset), ``url`` the one that answered. Equal bytes give equal documents on every machine.
 
     Raises:
         FormatError: the body cannot be read, for any reason.
-        ValueError: ``url`` is not absolute, or ``media_type`` is none of ``FORMATS``.
+        ValueError: ``url`` is not absolute, or ``sniffed_media_type`` is none of ``FORMATS``.
 
     Source: R0-60, R0-17, R0-46.
     """
@@ -85,7 +85,7 @@ def load_format_readers() -> None:
 
 
 def check_document_format(media_type: str, url: str) -> None:
-    """Raise ValueError unless ``media_type`` is one of ``FORMATS`` and ``url`` absolute."""
+    """Raise ValueError unless ``sniffed_media_type`` is one of ``FORMATS`` and ``url`` absolute."""
     if media_type not in FORMATS:
         raise ValueError(f"not a format that is read: {media_type!r}")
-    base_url(url)
+    document_base_url(url)

@@ -70,7 +70,7 @@ _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 def snapshot_path(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
     """Return the path of a body, by the UTC day of ``at`` (Unix seconds).
 
-    ``key`` is the hash of the URL, ``media_type`` the Content-Type as received. A page that
+    ``key`` is the hash of the URL, ``sniffed_media_type`` the Content-Type as received. A page that
     changed twice in a day needs a second path, which includes the start of ``body_hash``.
 
     >>> snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
