@@ -44,7 +44,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.integrity import damaged_database_error
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.repair.salvage import is_sound, salvage
+from smartcrawl.registry.repair.salvage import is_registry_sound, salvage_registry
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.terminal.bar import Bar
@@ -139,7 +139,11 @@ class Command(ChangingCommand):
             return
         dry = opts.dry_run
         with database.none_runs():  # writes of a run in the meantime would be lost
-            done = None if is_sound(place) else salvage(place, int(time.time()), dry=dry)
+            done = (
+                None
+                if is_registry_sound(place)
+                else salvage_registry(place, int(time.time()), dry=dry)
+            )
         print_salvage(done, as_json=opts.format == "json", dry=dry)
         if done is not None and not done.whole:
             self.exitcode = WITHHELD

@@ -35,7 +35,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import request_url
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
 from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import source_of_run_arguments
@@ -142,14 +142,14 @@ class Command(ScrapyCrawl):
             )
         assert self.settings is not None
         try:
-            with command_error_of_damage(database_of(Options.of(self.settings).registry)):
+            with command_error_of_damage(registry_database(Options.of(self.settings).registry)):
                 runs = self.runs_of(ours, opts.spargs)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
         try:
-            with command_error_of_damage(database_of(Options.of(self.settings).registry)):
+            with command_error_of_damage(registry_database(Options.of(self.settings).registry)):
                 self._warn_of_vanished()
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
@@ -191,7 +191,7 @@ class Command(ScrapyCrawl):
         """Log a warning for each stored source that is no longer declared: no run sweeps it."""
         assert self.settings is not None
         options = Options.of(self.settings)
-        database = database_of(options.registry)
+        database = registry_database(options.registry)
         if not database.exists():
             return
         with database.translated("read"):
@@ -242,7 +242,7 @@ class Command(ScrapyCrawl):
             print_crawl_error(error, self.settings)
             return FAILED, False
         except Exception as error:
-            damage = database_of(Options.of(self.settings).registry).explained(error)
+            damage = registry_database(Options.of(self.settings).registry).explained(error)
             if damage is None:
                 logger.exception("the crawl could not be carried out")
             else:

@@ -16,9 +16,9 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import normalize_url, request_url, url_digest
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.items import make_records_due, refreshable_source_rows
+from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
 from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.opening import source_named
@@ -113,7 +113,7 @@ class Command(CrawlCommand):
         named = given.get("source")
         known: dict[str, dict[str, str]] = {}
         documents: Source | None = None
-        database = database_of(options.registry)
+        database = registry_database(options.registry)
         if database.exists():
             with database.translated("read"):
                 connection = database.open()
@@ -162,7 +162,7 @@ class Command(CrawlCommand):
         options = Options.of(self.settings)
         now = int(time.time())
         try:
-            database = database_of(options.registry)
+            database = registry_database(options.registry)
             if not database.exists():
                 raise command_without_registry_error(database)
             with database.translated("write"):
@@ -172,7 +172,7 @@ class Command(CrawlCommand):
                     for word in urls:
                         url = address_argument(word, connection, options)
                         key = url_digest(normalize_url(request_url(url) or url, options.trackers))
-                        found = make_records_due(connection, key, now, source=source)
+                        found = make_record_rows_due(connection, key, now, source=source)
                         if not found:
                             unknown.append(url)
                         for name, address in found:

@@ -11,13 +11,13 @@ from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pending_pins import forget_pending_pins
+from smartcrawl.registry.pending_pins import delete_pending_pin_rows
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
     known_record_rows,
     undeclare_source_row,
-    unpin,
+    unpin_rows,
 )
 from smartcrawl.reports.near_misses import near_misses
 from smartcrawl.reports.text import counted_noun
@@ -90,7 +90,7 @@ class Command(ChangingCommand):
             if not sources or page.source in sources
         ]
         with self.database.translated("write"):
-            waiting = forget_pending_pins(connection, key, sources, dry=self.dry)
+            waiting = delete_pending_pin_rows(connection, key, sources, dry=self.dry)
         for source in waiting:
             state = "would be unpinned" if self.dry else "was to be pinned, and is no longer"
             print(f"{url} ({source}): it {state}", file=sys.stderr)
@@ -107,7 +107,7 @@ class Command(ChangingCommand):
             targets = [page.forgotten() for page in found if page.held]
             done = self.purge(connection, targets, now, most=None)
             if not self.dry:
-                unpin(connection, [page.no for page in found])
+                unpin_rows(connection, [page.no for page in found])
         for page in found:
             if not page.held or page.pinned:
                 print(f"{page.url} ({page.source}): {self._state(page)}", file=sys.stderr)

@@ -12,7 +12,7 @@ from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.hosts import host_rows, remove_host_block, store_host_block
+from smartcrawl.registry.hosts import delete_host_block_row, host_rows, store_host_block_row
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import print_note
 from smartcrawl.terminal.tables import (
@@ -64,7 +64,7 @@ class Command(RegistryCommand):
         if opts.block is not None:
             host = host_argument(opts.block)
             with self._writing() as writable:
-                store_host_block(writable, host, opts.reason)
+                store_host_block_row(writable, host, opts.reason)
             print_note(
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " requested. Its pages count as excluded; their stored content stays searchable"
@@ -75,7 +75,7 @@ class Command(RegistryCommand):
         elif opts.unblock is not None:
             host = host_argument(opts.unblock)
             with self._writing() as writable:
-                unblocked = remove_host_block(writable, host)
+                unblocked = delete_host_block_row(writable, host)
             if unblocked:
                 print_note(
                     f"{host} is not blocked any more: it is asked again from the next run on"

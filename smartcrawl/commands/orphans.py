@@ -12,7 +12,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     source_row_of_run,
-    withheld_candidates,
+    withheld_candidate_rows,
 )
 from smartcrawl.reports.removals import reported_orphans
 from smartcrawl.reports.text import counted_noun
@@ -117,7 +117,7 @@ class Command(ChangingCommand):
         if known is None or (sources and known[1] not in sources):
             raise RegistryError(self._no_such_run(connection, sources, run))
         with self.leased([known[1]]) as now:
-            waiting = withheld_candidates(connection, sources=[known[1]], run=run)
+            waiting = withheld_candidate_rows(connection, sources=[known[1]], run=run)
             ready = [target for target in waiting if target.removable]
             if ready and opts.max is None:
                 pages = counted_noun(len(ready), "withheld page")
@@ -136,7 +136,11 @@ class Command(ChangingCommand):
 
     def _no_such_run(self, connection: Connection, sources: list[str], run: int) -> str:
         runs = sorted(
-            {t.run for t in withheld_candidates(connection, sources=sources) if t.run is not None}
+            {
+                t.run
+                for t in withheld_candidate_rows(connection, sources=sources)
+                if t.run is not None
+            }
         )
         listed = ", ".join(str(number) for number in runs)
         waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"

@@ -17,7 +17,7 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.server.keys import (
     SCOPES,
     Key,
@@ -106,7 +106,7 @@ class Command(BaseCommand):
         try:
             options = Options.of(self.settings)
             narrow_private_data(options.data_dir)
-            database = database_of(options.registry)
+            database = registry_database(options.registry)
             with printed():
                 if opts.create_key is not None or opts.list_keys or opts.revoke_key is not None:
                     with closing(database.open()) as connection, database.translated("write"):

@@ -9,8 +9,8 @@ from typing import Any
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.removal.candidates import EVERY, lowest_record_met
-from smartcrawl.registry.removal.purge import Target, withheld_candidates
+from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_met
+from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal
 from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.sources_today import source_today
@@ -52,7 +52,9 @@ def plan_reports(
             )
         else:
             walk = WalkReport(connection, number, source, options, robots)
-        found.append(_as_data(name, walk, withheld_candidates(connection, sources=[name]), limit))
+        found.append(
+            _as_data(name, walk, withheld_candidate_rows(connection, sources=[name]), limit)
+        )
     return found
 
 
@@ -60,7 +62,9 @@ def _ends(walk: WalkReport, going: Iterable[ReportedRecord], waiting: Iterable[T
     """Return the record numbers below which a guard counts (registry.candidates.guard)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
-    met = {lowest_record_met(walk.connection, walk.source_no, min(since))} if since else set()
+    met = (
+        {lowest_stored_number_met(walk.connection, walk.source_no, min(since))} if since else set()
+    )
     return {EVERY, *met}
 
 

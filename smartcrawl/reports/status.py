@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import one_moment
+from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import RunState
 from smartcrawl.sources.kinds import source_kind_named
@@ -194,7 +194,7 @@ def status_report(
 
     A source is listed from its first run on.
     """
-    with one_moment(connection):
+    with read_transaction(connection):
         rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
         names = {no: (str(name), str(kind)) for no, name, kind in rows}
         wanted = {"wanted": numbers_for_sql(names), "now": now}

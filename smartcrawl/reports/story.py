@@ -13,7 +13,7 @@ from smartcrawl.model.urls import (
     url_digest,
 )
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pack import numbers_for_sql, unpack_numbers, unpack_stored_links
+from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
 from smartcrawl.reports.tables import record_table_row
 from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from smartcrawl.sources.scope import Scope
@@ -116,7 +116,7 @@ def story_links_in(
             urls = (link.url for link in unpack_stored_links(raw))
             if any(url_digest(normalize_url(url, trackers)) == key for url in urls):
                 found.add(int(str(no)))
-        elif needle in targets and number in unpack_numbers(targets):
+        elif needle in targets and number in unpack_stored_numbers(targets):
             found.add(int(str(no)))
     for row in connection.execute(_LEADS, (source, number, number)):
         found.add(row[0])

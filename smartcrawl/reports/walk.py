@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import normalize_url, url_digest
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pack import unpack_numbers, unpack_stored_links
+from smartcrawl.registry.pack import unpack_stored_links, unpack_stored_numbers
 from smartcrawl.reports.entries import (
     Proposal,
     ReportedRecord,
@@ -94,7 +94,7 @@ class WalkReport:
         if row is None:
             return
         if row[0] == self._scope_no:
-            yield from unpack_numbers(row[1])
+            yield from unpack_stored_numbers(row[1])
         else:
             links = unpack_stored_links(row[2])
             urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]

@@ -14,7 +14,7 @@ from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.evidence import (
     count_run_rows,
-    count_silent_records,
+    count_silent_rows,
     failed_seed_rows,
     failed_sitemap_rows,
     kept_back_rows,
@@ -202,7 +202,7 @@ class RunEnding:
             pending=pending,
             skipped=skipped,
             not_due=not_due,
-            silent=count_silent_records(connection, run, since) if skipped else 0,
+            silent=count_silent_rows(connection, run, since) if skipped else 0,
         )
 
     def _kept_back(self) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
-from smartcrawl.registry.jobs import load_all_sources
+from smartcrawl.registry.jobs import load_sources_with_registry_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
@@ -193,7 +193,9 @@ def source_named(options: Options, declared: Mapping[str, Source], name: str) ->
     Raises:
         SourceError: there is none.
     """
-    return select_declared_source(name, declared if name in declared else load_all_sources(options))
+    return select_declared_source(
+        name, declared if name in declared else load_sources_with_registry_jobs(options)
+    )
 
 
 def _only(declared: Mapping[str, Source], kind: Kind) -> Source | None:

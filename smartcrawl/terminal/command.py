@@ -22,7 +22,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.names import stored_source_names, stored_sources_named
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.absence import withholds_sweep
@@ -65,7 +65,7 @@ class RegistryCommand(BaseCommand):
             raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
         try:
             self.options = options = Options.of(self.settings)
-            self.database = database_of(options.registry)
+            self.database = registry_database(options.registry)
             if not self.database.exists():
                 raise command_without_registry_error(self.database)
             narrow_private_data(options.data_dir)

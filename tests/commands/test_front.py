@@ -16,7 +16,7 @@ from smartcrawl.commands.front import main
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.options import Options
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.terminal.base_command import CMDLINE
 from smartcrawl.terminal.usage import check_usage
 
@@ -226,7 +226,7 @@ def test_a_missing_registry_is_reported_with_the_words_of_smartcrawl(
     ],
 )
 def test_the_folder_of_state_can_be_named(capsys: pytest.CaptureFixture[str], words: list[str]):
-    database_of(Path("state/registry.db")).open().close(True)
+    registry_database(Path("state/registry.db")).open().close(True)
 
     assert main(words) == 0
     assert "nothing was crawled yet" in capsys.readouterr().out
@@ -235,7 +235,7 @@ def test_the_folder_of_state_can_be_named(capsys: pytest.CaptureFixture[str], wo
 def test_a_search_without_words_proposes_a_command_of_smartcrawl(
     capsys: pytest.CaptureFixture[str],
 ):
-    database_of(Path("state/registry.db")).open().close(True)
+    registry_database(Path("state/registry.db")).open().close(True)
 
     assert main(["search", "--data-dir", "state", "!?"]) == 0
     assert "such as: smartcrawl search 'two words'" in capsys.readouterr().err

@@ -267,6 +267,6 @@ def test_claim_numbers_of_settlement_and_sweep_are_their_own(desk, remote, shelf
     before = desk.value("SELECT value FROM sequence WHERE name = 'number'")
     runs.seal_run_row(desk.connection, desk._run.no, (), NOW)
     runs.settle_sealed_row(desk.connection, desk.ending(), remote)
-    runs.sweep(desk.connection, remote, desk.ending(), lambda _: None)
+    runs.sweep_candidate_rows(desk.connection, remote, desk.ending(), lambda _: None)
 
     assert desk.value("SELECT value FROM sequence WHERE name = 'number'") == before + 2

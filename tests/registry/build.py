@@ -31,7 +31,7 @@ from smartcrawl.registry.database.sqlite import (
     migrate,
 )
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import pack_numbers, pack_stored_links
+from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
@@ -177,7 +177,7 @@ class Desk:
     def end(self, ending: EndingRunRow) -> None:
         self.removed.clear()
         runs.settle_sealed_row(self.connection, ending, EMBEDDED)
-        runs.sweep(self.connection, EMBEDDED, ending, self.removed.extend)
+        runs.sweep_candidate_rows(self.connection, EMBEDDED, ending, self.removed.extend)
 
     @property
     def _run(self) -> OpenRun:
@@ -253,7 +253,7 @@ class Desk:
         if links is not None:
             listed = list(links)
             visit.parsed.links, visit.parsed.links_count = pack_stored_links(listed), len(listed)
-            visit.parsed.targets = pack_numbers(targets)
+            visit.parsed.targets = pack_stored_numbers(targets)
         for name, value in fields.items():
             parts = (visit, visit.traffic, visit.answer, visit.parsed)
             [part] = [part for part in parts if hasattr(part, name)]

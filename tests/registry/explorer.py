@@ -156,7 +156,7 @@ class Try:
         runs.seal_run_row(gate, ending.run, (), NOW)
         remote.mend(gate, ending.source, number=None, now=NOW)
         runs.settle_sealed_row(gate, ending, remote)
-        runs.sweep(gate, remote, ending, lambda _: None)
+        runs.sweep_candidate_rows(gate, remote, ending, lambda _: None)
 
     # What may happen next
 
@@ -291,7 +291,7 @@ class Try:
         assert before is not None
         if before[2] in (RunState.SEALED, RunState.SETTLED):
             runs.settle_sealed_row(self.gate, ending, remote)
-            runs.sweep(self.gate, remote, ending, lambda _: None)
+            runs.sweep_candidate_rows(self.gate, remote, ending, lambda _: None)
         opened = runs.open_run_row(self.gate, runs.RunRequest(desk.source, "site"), NOW)
         number = None if shared else opened.number
         remote.mend(self.gate, opened.source, number=number, now=NOW)

@@ -321,7 +321,7 @@ def test_a_withheld_file_that_turns_up_elsewhere_moves(folder: Desk):
     assert crawl(folder, moved) == dict.fromkeys(list(OLD)[:6], "redirected")
 
     assert candidates(folder) == {}
-    assert purge.withheld_candidates(folder.connection) == []
+    assert purge.withheld_candidate_rows(folder.connection) == []
 
 
 def test_moves_of_due_crawls_are_no_losses_of_the_source(folder: Desk):
@@ -428,7 +428,7 @@ def test_a_process_that_ends_before_the_sweep_leaves_the_moves_to_the_next(
     desk.verify()
     runs.seal_run_row(desk.connection, 2, (), NOW)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(runs, "sweep", lambda *_: None)
+        patched.setattr(runs, "sweep_candidate_rows", lambda *_: None)
         desk.end(desk.ending())
     assert set(candidates(desk).values()) == {(RemovalRule.MOVED, 0)}
     assert moved_from(desk) == {}

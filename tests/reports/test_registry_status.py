@@ -166,7 +166,7 @@ def alike(desk: Desk) -> None:
     """The counts are those of the lists that commands print."""
     found = counts(desk)
     assert found.orphans == len(purge.orphaned_page_rows(desk.connection))
-    assert found.withheld == len(purge.withheld_candidates(desk.connection))
+    assert found.withheld == len(purge.withheld_candidate_rows(desk.connection))
     assert found.lost == len(purge.lost_page_rows(desk.connection, Policy()))
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.keys import Scope, make_key
@@ -30,7 +30,7 @@ class Stocked:
             for host in ("example.com", "a.example:8080")
             for number in range(5)
         ]
-        database = database_of(place)
+        database = registry_database(place)
         self.connection = database.open()
         store = JobStore(database, self.connection)
         self.job = store.create(defined("recurring", cron="0 3 * * 1"), (), NOW).id

@@ -9,7 +9,7 @@ import pytest
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.app import create_app
 from smartcrawl.server.keys import KeyCache, Scope, find_key, list_keys, make_key, revoke_key
 from smartcrawl.server.stores import Stores
@@ -26,7 +26,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path):
         place: Path | str = tmp_path / "registry.db"
     else:
         place = request.getfixturevalue("postgres_url")
-    with closing(database_of(place).open()) as connection:
+    with closing(registry_database(place).open()) as connection:
         yield connection
 
 
@@ -35,7 +35,7 @@ def made(tmp_path: Path) -> Callable[..., str]:
     """Make a key in the registry of `tmp_path`, and return its text."""
 
     def make(scope: Scope = Scope.ADMIN, **given: int) -> str:
-        with closing(database_of(tmp_path / "registry.db").open()) as connection:
+        with closing(registry_database(tmp_path / "registry.db").open()) as connection:
             return make_key(connection, "a test", scope, NOW, **given)[0]
 
     return make
@@ -83,7 +83,7 @@ def test_a_key_expires_and_is_revoked(connection: Connection):
 def test_a_revoked_key_counts_for_five_seconds_at_most(tmp_path: Path, made: Callable[..., str]):
     """ATT-48."""
     text, now = made(), float(NOW)
-    database = database_of(tmp_path / "registry.db")
+    database = registry_database(tmp_path / "registry.db")
     stores = Stores(tmp_path / "registry.db")
     cache = KeyCache(stores, lambda: now)
     key = cache.look_up(text)

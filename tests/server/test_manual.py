@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import declared_job_id
 from tests.server.data.library import Library
@@ -91,7 +91,7 @@ class Reader:
 
 def log_a_run(folder: Path) -> None:
     """Give the only job a run that ended, and its log."""
-    with closing(database_of(folder / "registry.db").open()) as connection:
+    with closing(registry_database(folder / "registry.db").open()) as connection:
         connection.execute(
             "INSERT INTO job_run (id, job, due_at, fired_at, state, reasons)"
             " SELECT 'jb_1', no, 1, 1, 'ended', '[]' FROM job"

@@ -67,15 +67,17 @@ _PATH: Final = re.compile(r"\d{4}/\d\d/\d\d/[0-9a-f]+(?:-[0-9a-f]{8})?\.[a-z]+\.
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 
-def snapshot_path(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
+def stored_snapshot_path(
+    at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None
+) -> str:
     """Return the path of a body, by the UTC day of ``at`` (Unix seconds).
 
     ``key`` is the hash of the URL, ``sniffed_media_type`` the Content-Type as received. A page that
     changed twice in a day needs a second path, which includes the start of ``body_hash``.
 
-    >>> snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
+    >>> stored_snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
     '2026/11/21/8c1f.html.gz'
-    >>> snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "", body_hash=bytes(32))
+    >>> stored_snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "", body_hash=bytes(32))
     '2026/11/21/8c1f-00000000.bin.gz'
 
     Source: M-48.
@@ -169,7 +171,7 @@ class SnapshotStore:
         """Store bodies under their paths; return for each its error or None."""
         for path, _ in files:
             _check(path)
-        return self._write([(path, pack_snapshot(body)) for path, body in files])
+        return self._write([(path, pack_stored_snapshot(body)) for path, body in files])
 
     def _write(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
         errors = self._store.write(files)
@@ -244,8 +246,8 @@ class SnapshotStore:
         return failure
 
 
-def is_snapshot_path(path: str) -> bool:
-    """Whether a path is one that ``snapshot_path`` returns."""
+def is_stored_snapshot_path(path: str) -> bool:
+    """Whether a path is one that ``stored_snapshot_path`` returns."""
     return _PATH.fullmatch(path) is not None
 
 
@@ -253,22 +255,22 @@ def _check(path: str) -> None:
     """Refuse a path outside of the store, such as one from a damaged registry.
 
     Raises:
-        ValueError: ``path`` is not one that ``snapshot_path`` returns.
+        ValueError: ``path`` is not one that ``stored_snapshot_path`` returns.
     """
-    if not is_snapshot_path(path):
+    if not is_stored_snapshot_path(path):
         raise ValueError(f"not the path of a snapshot: {path!r}")
 
 
 # gzip
 
 
-def pack_snapshot(body: bytes) -> bytes:
+def pack_stored_snapshot(body: bytes) -> bytes:
     """Return a body as gzip; equal bodies give equal bytes."""
     return igzip.compress(body, 1, mtime=0)
 
 
-def unpack_snapshot(data: bytes) -> bytes:
-    """Return a body that was ``pack_snapshot``, up to 256 MiB of it.
+def unpack_stored_snapshot(data: bytes) -> bytes:
+    """Return a body that was ``pack_stored_snapshot``, up to 256 MiB of it.
 
     Raises:
         ValueError: it is damaged.

@@ -9,7 +9,7 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.record import SILENT, RecordWriter
-from smartcrawl.registry.commit.snapshots import delete_lost_snapshot, release_snapshot_row
+from smartcrawl.registry.commit.snapshots import delete_lost_snapshot_row, release_snapshot_row
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.rules.absence import (
@@ -228,7 +228,7 @@ class VisitWriter:
         record, state = page.record, page.state
         self._connection.execute(_NO_SNAPSHOT, (page.no,))
         if visit.snapshot_error is not None:
-            delete_lost_snapshot(self._connection, record.snapshot, record.body_hash)
+            delete_lost_snapshot_row(self._connection, record.snapshot, record.body_hash)
         else:  # the file is sound, and another configuration may be able to read it
             release_snapshot_row(self._connection, record.snapshot, now)
         row = (page.no, self._run, now, state.status, state.standing, Word.FAILED, Fault.SNAPSHOT)

@@ -188,7 +188,7 @@ def is_database_fts5_damaged(error: Exception) -> bool:
     return isinstance(error, apsw.SQLError) and "invalid fts5 file format" in str(error)
 
 
-def explained_damage(path: Path, error: Exception) -> RegistryDamagedError | None:
+def explained_database_damage(path: Path, error: Exception) -> RegistryDamagedError | None:
     """Return the damage that caused an unexpected error, or None if the registry is sound.
 
     The whole file is read.

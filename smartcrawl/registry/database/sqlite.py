@@ -22,7 +22,7 @@ from smartcrawl.registry.database.integrity import (
     REMEDY,
     damaged_database_error,
     database_problems,
-    explained_damage,
+    explained_database_damage,
     is_database_fts5_damaged,
 )
 from smartcrawl.registry.database.lease import FileLease
@@ -144,7 +144,7 @@ class SqliteDatabase:
 
     def explained(self, error: Exception) -> RegistryError | None:
         """Return the damage that caused an unexpected error, or None if the file is sound."""
-        return explained_damage(self.path, error)
+        return explained_database_damage(self.path, error)
 
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do one transaction; in SQLite no conflict rolls it back."""
@@ -208,7 +208,7 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
         if is_database_fts5_damaged(error):
             raise damaged_database_error(path, error) from error
         if isinstance(error, apsw.SQLError) and "no such " in str(error):
-            found = explained_damage(path, error)  # a part of the schema is lost
+            found = explained_database_damage(path, error)  # a part of the schema is lost
             if found is not None:
                 raise found from error
         raise RegistryError(

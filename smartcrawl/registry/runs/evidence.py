@@ -205,6 +205,6 @@ def count_run_rows(connection: Connection, run: int) -> tuple[int, int, int]:
     return row[0], row[1], int(connection.execute(_PENDING_COUNT, {"run": run}).get)
 
 
-def count_silent_records(connection: Connection, run: int, since: int) -> int:
+def count_silent_rows(connection: Connection, run: int, since: int) -> int:
     """Return how many skipped pages had failed in a visit after run ``since``."""
     return int(connection.execute(_SILENT, {"run": run, "since": since}).get)

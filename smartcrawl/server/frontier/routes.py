@@ -9,7 +9,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pending_pins import PendingPin, known_address_ids, store_pending_pins
+from smartcrawl.registry.pending_pins import PendingPin, store_pending_pin_rows, stored_address_ids
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import PostedCounts
 from smartcrawl.server.data.queries import refuse_query
@@ -89,7 +89,7 @@ class _Posting:
         """Store the new addresses; return the counts of R2-34."""
         now = int(self._context.clock())
         ids = list({each.id: None for each in prepared.candidates})
-        known = known_address_ids(connection, ids, prepared.sources)
+        known = stored_address_ids(connection, ids, prepared.sources)
         pins: list[PendingPin] = []
         duplicates = blocked = 0
         for each in prepared.candidates:
@@ -102,7 +102,7 @@ class _Posting:
                 pins.append(
                     PendingPin(each.source, each.id, each.url, each.host, now, each.priority)
                 )
-        store_pending_pins(connection, pins)
+        store_pending_pin_rows(connection, pins)
         return {"added": len(pins), "duplicates": duplicates, "blocked": blocked}
 
 

@@ -24,9 +24,9 @@ from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.ordered import (
     force_ordered_rows,
-    is_name_for_documents,
+    is_stored_name_for_documents,
     order_address_row,
-    sources_of_ordered_address,
+    sources_of_ordered_row,
 )
 from smartcrawl.registry.recomputing import order_recomputing_row
 from smartcrawl.reports.sources_today import address_holders
@@ -144,7 +144,7 @@ class ItemOrders:
     def _sources_for(self, url: str, key: bytes) -> list[str]:
         """Return the sources that a new address joins."""
         names = [name for name in self._names() if name != DOCUMENTS.name]
-        ordered = sources_of_ordered_address(self._connection, key)
+        ordered = sources_of_ordered_row(self._connection, key)
         found = [name for name in ordered if name in names or name == DOCUMENTS.name]
         if not found:
             found = address_holders(self._connection, self._known, names, url).holders
@@ -154,7 +154,7 @@ class ItemOrders:
         if unread is not None:
             raise JobError(INVALID_URL, field="url", reason=f"url is not read: {unread}")
         documents = self._known.get(DOCUMENTS.name)
-        if not _is_ours(documents) or not is_name_for_documents(self._connection):
+        if not _is_ours(documents) or not is_stored_name_for_documents(self._connection):
             raise JobError(
                 CONFLICT,
                 field="url",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
-from smartcrawl.registry.commit.run_counts import stored_marks
+from smartcrawl.registry.commit.run_counts import stored_rate_marks
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.rules.model import Word
@@ -41,7 +41,7 @@ class JobProgress:
         crawled, queued, stored, downloaded, hosts, marks = run
         words = json.loads(stored)
         failed = sum(words.get(word.word, 0) for word in _FAILED)
-        return cls(crawled, queued, failed, downloaded, hosts, tuple(stored_marks(marks)))
+        return cls(crawled, queued, failed, downloaded, hosts, tuple(stored_rate_marks(marks)))
 
     def data(self, job: Job, now: int) -> dict[str, Any]:
         """Return progress, timing and rate; the rate is that of the last minute."""

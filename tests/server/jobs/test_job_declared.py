@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.server.jobs import control
@@ -362,6 +362,6 @@ def test_a_declared_source_is_crawled_by_a_put(tmp_path: Path, site: Site):
     assert found["complete"] is True
     assert [run["status"] for run in found["runs"]] == [RunStage.ENDED]
     assert {r.path for r in site.log} - {"/robots.txt"} == {"/", "/a"}
-    connection = database_of(tmp_path / "registry.db").open()
+    connection = registry_database(tmp_path / "registry.db").open()
     assert connection.execute("SELECT declared FROM source").get
     connection.close()

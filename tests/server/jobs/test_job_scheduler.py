@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from smartcrawl.model.processes import Process
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.declared import KnownJobs, declared_job_id
 from smartcrawl.server.jobs.job import RunStage
@@ -69,7 +69,7 @@ class Desk:
     def __init__(self, folder: Path, place: Path | str) -> None:
         self.folder = folder
         self.settings = OPEN | ({} if isinstance(place, Path) else {"REGISTRY_URL": place})
-        self.database = database_of(place)
+        self.database = registry_database(place)
         self.connection = self.database.open()
         self.store = JobStore(self.database, self.connection)
 
