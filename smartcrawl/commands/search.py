@@ -10,7 +10,7 @@ from typing import ClassVar
 from rich.markup import escape
 
 from smartcrawl.index.images import ImageDocument, images_to_index
-from smartcrawl.index.queries import parsed_query
+from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
@@ -101,7 +101,7 @@ def _limit(value: str) -> int:
 
 def _wordless(query: str) -> str:
     """Return why nothing can be found for a query without a word to search for."""
-    if parsed_query(query).terms:
+    if parsed_search_query(query).terms:
         return ""
     if any(map(str.isalnum, query)):
         why = "it only limits the search; add words"

@@ -71,7 +71,7 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
     return RemoteIndexing(ElasticsearchPages(sink), indexed_chunks, waiting)
 
 
-def check_server_of(target: ElasticsearchTarget) -> None:
+def check_index_server(target: ElasticsearchTarget) -> None:
     """Check the Elasticsearch of a registry that is not there yet, so that none is created for it.
 
     Raises:
