@@ -11,7 +11,7 @@ from typing import Any, Final
 from smartcrawl.commands.demo_server import ADDED, DELETED, EDITED, Site
 from smartcrawl.commands.demo_shell import Answer, Words
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.reports.tables import run_table
+from smartcrawl.reports.tables import run_table_report
 
 _ONLY_THERE: Final = "mozzarella"  #: a word that the deleted page alone has
 
@@ -28,7 +28,7 @@ class Scene:
     def runs(self) -> list[dict[str, Any]]:
         """Return the runs, newest first."""
         with closing(registry_database(self.registry).reports()) as connection:
-            return list(run_table(connection))
+            return list(run_table_report(connection))
 
     @property
     def deleted(self) -> str:

@@ -19,7 +19,7 @@ from smartcrawl.registry.removal.purge import (
     undeclare_source_row,
     unpin_rows,
 )
-from smartcrawl.reports.near_misses import near_misses
+from smartcrawl.reports.near_misses import reported_near_misses
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.terminal.addresses import address_argument
@@ -95,7 +95,7 @@ class Command(ChangingCommand):
             state = "would be unpinned" if self.dry else "was to be pinned, and is no longer"
             print(f"{url} ({source}): it {state}", file=sys.stderr)
         if not found and not waiting:
-            near = near_misses(connection, url, self.options.trackers)
+            near = reported_near_misses(connection, url, self.options.trackers)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             where = f" in {', '.join(sources)}" if sources else ""
             sought = url_item_id(url_item_kind(identity), key)

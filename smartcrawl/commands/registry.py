@@ -15,7 +15,7 @@ from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.tables import RECORD_KEYS, record_table, report_row_for_spreadsheet
+from smartcrawl.reports.tables import RECORD_KEYS, record_table_report, report_row_for_spreadsheet
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
@@ -85,7 +85,7 @@ class Command(RegistryCommand):
         if opts.new_epoch:
             self._new_epoch()
             return
-        rows = record_table(
+        rows = record_table_report(
             connection,
             sources=sources,
             status=_named(opts.status, "status", _STATUSES),

@@ -23,7 +23,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.registry.jobs import load_sources_and_registry_jobs
-from smartcrawl.reports.sources_today import address_holders, source_today
+from smartcrawl.reports.sources_today import reported_address_holders, reported_source_today
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
@@ -217,7 +217,7 @@ class Command(ChangingCommand):
         """Return the one source that an address belongs to."""
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
-        found = address_holders(connection, declared, names, url)
+        found = reported_address_holders(connection, declared, names, url)
         holders = found.holders
         if len(holders) == 1:
             return holders[0]
@@ -268,7 +268,7 @@ class Command(ChangingCommand):
 
 def _is_listed(connection: Connection, declared: Mapping[str, Source], name: str, url: str) -> bool:
     """Whether a listing of a source says if the page at ``url`` exists."""
-    source = source_today(connection, declared, name)
+    source = reported_source_today(connection, declared, name)
     return source is not None and source.lists(url)
 
 

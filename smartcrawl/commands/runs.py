@@ -7,7 +7,7 @@ from typing import Any
 
 from smartcrawl.model.program import program_crawl_line
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.tables import run_table
+from smartcrawl.reports.tables import run_table_report
 from smartcrawl.reports.text import run_state_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.terminal.command import RegistryCommand, print_json
@@ -49,7 +49,7 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the runs."""
-        rows = list(run_table(connection, sources=sources))
+        rows = list(run_table_report(connection, sources=sources))
         if opts.format == "json":
             print_json(rows)
         else:

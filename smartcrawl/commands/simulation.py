@@ -15,11 +15,11 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.simulation import (
     DAY,
     Simulation,
-    simulation_as_data,
-    simulation_hours,
-    simulation_picture,
     simulation_report,
+    simulation_report_data,
+    simulation_report_hours,
     simulation_report_percent,
+    simulation_report_picture,
 )
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.schedule import Schedule
@@ -86,9 +86,9 @@ def print_simulations(
     if all(one.missing for one in found):
         raise RegistryError("\n".join(f"{one.source}: {one.note}" for one in found))
     if svg is not None:
-        _write(svg, simulation_picture(found[0]))
+        _write(svg, simulation_report_picture(found[0]))
     if as_json:
-        print_json([simulation_as_data(one) for one in found])
+        print_json([simulation_report_data(one) for one in found])
         return
     for one in found:
         _print(one)
@@ -116,7 +116,7 @@ def _print(found: Simulation) -> None:
             f" {counted_noun(pages, 'page')},"
             f" {counted_noun(changes, 'change')},"
             f" {counted_noun(found.whole_runs, 'complete run')}; a run in"
-            f" {simulation_hours(found.pace)}"
+            f" {simulation_report_hours(found.pace)}"
         )
     )
     if found.note:
@@ -131,8 +131,8 @@ def _print(found: Simulation) -> None:
                         setting.name,
                         f"{result.requests:,}",
                         simulation_report_percent(found.share(result)),
-                        simulation_hours(result.staleness),
-                        simulation_hours(result.late),
+                        simulation_report_hours(result.staleness),
+                        simulation_report_hours(result.late),
                         f"{result.waiting:,}",
                         setting.option and f"-s {setting.option}",
                     ),

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from smartcrawl.model.program import OURS, program_as_typed, program_name
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.reports.remedies import NOTES, with_remedy
+from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
@@ -41,7 +41,7 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     _print_looks(output, run, result, data_dir)
     _print_unchanged(output, result, ways)
     for reason in result.reasons:
-        output.say(f"[yellow]not complete:[/] {escape(with_remedy(reason))}")
+        output.say(f"[yellow]not complete:[/] {escape(reported_reason(reason))}")
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     output.say("Search it:", command=_command("search", data_dir, words))

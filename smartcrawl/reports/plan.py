@@ -13,7 +13,7 @@ from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_m
 from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal
 from smartcrawl.reports.listed_walk import ListedWalkReport
-from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.sources_today import reported_source_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.absence import Loss, withholds_sweep
@@ -45,7 +45,7 @@ def plan_reports(
     """
     found = []
     for name, number in sources.items():
-        source = source_today(connection, declared, name)
+        source = reported_source_today(connection, declared, name)
         if source is not None and source.traits.is_listed:
             walk: WalkReport = ListedWalkReport(
                 connection, number, source, options, robots, listing=listing(source)

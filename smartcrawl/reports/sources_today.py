@@ -26,7 +26,7 @@ class AddressHolders:
     refusals: dict[str, str]  #: the reasons, by source
 
 
-def source_today(
+def reported_source_today(
     connection: Connection, declared: Mapping[str, Source], name: str
 ) -> Source | None:
     """Return a source as its next run would use it; None if it is no longer declared.
@@ -45,7 +45,9 @@ def source_today(
     return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
 
 
-def is_listed_page(connection: Connection, source: Source | None, name: str, url: str) -> bool:
+def is_reported_page_listed(
+    connection: Connection, source: Source | None, name: str, url: str
+) -> bool:
     """Whether a listing of its source says if a page exists; ``source``: None if not declared."""
     if source is not None:
         return source.lists(url)
@@ -53,18 +55,18 @@ def is_listed_page(connection: Connection, source: Source | None, name: str, url
     return kind is not None and source_kind_named(kind).is_listed
 
 
-def sources_today(
+def reported_sources_today(
     connection: Connection, declared: Mapping[str, Source], names: Iterable[str]
 ) -> list[Source]:
     """Return the sources of these names as their next runs would use them."""
-    found = (source_today(connection, declared, name) for name in names)
+    found = (reported_source_today(connection, declared, name) for name in names)
     return [source for source in found if source is not None]
 
 
-def address_holders(
+def reported_address_holders(
     connection: Connection, declared: Mapping[str, Source], names: Iterable[str], url: str
 ) -> AddressHolders:
     """Return those of some sources whose scope contains an address today."""
-    today = sources_today(connection, declared, names)
+    today = reported_sources_today(connection, declared, names)
     holders = [source.name for source in today if belongs_to_source(source, url)]
     return AddressHolders(holders, source_refusals(today, url))

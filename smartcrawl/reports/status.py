@@ -296,7 +296,7 @@ RUN_KEYS: Final = (
 )  # fmt: skip
 
 
-def status_as_data(status: SourceStatus) -> dict[str, Any]:
+def status_report_data(status: SourceStatus) -> dict[str, Any]:
     """Return a status under STATUS_KEYS."""
     changes, (median, most, day, week) = status.changes, status.ages
     values = (

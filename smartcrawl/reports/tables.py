@@ -80,7 +80,7 @@ RUN_KEYS = (
 )  # fmt: skip
 
 
-def record_table(
+def record_table_report(
     connection: Connection,
     *,
     sources: Sequence[str] = (),
@@ -113,7 +113,7 @@ def record_table(
         yield _record(row, len(runs) - bisect_right(runs, row[9]) if row[17] > 0 else 0)
 
 
-def record_table_row(connection: Connection, number: int, age: int) -> dict[str, Any]:
+def record_table_report_row(connection: Connection, number: int, age: int) -> dict[str, Any]:
     """Return one record under RECORD_KEYS; ``age`` is its orphanAge."""
     row: Any = connection.execute(_ONE, (number,)).fetchone()
     return _record(row, age)
@@ -168,7 +168,7 @@ def _compact(chain: str | None) -> str | None:
     return None if chain is None else json.dumps(json.loads(chain), separators=(",", ":"))
 
 
-def run_table(
+def run_table_report(
     connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield every run, newest first, with one count for each ``lastOutcome`` word.

@@ -18,7 +18,7 @@ from smartcrawl.registry.pack import (
     unpack_stored_images,
 )
 from smartcrawl.registry.removal import purge
-from smartcrawl.reports.tables import record_table
+from smartcrawl.reports.tables import record_table_report
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
@@ -47,7 +47,9 @@ def addresses(desk: Desk, *urls: str) -> list[list[str]]:
 
 
 def page_id(desk: Desk, url: str) -> str:
-    return next(record["id"] for record in record_table(desk.connection) if record["url"] == url)
+    return next(
+        record["id"] for record in record_table_report(desk.connection) if record["url"] == url
+    )
 
 
 @pytest.mark.covers("R0-02", "R0-26", "R0-64", "R0-65", "R0-96", "G-02")

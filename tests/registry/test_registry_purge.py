@@ -569,7 +569,7 @@ def test_links_in_are_found_through_targets_redirects_and_restored_links(crawled
     crawled.write(crawled.visit(HOME, "home words", links=links, targets=[number], scope=7))
 
     def found(key: bytes = b"") -> tuple[int, list[str]]:
-        return story.story_links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
+        return story.reported_links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
 
     assert found() == (1, [HOME])
     crawled.connection.execute("UPDATE record SET redirect_no = ? WHERE url = ?", (number, B))
@@ -588,9 +588,9 @@ def test_a_number_that_only_shares_bytes_is_no_link(crawled: Desk):
     crawled.write(crawled.visit(HOME, "home", links=links, targets=targets, scope=7))
 
     def found(number: int) -> int:
-        return story.story_links_in(crawled.connection, 1, number, url_digest(A), DEFAULT_TRACKERS)[
-            0
-        ]
+        return story.reported_links_in(
+            crawled.connection, 1, number, url_digest(A), DEFAULT_TRACKERS
+        )[0]
 
     assert (found(0x0201), found(0x02)) == (0, 1)
 

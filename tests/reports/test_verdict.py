@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from smartcrawl.commands.status_text import Line, screen
-from smartcrawl.reports.concerns import status_verdict
+from smartcrawl.reports.concerns import status_report_verdict
 from smartcrawl.reports.status import (
     Ages,
     Bytes,
@@ -32,12 +32,12 @@ WELL = SourceStatus(
 
 
 def text(**changed: object) -> str:
-    return str(status_verdict(replace(WELL, **changed), NOW, longest=14 * DAY))
+    return str(status_report_verdict(replace(WELL, **changed), NOW, longest=14 * DAY))
 
 
 def test_a_source_without_trouble_is_all_three():
     assert text() == "fresh; complete; healthy"
-    assert status_verdict(WELL, NOW, longest=14 * DAY).well
+    assert status_report_verdict(WELL, NOW, longest=14 * DAY).well
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.registry.jobs import registry_job_definitions
-from smartcrawl.reports.sources_today import sources_today
+from smartcrawl.reports.sources_today import reported_sources_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.server.frontier.addresses import PostedUrl
@@ -114,7 +114,7 @@ class Holders:
         rows: list[Any] = self._connection.execute(_SOURCES).fetchall()
         names = list(dict.fromkeys([*known, *(name for (name,) in rows)]))
         found = []
-        for source in sources_today(self._connection, known, names):
+        for source in reported_sources_today(self._connection, known, names):
             obeys, agent = options.robots_obeyed, self._reading.user_agent
             if source.of_job:
                 config = jobs[source.name].config

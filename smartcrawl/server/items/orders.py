@@ -29,7 +29,7 @@ from smartcrawl.registry.ordered import (
     sources_of_ordered_row,
 )
 from smartcrawl.registry.recomputing import order_recomputing_row
-from smartcrawl.reports.sources_today import address_holders
+from smartcrawl.reports.sources_today import reported_address_holders
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import Status
 from smartcrawl.server.items.due_runs import order_due_run_row
@@ -147,7 +147,7 @@ class ItemOrders:
         ordered = sources_of_ordered_row(self._connection, key)
         found = [name for name in ordered if name in names or name == DOCUMENTS.name]
         if not found:
-            found = address_holders(self._connection, self._known, names, url).holders
+            found = reported_address_holders(self._connection, self._known, names, url).holders
         if found:
             return found
         unread = SiteScope(hosts=frozenset({url_host_key(url)})).refusal(url)

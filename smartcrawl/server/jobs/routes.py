@@ -16,7 +16,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
-from smartcrawl.reports.tables import run_table
+from smartcrawl.reports.tables import run_table_report
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.context import Context
@@ -109,7 +109,7 @@ def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
         JobError: there is none of this id.
     """
     found, no = run_of_id(connection, id_)
-    open_run = {} if no is None else next(run_table(connection, run=no))
+    open_run = {} if no is None else next(run_table_report(connection, run=no))
     return open_run | {
         "job_id": found.id,
         "job": found.job,
