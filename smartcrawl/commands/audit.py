@@ -53,7 +53,7 @@ from smartcrawl.terminal.command import (
     HELD,
     WITHHELD,
     ChangingCommand,
-    command_without_registry_error,
+    base_command_missing_registry,
     count_argument,
     print_json,
 )
@@ -131,7 +131,7 @@ class Command(ChangingCommand):
             )
         database = SqliteDatabase(place)
         if not database.exists():
-            raise command_without_registry_error(database)
+            raise base_command_missing_registry(database)
         held = database.leased()
         if held:
             print_complaint("audit", f"stop the runs of {', '.join(held)} first, then salvage")

@@ -31,16 +31,16 @@ from smartcrawl.terminal.tables import print_table
 MASK: Final = "***"  #: shown in place of a secret
 KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
 _COLUMNS: Final = (
-    tables.word_column("name", "setting"),
-    tables.name_column("value"),
-    tables.word_column("source", "from"),
-    tables.name_column("default"),
-    tables.note_column("meaning"),
+    tables.printed_word_column("name", "setting"),
+    tables.printed_name_column("value"),
+    tables.printed_word_column("source", "from"),
+    tables.printed_name_column("default"),
+    tables.printed_note_column("meaning"),
 )
 _ARGUMENTS: Final = (
-    tables.word_column("argument"),
-    tables.name_column("overrides", "counts before"),
-    tables.note_column("meaning"),
+    tables.printed_word_column("argument"),
+    tables.printed_name_column("overrides", "counts before"),
+    tables.printed_note_column("meaning"),
 )
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}

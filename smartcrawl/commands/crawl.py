@@ -43,10 +43,10 @@ from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
-from smartcrawl.terminal.command import command_error_of_damage
-from smartcrawl.terminal.output import print_complaint, show_anything
+from smartcrawl.terminal.command import base_command_damage
+from smartcrawl.terminal.output import print_any_character, print_complaint
 from smartcrawl.terminal.standard_output import OutputError, printed
-from smartcrawl.terminal.usage import check_log_file, check_usage
+from smartcrawl.terminal.usage import check_log_file_usage, check_usage
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Command(ScrapyCrawl):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add ``--progress`` to the options of Scrapy's command."""
-        show_anything()  # the parser may print the help
+        print_any_character()  # the parser may print the help
         super().add_options(parser)
         self.parser = parser
         for action in parser._actions:
@@ -108,7 +108,7 @@ class Command(ScrapyCrawl):
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
             Options.of(self.settings)
-            check_log_file(self.settings)
+            check_log_file_usage(self.settings)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             sys.exit(FAILED)
@@ -142,14 +142,14 @@ class Command(ScrapyCrawl):
             )
         assert self.settings is not None
         try:
-            with command_error_of_damage(registry_database(Options.of(self.settings).registry)):
+            with base_command_damage(registry_database(Options.of(self.settings).registry)):
                 runs = self.runs_of(ours, opts.spargs)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
         try:
-            with command_error_of_damage(registry_database(Options.of(self.settings).registry)):
+            with base_command_damage(registry_database(Options.of(self.settings).registry)):
                 self._warn_of_vanished()
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)

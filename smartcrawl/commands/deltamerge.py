@@ -12,22 +12,22 @@ from smartcrawl.reports.removals import lost_page_report
 from smartcrawl.terminal.command import ChangingCommand, print_json
 from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
-    number_column,
     print_table,
-    whole_column,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    name_column("source"),
-    word_column("http"),
-    number_column("lostCount", "times lost"),
-    number_column("goneCount", "times gone"),
-    word_column("checked"),
-    whole_column("url"),
-    note_column("stays", "-D leaves it"),
+    printed_name_column("source"),
+    printed_word_column("http"),
+    printed_number_column("lostCount", "times lost"),
+    printed_number_column("goneCount", "times gone"),
+    printed_word_column("checked"),
+    printed_whole_column("url"),
+    printed_note_column("stays", "-D leaves it"),
 )
 
 

@@ -28,7 +28,7 @@ from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.kinds import DOCUMENTS, FILES, SITE, SPIDERS
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.terminal.addresses import address_argument
-from smartcrawl.terminal.command import command_without_registry_error
+from smartcrawl.terminal.command import base_command_missing_registry
 from smartcrawl.terminal.output import print_complaint
 
 
@@ -164,7 +164,7 @@ class Command(CrawlCommand):
         try:
             database = registry_database(options.registry)
             if not database.exists():
-                raise command_without_registry_error(database)
+                raise base_command_missing_registry(database)
             with database.translated("write"):
                 connection = database.open()
                 unknown = []

@@ -16,11 +16,11 @@ from smartcrawl.registry.hosts import delete_host_block_row, host_rows, store_ho
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import print_note
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
-    number_column,
     print_table,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_word_column,
 )
 
 
@@ -103,18 +103,18 @@ class Command(RegistryCommand):
 
 #: Columns of the table; ``--format json`` has more.
 COLUMNS = (
-    name_column("host"),
-    number_column("pages"),
-    word_column("errors"),
-    word_column("delay"),
-    word_column("inFlight", "in flight"),
-    word_column("robots"),
-    word_column("blocked"),
-    note_column("held", "no request"),
-    note_column("retryAfter", "Retry-After"),
-    note_column("robotsNote", "robots.txt"),
-    note_column("distrusted"),
-    note_column("blockReason", "blocked because"),
+    printed_name_column("host"),
+    printed_number_column("pages"),
+    printed_word_column("errors"),
+    printed_word_column("delay"),
+    printed_word_column("inFlight", "in flight"),
+    printed_word_column("robots"),
+    printed_word_column("blocked"),
+    printed_note_column("held", "no request"),
+    printed_note_column("retryAfter", "Retry-After"),
+    printed_note_column("robotsNote", "robots.txt"),
+    printed_note_column("distrusted"),
+    printed_note_column("blockReason", "blocked because"),
 )
 
 

@@ -19,21 +19,21 @@ from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import print_note, printed_time
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
     print_table,
-    whole_column,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    name_column("source"),
-    word_column("rule"),
-    word_column("absent"),
-    word_column("checked"),
-    word_column("withheld"),
-    whole_column("url"),
-    note_column("why"),
+    printed_name_column("source"),
+    printed_word_column("rule"),
+    printed_word_column("absent"),
+    printed_word_column("checked"),
+    printed_word_column("withheld"),
+    printed_whole_column("url"),
+    printed_note_column("why"),
 )
 
 

@@ -20,23 +20,23 @@ from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.command import RegistryCommand
-from smartcrawl.terminal.output import json_text, print_note, printed_time
+from smartcrawl.terminal.output import print_note, printed_json, printed_time
 from smartcrawl.terminal.tables import (
-    note_column,
-    number_column,
     print_table,
-    whole_column,
-    word_column,
+    printed_note_column,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    word_column("status"),
-    word_column("http"),
-    word_column("lastOutcome", "outcome"),
-    number_column("depth"),
-    word_column("checked"),
-    whole_column("url"),
-    note_column("errorMessage", "message"),
+    printed_word_column("status"),
+    printed_word_column("http"),
+    printed_word_column("lastOutcome", "outcome"),
+    printed_number_column("depth"),
+    printed_word_column("checked"),
+    printed_whole_column("url"),
+    printed_note_column("errorMessage", "message"),
 )
 _STATUSES = {status.word: status for status in Status}
 _OUTCOMES = {word.word: word for word in Word}
@@ -97,7 +97,7 @@ class Command(RegistryCommand):
         with _opened(opts.output) as file:
             if opts.format == "jsonl":
                 for row in rows:
-                    file.write(json_text(row, file) + "\n")
+                    file.write(printed_json(row, file) + "\n")
             elif opts.format == "csv":
                 writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
                 writer.writeheader()

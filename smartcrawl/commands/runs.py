@@ -13,24 +13,24 @@ from smartcrawl.rules.model import RunState
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
-    number_column,
     print_table,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    number_column("run"),
-    name_column("source"),
-    word_column("result"),
-    word_column("started"),
-    number_column("requests"),
-    number_column("notModified", "304"),
-    number_column("new"),
-    number_column("modified"),
-    number_column("failed"),
-    note_column("why", "not complete"),
+    printed_number_column("run"),
+    printed_name_column("source"),
+    printed_word_column("result"),
+    printed_word_column("started"),
+    printed_number_column("requests"),
+    printed_number_column("notModified", "304"),
+    printed_number_column("new"),
+    printed_number_column("modified"),
+    printed_number_column("failed"),
+    printed_note_column("why", "not complete"),
 )
 
 

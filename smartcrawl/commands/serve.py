@@ -48,12 +48,12 @@ _SCRAPY = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider fol
 _SMARTCRAWL_DUE = (sys.executable, "-m", "smartcrawl", "due")
 _SCRAPY_DUE = (sys.executable, "-m", "scrapy", "due")
 _COLUMNS = (
-    tables.word_column("id"),
-    tables.name_column("name"),
-    tables.word_column("scope"),
-    tables.word_column("created"),
-    tables.word_column("expires"),
-    tables.word_column("revoked"),
+    tables.printed_word_column("id"),
+    tables.printed_name_column("name"),
+    tables.printed_word_column("scope"),
+    tables.printed_word_column("created"),
+    tables.printed_word_column("expires"),
+    tables.printed_word_column("revoked"),
 )
 
 

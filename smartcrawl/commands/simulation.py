@@ -25,17 +25,22 @@ from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.terminal.command import print_json
 from smartcrawl.terminal.output import Output
-from smartcrawl.terminal.tables import number_column, print_table, whole_column, word_column
+from smartcrawl.terminal.tables import (
+    print_table,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
+)
 
 _MOST_DAYS: Final = 3_650
 _COLUMNS = (
-    word_column("setting"),
-    number_column("requests"),
-    number_column("saved"),
-    number_column("staleness"),
-    number_column("95 % within"),
-    number_column("waiting"),
-    whole_column("with"),
+    printed_word_column("setting"),
+    printed_number_column("requests"),
+    printed_number_column("saved"),
+    printed_number_column("staleness"),
+    printed_number_column("95 % within"),
+    printed_number_column("waiting"),
+    printed_whole_column("with"),
 )
 
 

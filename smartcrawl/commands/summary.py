@@ -19,8 +19,8 @@ from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
 from smartcrawl.terminal.output import Output
-from smartcrawl.terminal.state_folder import LOCAL, data_dir_option
-from smartcrawl.terminal.tables import number_column, print_table, word_column
+from smartcrawl.terminal.state_folder import LOCAL, data_dir_words
+from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column
 
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
 #: Of a shared run that this worker left by order, and others have not left yet.
@@ -72,7 +72,9 @@ def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
     pages = Counter(result.counts)
     pages[Word.EXCLUDED.word] -= result.sitemaps_excluded
     rows = [{"pages": pages[one.word], "outcome": one.word} for one in Word if pages[one.word] > 0]
-    print_table((number_column("pages"), word_column("outcome")), rows, file=output.file)
+    print_table(
+        (printed_number_column("pages"), printed_word_column("outcome")), rows, file=output.file
+    )
     if ways == {True, False}:
         output.say(
             f"{counted_noun(result.requests, 'request')} for files and pages;"
@@ -254,5 +256,5 @@ def _command(name: str, data_dir: str, arguments: str) -> str:
     """Return the command line of a command over the same registry."""
     setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
     if program_name() == OURS:
-        setting = "".join(f" {shlex.quote(word)}" for word in data_dir_option(Path(data_dir)))
+        setting = "".join(f" {shlex.quote(word)}" for word in data_dir_words(Path(data_dir)))
     return f"{program_as_typed()} {name}{setting} {arguments}"

@@ -12,7 +12,7 @@ from scrapy.utils import log as scrapy_log
 from smartcrawl.model.redaction import log_format_option
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.bar import AboveBar
-from smartcrawl.terminal.log_lines import log_formatter
+from smartcrawl.terminal.log_lines import printed_line_formatter
 
 #: Loggers that list versions, settings and components at every start.
 _WORDY: Final = frozenset({
@@ -104,7 +104,9 @@ def _handler(settings: Any) -> logging.Handler:
     handler.setLevel(settings.get("LOG_LEVEL"))
     if settings.get("LOG_LEVEL") != "DEBUG":
         handler.addFilter(_is_news)
-    handler.setFormatter(log_formatter(log_format_option(settings), settings.get("LOG_DATEFORMAT")))
+    handler.setFormatter(
+        printed_line_formatter(log_format_option(settings), settings.get("LOG_DATEFORMAT"))
+    )
     if settings.getbool("LOG_SHORT_NAMES"):
         handler.addFilter(_short_name)
     return handler

@@ -21,7 +21,7 @@ from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.server.wire import Wire
 from smartcrawl.terminal.bar import AboveBar
-from smartcrawl.terminal.log_lines import log_formatter
+from smartcrawl.terminal.log_lines import printed_line_formatter
 
 _GRACE = 10  #: seconds in which requests may end after SIGTERM
 _BACKLOG = 2_048
@@ -110,6 +110,6 @@ def log_server_to_stderr(settings: Mapping[str, Any]) -> None:
     handler = AboveBar()
     handler.setLevel(settings["LOG_LEVEL"])
     handler.addFilter(WithRequestId())
-    handler.setFormatter(log_formatter(log_format_option(settings)))
+    handler.setFormatter(printed_line_formatter(log_format_option(settings)))
     logging.root.addHandler(handler)
     logging.root.setLevel(settings["LOG_LEVEL"])

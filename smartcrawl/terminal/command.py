@@ -30,9 +30,9 @@ from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar
 from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
 from smartcrawl.terminal.meter import Meter
-from smartcrawl.terminal.output import Output, json_text, print_complaint, print_note
+from smartcrawl.terminal.output import Output, print_complaint, print_note, printed_json
 from smartcrawl.terminal.standard_output import printed
-from smartcrawl.terminal.state_folder import data_dir_option
+from smartcrawl.terminal.state_folder import data_dir_words
 
 if TYPE_CHECKING:
     from smartcrawl.registry.removal.purge import Removal, Target
@@ -67,9 +67,9 @@ class RegistryCommand(BaseCommand):
             self.options = options = Options.of(self.settings)
             self.database = registry_database(options.registry)
             if not self.database.exists():
-                raise command_without_registry_error(self.database)
+                raise base_command_missing_registry(self.database)
             narrow_private_data(options.data_dir)
-            with command_error_of_damage(self.database), printed():
+            with base_command_damage(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
             print_complaint(self.name, str(error))
@@ -99,7 +99,7 @@ class RegistryCommand(BaseCommand):
         line = [program_name(), str(words[0])]
         named = ["DATA_DIR", "REGISTRY_URL"]
         if program_name() == OURS:
-            line += data_dir_option(self.options.data_dir)
+            line += data_dir_words(self.options.data_dir)
             named = ["REGISTRY_URL"]
         for name in named:
             if self.settings.getpriority(name) == CMDLINE:
@@ -119,7 +119,7 @@ class RegistryCommand(BaseCommand):
         """Do the work and print the result; ``sources`` empty means all."""
 
 
-def command_without_registry_error(database: Database) -> RegistryError:
+def base_command_missing_registry(database: Database) -> RegistryError:
     """Return the error that a registry is missing, with the remedy."""
     folder = "--data-dir" if program_name() == OURS else "-s DATA_DIR="
     return RegistryError(
@@ -144,7 +144,7 @@ def warnings_printed(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def command_error_of_damage(database: Database) -> Iterator[None]:
+def base_command_damage(database: Database) -> Iterator[None]:
     """Turn an unexpected error into that of the damaged registry, if this is its cause.
 
     Raises:
@@ -318,4 +318,4 @@ def single_argument(args: Sequence[str], what: str, example: str) -> str:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    print(json_text(value, sys.stdout, indent=2))
+    print(printed_json(value, sys.stdout, indent=2))

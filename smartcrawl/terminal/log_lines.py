@@ -19,7 +19,7 @@ from structlog.typing import EventDict, WrappedLogger
 from smartcrawl.model.redaction import redacted_line, redacted_lines
 
 
-def log_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
+def printed_line_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
     """Return the formatter of log lines; ``kind`` is one of FORMATS."""
     json = kind == "json"
     clock = partial(logging.Formatter().formatTime, datefmt=date_format)

@@ -28,7 +28,7 @@ _YEAR: Final = timedelta(days=300)  #: older times have their year in place of t
 _WORD: Final = re.compile(r"(?:[\d.,]+ (?=(?:%|(?:s|min|h|days|bytes|[kMGT]?B)\b)))?[^ ]+ *")
 
 
-def show_anything() -> None:
+def print_any_character() -> None:
     """Let standard output and error print ``?`` for a character that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -48,7 +48,7 @@ def terminal_width(file: IO[str] | None) -> int | None:
         return _DEFAULT_WIDTH
 
 
-def json_text(value: object, file: IO[str], *, indent: int | None = None) -> str:
+def printed_json(value: object, file: IO[str], *, indent: int | None = None) -> str:
     """Return JSON for a file: with escapes where its encoding lacks characters of Unicode."""
     unicode = (getattr(file, "encoding", None) or "utf-8").lower().startswith("utf")
     return json_safe_text(json.dumps(value, ensure_ascii=not unicode, indent=indent))

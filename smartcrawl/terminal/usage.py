@@ -94,7 +94,7 @@ def _settings_notes(given: Sequence[str], settings: Collection[str]) -> list[str
     ]
 
 
-def check_log_file(settings: Mapping[str, Any]) -> None:
+def check_log_file_usage(settings: Mapping[str, Any]) -> None:
     """Check that the log can be written, before anything else is.
 
     Raises:

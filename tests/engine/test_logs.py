@@ -25,7 +25,7 @@ from smartcrawl.model.redaction import (
     redacted_lines,
     redacted_text,
 )
-from smartcrawl.terminal.log_lines import log_formatter
+from smartcrawl.terminal.log_lines import printed_line_formatter
 
 DATES = "%Y-%m-%d %H:%M:%S"
 UNSAFE = [
@@ -85,7 +85,7 @@ def record(message: object, *args: object, level: int = logging.INFO, **more: ob
 
 
 def line(kind: str, *args: object, **more: object) -> str:
-    return log_formatter(kind, DATES).format(record(*args, **more))
+    return printed_line_formatter(kind, DATES).format(record(*args, **more))
 
 
 def failure(*messages: str):
@@ -109,13 +109,13 @@ def test_a_line_of_text_looks_like_scrapys():
     made = record("run %d of %s", 3, "docs")
     scrapys = logging.Formatter("%(asctime)s [%(name)s] %(levelname)s: %(message)s", DATES)
 
-    logged = log_formatter("text", DATES).format(made)
+    logged = printed_line_formatter("text", DATES).format(made)
 
     assert logged == scrapys.format(made)
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d [\d:]{8} \[smartcrawl.run.run\] INFO: run 3 of docs", logged
     )
-    assert log_formatter("text").format(made) == logged.replace(
+    assert printed_line_formatter("text").format(made) == logged.replace(
         " [", ",123 [", 1
     )  # without a format
 
