@@ -21,7 +21,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
 from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
-from smartcrawl.run.opening import source_named
+from smartcrawl.run.opening import run_source_named
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
@@ -124,7 +124,7 @@ class Command(CrawlCommand):
             rest = {name: value for name, value in given.items() if name != "source"}
             return [_ad_hoc_run(spiders, rest, known[named])]
         if named is not None:  # an unknown one is refused here
-            spider = source_named(options, declared, named).traits.spider
+            spider = run_source_named(options, declared, named).traits.spider
             return [SpiderRun(spiders[spider], given)]
         if given.keys() & STARTS:
             return [_ad_hoc_run(spiders, {}, given)]

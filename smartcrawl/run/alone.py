@@ -24,7 +24,7 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Load
@@ -154,7 +154,7 @@ class Alone:
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = registry.database.take(source.name, since)
         try:
-            registry.end_last(source.name, closing_from_orders(source, options, orders), now)
+            registry.end_last(source.name, run_closing_from_orders(source, options, orders), now)
             request = RunRequest(
                 source=source.name,
                 kind=source.kind,

@@ -25,12 +25,12 @@ _HEADERS = (
 )  # fmt: skip
 
 
-def collapse_of_visit(visit: Visit, document: Document) -> Collapse:
+def collapse_in_run(visit: Visit, document: Document) -> Collapse:
     """Return the part of a collapsed page's answer that waits for the decision.
 
     >>> from smartcrawl.rules.model import Outcome
     >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED)
-    >>> json.loads(collapse_of_visit(visit, Document()).answer)["url"]
+    >>> json.loads(collapse_in_run(visit, Document()).answer)["url"]
     ''
     """
     answer: dict[str, Any] = {

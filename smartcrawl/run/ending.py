@@ -29,7 +29,7 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.links import Links
-from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Workers
@@ -172,7 +172,7 @@ class RunEnding:
         return left
 
     def _ending(self, now: int) -> EndingRunRow:
-        closing = closing_from_orders(self._source, self._options, self._orders)
+        closing = run_closing_from_orders(self._source, self._options, self._orders)
         closing = replace(closing, in_scope=self._in_scope)  # a seed may have moved it
         return EndingRunRow(self._opened.no, self._opened.source, now, closing)
 

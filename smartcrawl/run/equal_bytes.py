@@ -9,7 +9,7 @@ from smartcrawl.model.pages import NAMES_SIGNED, Visit
 from smartcrawl.run.run import Run
 
 
-def take_stored_extraction(run: Run, visit: Visit, body: bytes) -> Document | None:
+def take_equal_bytes_in_run(run: Run, visit: Visit, body: bytes) -> Document | None:
     """Return the document of a stored page with the bytes of a visit; None: the body is to be read.
 
     Only pages that a listing names are looked up, once for each body that would be read. The stored

@@ -178,7 +178,7 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     Raises:
         SourceError: there is none, or another spider crawls it.
     """
-    source = source_named(options, declared, name)
+    source = run_source_named(options, declared, name)
     if source.traits.spider != kind.spider:
         raise SourceError(
             f"-a source={name}: it is of the kind {source.kind}, so the spider is"
@@ -187,7 +187,7 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     return source
 
 
-def source_named(options: Options, declared: Mapping[str, Source], name: str) -> Source:
+def run_source_named(options: Options, declared: Mapping[str, Source], name: str) -> Source:
     """Return the source of a name, which may be that of a job of the HTTP API.
 
     Raises:

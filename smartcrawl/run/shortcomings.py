@@ -67,7 +67,7 @@ class Shortcomings:
     def news(self) -> str:
         """Return the reasons, and the counts since the last call, as JSON.
 
-        See ``merged_shortcomings``.
+        See ``merged_run_shortcomings``.
         """
         refused = {
             kind: (count - self._reported.get(kind, 0), first)
@@ -87,10 +87,10 @@ class Shortcomings:
         return cls(list(stored.get("reasons", [])), refused)
 
 
-def merged_shortcomings(stored: str, news: str) -> str:
+def merged_run_shortcomings(stored: str, news: str) -> str:
     """Add the news of one worker to the stored JSON of all workers.
 
-    >>> merged_shortcomings('{"refused": {"calendar": [2, "http://a.example/1"]}}',
+    >>> merged_run_shortcomings('{"refused": {"calendar": [2, "http://a.example/1"]}}',
     ...        '{"reasons": ["max_pages"], "refused": {"calendar": [1, "http://a.example/9"]}}')
     '{"reasons": ["max_pages"], "refused": {"calendar": [3, "http://a.example/1"]}}'
     """

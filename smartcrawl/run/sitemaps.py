@@ -26,7 +26,7 @@ _FAULTS: Final = {
 }
 
 
-def take_sitemap_visit(run: Run, visit: Visit, body: bytes) -> bool:
+def take_sitemap_in_run(run: Run, visit: Visit, body: bytes) -> bool:
     """Read a sitemap or feed; return False if the body is a page after all.
 
     A sitemap is never indexed. If it does not parse to its end, its visit changes nothing: the

@@ -29,7 +29,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
-from smartcrawl.run.shortcomings import merged_shortcomings
+from smartcrawl.run.shortcomings import merged_run_shortcomings
 from tests.registry.build import NOW, Desk
 from tests.registry.counted import scanned, stored_counts
 from tests.registry.workers import (
@@ -97,7 +97,10 @@ def write(scene: Scene, gate: Gate, remote: RemoteIndexing, batch: Batch, claim:
     opened = replace(scene.run, number=claim, shared=True)
     registry: Any = SimpleNamespace(database=Place(gate), snapshots=None, indexing=remote)
     writer = RegistryWriter(
-        registry, opened, judgement=Judgement(scene.desk.closing.policy), merged=merged_shortcomings
+        registry,
+        opened,
+        judgement=Judgement(scene.desk.closing.policy),
+        merged=merged_run_shortcomings,
     )
     writer._write(batch, NOW)  # in this thread
     writer.close()

@@ -19,7 +19,7 @@ from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import Seen, Trust
-from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
+from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
 from tests.registry.build import NOW, Desk
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")
@@ -32,7 +32,7 @@ class Worker:
         self.desk = desk
         with transaction(desk.connection):
             self.sharing = Sharing(
-                draw_sequence_numbers(desk.connection, "number"), merged_shortcomings
+                draw_sequence_numbers(desk.connection, "number"), merged_run_shortcomings
             )
 
     def write(self, *visits: Visit, **told: object) -> int:
