@@ -22,10 +22,10 @@ from smartcrawl.server.keys import (
     SCOPES,
     Key,
     Scope,
-    key_exists,
-    list_keys,
-    make_key,
-    revoke_key,
+    api_key_exists,
+    list_api_keys,
+    make_api_key,
+    revoke_api_key,
 )
 from smartcrawl.settings import defaults
 from smartcrawl.sources.private_files import narrow_private_data
@@ -125,13 +125,18 @@ class Command(BaseCommand):
         from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
         from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
-        from smartcrawl.server.running import listen, log_server_to_stderr, serve, server_url  # noqa: PLC0415
+        from smartcrawl.server.running import (  # noqa: PLC0415
+            listening_server_socket,
+            log_server_to_stderr,
+            serve_api,
+            server_url,
+        )
 
         server = ServerOptions.of(_with_options(self.settings, opts))
         if server.keys_required:
             _require_key(database, server)
         log_server_to_stderr(self.settings)
-        with closing(listen(server)) as listening:
+        with closing(listening_server_socket(server)) as listening:
             url = server_url(listening)
             if opts.format == "json":
                 print_json({"url": url, "pid": os.getpid(), "keysRequired": server.keys_required})
@@ -155,7 +160,7 @@ class Command(BaseCommand):
                 others=[OrderWork(database, program, most)],
             )
             app = create_app(options, server, ending=scheduler.ending)
-            serve(app, listening, server, scheduler)
+            serve_api(app, listening, server, scheduler)
 
 
 def _crawls(
@@ -197,7 +202,7 @@ def _require_key(database: Database, server: ServerOptions) -> None:
         SettingError: there is no key.
     """
     with closing(database.open()) as connection, database.translated("read"):
-        if not key_exists(connection, int(time.time())):
+        if not api_key_exists(connection, int(time.time())):
             where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
             raise SettingError(
                 f"{where} every request needs an API key, and there is none: make one first with"
@@ -215,7 +220,7 @@ def _manage(connection: Connection, opts: Namespace) -> None:
     if opts.create_key is not None:
         _create(connection, opts, now)
     elif opts.revoke_key is not None:
-        if not revoke_key(connection, opts.revoke_key, now):
+        if not revoke_api_key(connection, opts.revoke_key, now):
             raise SettingError(
                 f"no key that counts has the id {redacted_line(opts.revoke_key)!r}:"
                 f" {program_name()} serve --list-keys lists them"
@@ -225,7 +230,7 @@ def _manage(connection: Connection, opts: Namespace) -> None:
         else:
             print_note(f"revoked {opts.revoke_key}; servers refuse it within 5 seconds")
     else:
-        rows = [_row(key) for key in list_keys(connection)]
+        rows = [_row(key) for key in list_api_keys(connection)]
         if opts.format == "json":
             print_json(rows)
         else:
@@ -239,7 +244,7 @@ def _create(connection: Connection, opts: Namespace, now: int) -> None:
         raise SettingError("--create-key takes the name of who gets the key, such as grafana")
     expires = now + opts.expires_days * _DAY if opts.expires_days else None
     scope = Scope[(opts.scope or "read").upper()]
-    text, key = make_key(connection, name, scope, now, expires=expires)
+    text, key = make_api_key(connection, name, scope, now, expires=expires)
     if opts.format == "json":
         print_json(_row(key) | {"key": text})
         return

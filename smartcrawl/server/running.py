@@ -36,7 +36,7 @@ class ListenError(SmartcrawlError):
     """The server cannot listen at its address."""
 
 
-def listen(server: ServerOptions) -> socket.socket:
+def listening_server_socket(server: ServerOptions) -> socket.socket:
     """Return a socket that listens.
 
     Raises:
@@ -76,7 +76,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(
+def serve_api(
     app: ASGIApp, listening: socket.socket, server: ServerOptions, scheduler: SchedulerThread
 ) -> None:
     """Answer requests and start jobs until SIGTERM or SIGINT.

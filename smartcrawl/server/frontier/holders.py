@@ -17,7 +17,7 @@ from smartcrawl.reports.sources_today import reported_sources_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.server.frontier.addresses import PostedUrl
-from smartcrawl.server.private_addresses import names_refused_address
+from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.refusals import belongs_to_source
@@ -75,7 +75,7 @@ class Holders:
         for each in posted:
             url, host = each.url, url_host_key(each.url)
             if host not in refused:
-                refused[host] = host in blocked or names_refused_address(url, guard)
+                refused[host] = host in blocked or names_private_job_address(url, guard)
             source = None if refused[host] else self._holder(url, host)
             key = url_digest(normalize_url(url, options.trackers))
             found.append(Candidate(key, url, host, each.priority, source))

@@ -32,9 +32,9 @@ from smartcrawl.registry.recomputing import order_recomputing_row
 from smartcrawl.reports.sources_today import reported_address_holders
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import Status
-from smartcrawl.server.items.due_runs import order_due_run_row
-from smartcrawl.server.items.rebuilding import order_rebuild_row
-from smartcrawl.server.private_addresses import names_refused_address
+from smartcrawl.server.items.due_runs import post_due_run
+from smartcrawl.server.items.rebuilding import post_rebuild
+from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_URL, NOT_FOUND, JobError
 from smartcrawl.sources.kinds import DOCUMENTS
@@ -62,7 +62,7 @@ class ItemOrders:
             JobError: no crawl may connect to it, or nothing can read it.
         """
         guard = ConnectionGuard(self._options.allow_networks, self._options.allow_ports)
-        if names_refused_address(url, guard):
+        if names_private_job_address(url, guard):
             reason = "url is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="url", reason=reason)
         identity = normalize_url(url, self._options.trackers)
@@ -124,7 +124,7 @@ class ItemOrders:
 
         Their next runs compute their ids anew, if the normalization has changed (G-34).
         """
-        queued = order_rebuild_row(self._connection, force=force)
+        queued = post_rebuild(self._connection, force=force)
         names = self._names()
         sources = [name for name in stored_source_names(self._connection) if name in names]
         for source in sources:
@@ -166,7 +166,7 @@ class ItemOrders:
 
     def _follow(self, sources: Iterable[str]) -> None:
         for source in sorted(set(sources)):
-            order_due_run_row(self._connection, source, self._now)
+            post_due_run(self._connection, source, self._now)
 
 
 def _is_ours(documents: Source | None) -> bool:
