@@ -21,8 +21,8 @@ from twisted.internet.error import ReactorNotRunning
 from smartcrawl.commands.summary import print_summary
 from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.engine.logs import Logs
-from smartcrawl.engine.memory import return_freed_memory
-from smartcrawl.engine.project_settings import complete
+from smartcrawl.engine.memory import return_engine_memory
+from smartcrawl.engine.project_settings import complete_scrapy_settings
 from smartcrawl.model.exceptions import (
     RunHeldError,
     RunPausedError,
@@ -101,7 +101,7 @@ class Command(ScrapyCrawl):
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         assert self.settings is not None
-        complete(self.settings)
+        complete_scrapy_settings(self.settings)
         check_usage(self.parser, self.settings, args, opts)
         super().process_options(args, opts)
         if opts.progress:
@@ -155,7 +155,7 @@ class Command(ScrapyCrawl):
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
-        return_freed_memory()
+        return_engine_memory()
         asyncio.get_event_loop().create_task(self._crawl_all(process, runs))
         process.start(stop_after_crawl=False)
 

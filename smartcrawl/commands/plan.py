@@ -108,10 +108,10 @@ class Command(RegistryCommand):
             )
 
     def _listing(self, source: Source) -> Listing:
-        from smartcrawl.engine.listing import listing_of_source  # noqa: PLC0415  # it needs Scrapy
+        from smartcrawl.engine.listing import listing_of_scrapy_settings  # noqa: PLC0415  # it needs Scrapy
 
         assert self.settings is not None
-        return listing_of_source(source, self.options, self.settings, time.time_ns())
+        return listing_of_scrapy_settings(source, self.options, self.settings, time.time_ns())
 
 
 def _print(plan: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ from smartcrawl import settings as shipped
 from smartcrawl.commands.hosts import host_argument
 from smartcrawl.engine.download import faults
 from smartcrawl.engine.download.faults import download_fault
-from smartcrawl.engine.gate import gate_of_crawler, host_of_request
+from smartcrawl.engine.gate import gate_of_crawler, host_of_scrapy_request
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
@@ -623,9 +623,11 @@ def test_a_blocked_host_is_refused_with_the_remedy_and_its_robots_txt_too():
 
 
 def test_the_host_of_a_request_is_the_name_of_its_slot():
-    assert host_of_request(Request("http://a.example:81/", meta={"download_slot": "s"})) == "s"
-    assert host_of_request(Request("http://A.example:81/")) == "a.example"
-    assert host_of_request(Request("http://[::1]:81/")) == "::1"
+    assert (
+        host_of_scrapy_request(Request("http://a.example:81/", meta={"download_slot": "s"})) == "s"
+    )
+    assert host_of_scrapy_request(Request("http://A.example:81/")) == "a.example"
+    assert host_of_scrapy_request(Request("http://[::1]:81/")) == "::1"
 
 
 def test_a_spider_without_a_run_has_no_gate():

@@ -135,7 +135,7 @@ class FileHandler(BaseDownloadHandler):
             etag = None if entry is None else entry.validator
             body = read_bucket_file(page.url, most=self._most, etag=etag)
         headers = _headers(body.validator, body.modified_at)
-        media = media_type_of_name(relative)
+        media = media_type_of_download(relative)
         if media is not None:
             headers["Content-Type"] = media
         return Response(page.url, headers=headers, body=body.data)
@@ -161,10 +161,10 @@ def _headers(validator: str | None, modified_at: int | None) -> dict[str, str]:
     return headers
 
 
-def media_type_of_name(name: str) -> str | None:
+def media_type_of_download(name: str) -> str | None:
     """Return the media type that the ending of a name stands for; None: its bytes decide.
 
-    >>> media_type_of_name("a/b.html"), media_type_of_name("README"), media_type_of_name("a.MD")
+    >>> media_type_of_download("a/b.html"), media_type_of_download("README"), media_type_of_download("a.MD")
     ('text/html', None, 'text/markdown')
     """
     _, dot, ending = name.rpartition(".")
