@@ -16,7 +16,7 @@ from smartcrawl.run.opening import github_source_of_run_arguments
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.github.content import LFS_REASON, github_blob_sha, is_github_lfs_pointer
 from smartcrawl.sources.kinds import GITHUB
-from smartcrawl.spiders.files import visit_of_file
+from smartcrawl.spiders.files import visit_of_spider_answer
 from smartcrawl.spiders.site import SiteSpider
 
 
@@ -54,7 +54,7 @@ class GithubSpider(SiteSpider):
                     _judge_front(found, self.run.source)
                 yield found
             return
-        visit = visit_of_file(response)
+        visit = visit_of_spider_answer(response)
         if visit.answer.body is not None:
             _check(visit, visit.answer.body)
         yield visit
