@@ -39,9 +39,9 @@ _PROGRAM = """\
 import sys
 
 sys.path.insert(0, {root!r})
-from smartcrawl.commands.front import main
+from smartcrawl.commands.front import main_command
 
-sys.exit(main(sys.argv[1:]))
+sys.exit(main_command(sys.argv[1:]))
 """
 
 _BLOCK = re.compile(r"^```(\w+)?(?: ([\w.]+))?\n(.*?)^```$", re.M | re.S)

@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.commands.audit_text import print_comparison, print_comparison_as_json
-from smartcrawl.commands.salvage_text import print_salvage
+from smartcrawl.commands.audit_text import print_audit_command, print_audit_command_as_json
+from smartcrawl.commands.salvage_text import print_salvage_command
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
     AuditFindings,
@@ -144,7 +144,7 @@ class Command(ChangingCommand):
                 if is_registry_sound(place)
                 else salvage_registry(place, int(time.time()), dry=dry)
             )
-        print_salvage(done, as_json=opts.format == "json", dry=dry)
+        print_salvage_command(done, as_json=opts.format == "json", dry=dry)
         if done is not None and not done.whole:
             self.exitcode = WITHHELD
 
@@ -284,9 +284,9 @@ class Command(ChangingCommand):
         else:
             agree = not left.total() and still is None
         if opts.format == "json":
-            print_comparison_as_json(found, left, strange, agree=agree)
+            print_audit_command_as_json(found, left, strange, agree=agree)
         else:
-            print_comparison(found, left, strange, agree=agree)
+            print_audit_command(found, left, strange, agree=agree)
         if not agree:
             self.exitcode = WITHHELD
             if left is None:

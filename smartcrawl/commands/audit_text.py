@@ -35,7 +35,7 @@ _WORDS: Final = {
 }
 
 
-def print_comparison(
+def print_audit_command(
     found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
 ) -> None:
     """Print the counts and the first differences as a table."""
@@ -68,7 +68,7 @@ def _row(kind: Kind, one: Finding) -> dict[str, Any]:
     }
 
 
-def print_comparison_as_json(
+def print_audit_command_as_json(
     found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
 ) -> None:
     """Print one JSON object; its lists are streamed, not kept in memory."""

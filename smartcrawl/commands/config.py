@@ -108,7 +108,9 @@ class Command(BaseCommand):
         settings = self.settings
         try:
             level = bool(getattr(opts, "loglevel", None))  # an option of Scrapy's command line
-            rows = config_rows(settings, config_settings_named(args, settings), by_level=level)
+            rows = config_command_rows(
+                settings, config_command_settings(args, settings), by_level=level
+            )
         except SettingError as error:
             self._fail(redacted_lines(str(error)))
             return
@@ -117,7 +119,7 @@ class Command(BaseCommand):
         names = {row["name"] for row in rows}
         everything = not (args or opts.changed)
         arguments = [one for one in OVERRIDES if everything or names.intersection(one.overrides)]
-        wrong = config_error(settings)
+        wrong = config_command_error(settings)
         try:
             with printed():
                 if opts.format == "json":
@@ -138,7 +140,7 @@ class Command(BaseCommand):
         self.exitcode = FAILED
 
 
-def config_descriptions() -> list[Described]:
+def config_command_descriptions() -> list[Described]:
     """Read the descriptions in the comments of settings.py, in its order.
 
     A line that begins with # opens a group; the comment behind a setting is its meaning.
@@ -159,13 +161,13 @@ def config_descriptions() -> list[Described]:
     return found
 
 
-def config_settings_named(names: Sequence[str], settings: CommandSettings) -> list[Described]:
+def config_command_settings(names: Sequence[str], settings: CommandSettings) -> list[Described]:
     """Return the settings of these names, whatever their case; all where none is named.
 
     Raises:
         SettingError: there is no such setting.
     """
-    known = {one.name: one for one in config_descriptions()}
+    known = {one.name: one for one in config_command_descriptions()}
     for name in names:
         if name.upper() in known:
             continue
@@ -183,7 +185,7 @@ def config_settings_named(names: Sequence[str], settings: CommandSettings) -> li
     return [one for one in known.values() if not wanted or one.name in wanted]
 
 
-def config_rows(
+def config_command_rows(
     settings: CommandSettings, wanted: Iterable[Described], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each setting, under KEYS; ``by_level``: whether -L was given."""
@@ -193,16 +195,16 @@ def config_rows(
         source = (
             "-L"
             if by_level and one.name == "LOG_LEVEL"
-            else config_value_source(settings, one.name)
+            else config_command_value_source(settings, one.name)
         )
         values = (_typed(value, default), default)
-        shown = [config_value_masked(one.name, each) for each in values]
+        shown = [config_command_value_masked(one.name, each) for each in values]
         row = (one.name, one.group, shown[0], source, shown[1], one.meaning)
         rows.append(dict(zip(KEYS, row, strict=True)))
     return rows
 
 
-def config_value_source(settings: CommandSettings, name: str) -> str:
+def config_command_value_source(settings: CommandSettings, name: str) -> str:
     """Return where the value of a setting comes from.
 
     ``-s`` includes the settings that scrapyd passes on to a job: it calls the crawl with -s. A
@@ -218,14 +220,14 @@ def config_value_source(settings: CommandSettings, name: str) -> str:
     return "default" if value == str(defaults[name]) else "settings module"
 
 
-def config_value_masked(name: str, value: object) -> object:
+def config_command_value_masked(name: str, value: object) -> object:
     """Return the value of a setting with its secrets masked.
 
-    >>> config_value_masked("API_KEYS", "8c1f"), config_value_masked("API_KEYS", "")
+    >>> config_command_value_masked("API_KEYS", "8c1f"), config_command_value_masked("API_KEYS", "")
     ('***', '')
-    >>> config_value_masked("SNAPSHOT_STORE", "ftp://me:pw@a.example/x?sig=8c1f")
+    >>> config_command_value_masked("SNAPSHOT_STORE", "ftp://me:pw@a.example/x?sig=8c1f")
     'ftp://***@a.example/x?sig=***'
-    >>> config_value_masked("DEPTH_LIMIT", 3)
+    >>> config_command_value_masked("DEPTH_LIMIT", 3)
     3
     """
     if value in (None, ""):
@@ -239,7 +241,7 @@ def config_value_masked(name: str, value: object) -> object:
     return plain if text == str(plain) else text.replace(HIDDEN, MASK)
 
 
-def config_error(settings: CommandSettings) -> str | None:
+def config_command_error(settings: CommandSettings) -> str | None:
     """Return the error of the first setting with an invalid value; None if all are valid."""
     try:
         Options.of(settings)

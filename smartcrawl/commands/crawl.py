@@ -18,7 +18,7 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
-from smartcrawl.commands.summary import print_summary
+from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_engine_memory
@@ -255,7 +255,7 @@ class Command(ScrapyCrawl):
             return FAILED, False
         try:
             with printed():
-                print_closing_table(run, crawler.settings)
+                print_crawl_closing_table(run, crawler.settings)
         except OutputError as error:
             print_crawl_error(error, self.settings)
             return FAILED, False
@@ -308,13 +308,15 @@ def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = No
             logger.error("%s", error)
 
 
-def print_closing_table(run: Run, settings: BaseSettings) -> None:
+def print_crawl_closing_table(run: Run, settings: BaseSettings) -> None:
     """Print the closing table, and log it if there is a LOG_FILE."""
     folder = str(settings["DATA_DIR"])
-    print_summary(run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout)
+    print_crawl_summary(
+        run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout
+    )
     if settings.get("LOG_FILE"):
         table = StringIO()
-        print_summary(run, folder, table)
+        print_crawl_summary(run, folder, table)
         for line in filter(None, map(str.rstrip, table.getvalue().splitlines())):
             logger.info("%s", line)
 

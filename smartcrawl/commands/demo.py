@@ -14,7 +14,7 @@ from tempfile import mkdtemp
 from types import FrameType
 from typing import Final
 
-from smartcrawl.commands.demo_server import DemoError, Site, serving
+from smartcrawl.commands.demo_server import DemoError, Site, serving_demo_site
 from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
@@ -93,17 +93,17 @@ def _show(opts: Namespace) -> None:
     """
     began = time.monotonic()
     site = Site()
-    with _folder(keep=opts.keep) as folder, serving(site) as url:
+    with _folder(keep=opts.keep) as folder, serving_demo_site(site) as url:
         kept = folder if opts.keep else None
         stage: Stage = JsonStage(kept) if opts.format == "json" else TextStage(pause=opts.pause)
         with _disk_trouble():
             shell = Shell(folder, columns=stage.columns, colour=stage.colour)
         stage.begin(url)
-        play(Scene(site, url, folder / STATE / "registry.db"), shell, stage)
+        play_demo(Scene(site, url, folder / STATE / "registry.db"), shell, stage)
         stage.end(shell, time.monotonic() - began, kept)
 
 
-def play(scene: Scene, shell: Shell, stage: Stage) -> None:
+def play_demo(scene: Scene, shell: Shell, stage: Stage) -> None:
     """Carry out all steps.
 
     Raises:

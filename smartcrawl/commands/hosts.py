@@ -62,7 +62,7 @@ class Command(RegistryCommand):
         if opts.reason is not None and opts.block is None:
             raise UsageError("--reason says why a host is blocked: give --block HOST as well")
         if opts.block is not None:
-            host = host_argument(opts.block)
+            host = hosts_command_argument(opts.block)
             with self._writing() as writable:
                 store_host_block_row(writable, host, opts.reason)
             print_note(
@@ -73,7 +73,7 @@ class Command(RegistryCommand):
                 gap=1,
             )
         elif opts.unblock is not None:
-            host = host_argument(opts.unblock)
+            host = hosts_command_argument(opts.unblock)
             with self._writing() as writable:
                 unblocked = delete_host_block_row(writable, host)
             if unblocked:
@@ -143,7 +143,7 @@ def hosts_command_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def host_argument(value: str) -> str:
+def hosts_command_argument(value: str) -> str:
     """Return the name that the registry has for a host, as the operator wrote it.
 
     Raises:

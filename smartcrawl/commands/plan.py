@@ -57,7 +57,7 @@ class Command(RegistryCommand):
             metavar="N",
             help="list at most N pages of each kind (default: 20)",
         )
-        simulation.add_simulate_options(parser)
+        simulation.add_simulate_command_options(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -70,7 +70,7 @@ class Command(RegistryCommand):
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
         if opts.simulate is not None:
-            simulation.print_simulations(
+            simulation.print_simulate_command(
                 connection,
                 {name: known.get(name, 0) for name in names},
                 self.options.schedule,

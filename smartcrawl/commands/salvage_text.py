@@ -27,7 +27,7 @@ _MENDED: Final = {
 }
 
 
-def print_salvage(done: Salvaged | None, *, as_json: bool, dry: bool = False) -> None:
+def print_salvage_command(done: Salvaged | None, *, as_json: bool, dry: bool = False) -> None:
     """Print how many rows of each table were copied, and which are missing.
 
     ``dry``: nothing was changed.

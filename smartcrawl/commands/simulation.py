@@ -44,7 +44,7 @@ _COLUMNS = (
 )
 
 
-def add_simulate_options(parser: ArgumentParser) -> None:
+def add_simulate_command_options(parser: ArgumentParser) -> None:
     """Add the options of a simulation."""
     parser.add_argument(
         "--simulate",
@@ -63,7 +63,7 @@ def _days(value: str) -> int:
     return int(value)
 
 
-def print_simulations(
+def print_simulate_command(
     connection: Connection,
     sources: Mapping[str, int],
     schedule: Schedule,

@@ -9,8 +9,8 @@ from rich.markup import escape
 
 from smartcrawl.commands.status_text import (
     Line,
-    screen,
     status_command_figures,
+    status_command_screen,
     status_command_verdict,
 )
 from smartcrawl.model.program import program_crawl_line
@@ -77,7 +77,9 @@ class Command(RegistryCommand):
             return
         blocks = [self._block(one, now) for one in found]
         whole = [*blocks, *self._total(found, total)]
-        for lines in whole if opts.details else screen(whole, blocks, self._more(opts)):
+        for lines in (
+            whole if opts.details else status_command_screen(whole, blocks, self._more(opts))
+        ):
             for line in lines:
                 line.print()
 

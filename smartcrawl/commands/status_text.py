@@ -67,7 +67,9 @@ class Line:
         return max(1, ceil(text / max(1, width - before))) + own
 
 
-def screen(whole: list[list[Line]], blocks: list[list[Line]], more: str) -> list[list[Line]]:
+def status_command_screen(
+    whole: list[list[Line]], blocks: list[list[Line]], more: str
+) -> list[list[Line]]:
     """Return the lines of the status that fit one screen, with the command that shows all.
 
     Without room for everything, sources keep their verdicts and pages, then their verdicts, and

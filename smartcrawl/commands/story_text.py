@@ -13,7 +13,7 @@ from smartcrawl.terminal.output import Output
 _BEFORE = 13  #: columns of a label
 
 
-def print_story(story: dict[str, Any]) -> None:
+def print_why_command(story: dict[str, Any]) -> None:
     """Print the answer of ``scrapy why``, whose keys the manual lists (docs/cli.md), for people."""
     output = Output()
     if not story["records"]:

@@ -29,7 +29,7 @@ _LEFT = {
 }
 
 
-def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
+def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     """Print the closing table of a finished run to ``file``, or to standard output."""
     result = run.result
     assert result is not None, "a run is summed up when it is over"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import ClassVar
 
-from smartcrawl.commands.story_text import print_story
+from smartcrawl.commands.story_text import print_why_command
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.file_urls import url_item_kind
@@ -68,7 +68,7 @@ class Command(RegistryCommand):
         if opts.format == "json":
             print_json(answer)
         else:
-            print_story(answer)
+            print_why_command(answer)
 
 
 def _check_address(url: str) -> None:
