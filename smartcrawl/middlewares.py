@@ -244,8 +244,8 @@ class HostMiddleware:
             )
         if gate.down and gate.is_down(host_of_scrapy_request(request)):
             raise _DownError(
-                f"not asked: {host_of_scrapy_request(request)} does not answer, it was given up for this"
-                " run"
+                f"not asked: {host_of_scrapy_request(request)} does not answer, it was given up"
+                " for this run"
             )
         if gate.throttled and request.callback is NO_CALLBACK:  # it does not pass the scheduler
             host = host_of_scrapy_request(request)

@@ -289,7 +289,10 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
         return f"an address goes after -a url=: {program_crawl_line(redacted_line(address))}"
     folder = next((word for word in args if "/" in word), None)
     if folder is not None:
-        return f"a folder goes after -a root=: {program_crawl_line(redacted_line(folder), is_root=True)}"
+        return (
+            "a folder goes after -a root=:"
+            f" {program_crawl_line(redacted_line(folder), is_root=True)}"
+        )
     if len(args) != 1:
         return f"name one spider, such as: {program_crawl_line('https://…')}"
     question = meant_word(args[0], spiders)

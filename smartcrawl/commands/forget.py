@@ -44,7 +44,8 @@ class Command(ChangingCommand):
         """Return its help text."""
         return (
             "Remove the stored page of URL, in every source that has it or in --source S only, and"
-            f" unpin it; without URL, remove every page of --source S. {program_name()} undo brings the"
+            f" unpin it; without URL, remove every page of --source S. {program_name()} undo"
+            " brings the"
             " content back. An address that is still linked and in scope comes back with the next"
             " run: leave it out with excluded_patterns. So does a file that is still there: leave"
             " it out with exclude."
@@ -73,7 +74,8 @@ class Command(ChangingCommand):
             self._address(connection, sources, url, opts)
         elif opts.source is None:
             raise UsageError(
-                f"say what to forget: {program_name()} forget URL, or {program_name()} forget --source S",
+                f"say what to forget: {program_name()} forget URL, or {program_name()} forget"
+                " --source S",
                 print_help=False,
             )
         else:

@@ -122,7 +122,8 @@ class Command(RegistryCommand):
         print_note(
             f"epoch {epoch} began: {counted_noun(pages, 'page')} will be written to the index anew"
             " by"
-            f" the next run of each source; {program_name()} audit lists the other entries of the index"
+            f" the next run of each source; {program_name()} audit lists the other entries of"
+            " the index"
         )
 
 

@@ -206,7 +206,8 @@ def _require_key(database: Database, server: ServerOptions) -> None:
             where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
             raise SettingError(
                 f"{where} every request needs an API key, and there is none: make one first with"
-                f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
+                f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1"
+                " only"
             )
 
 

@@ -130,7 +130,8 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
             (
                 "visited",
                 f"half of the stored pages within {time_span_text(ages.median)}, 95 % within"
-                f" {time_span_text(ages.most)}; {reported_percent(ages.within_day)} in the last day,"
+                f" {time_span_text(ages.most)}; {reported_percent(ages.within_day)} in the last"
+                " day,"
                 f" {reported_percent(ages.within_week)} in the last 7 days",
             )
         )

@@ -34,7 +34,7 @@ def parse_document_answer(
 
     Raises:
         FormatError: the answer is an error.
-        AnswerError: no reader of ``sniffed_media_type`` gives such an answer.
+        AnswerError: no reader of ``media_type`` gives such an answer.
     """
     if answer[:1] == b"E":
         raise _error(answer[1:])

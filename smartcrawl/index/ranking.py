@@ -69,7 +69,8 @@ class Ranked(NamedTuple):
 def search_term_weight(pages: int, total: int) -> float:
     """Return the weight of a word that some of all pages have.
 
-    >>> search_term_weight(1, 1000) > search_term_weight(500, 1000) > search_term_weight(1000, 1000) > 0
+    >>> rare, common, everywhere = (search_term_weight(pages, 1000) for pages in (1, 500, 1000))
+    >>> rare > common > everywhere > 0
     True
     """
     return math.log(1 + (max(total, pages) - pages + 0.5) / (pages + 0.5))

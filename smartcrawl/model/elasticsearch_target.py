@@ -73,7 +73,8 @@ def _parts(address: str) -> tuple[SplitResult, int]:
         parts, port = urlsplit(""), None
     if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
         raise SettingError(
-            f"ELASTICSEARCH_URL is {redacted_text(_REST.sub('', address))!r}: it takes an address such"
+            f"ELASTICSEARCH_URL is {redacted_text(_REST.sub('', address))!r}: it takes an"
+            " address such"
             " as https://search.example:9200, or https://USER:PASSWORD@search.example:9200"
         )
     return parts, _PORTS[parts.scheme] if port is None else port

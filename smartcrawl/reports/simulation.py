@@ -223,7 +223,7 @@ def simulation_report_percent(share: float) -> str:
 def simulation_report_hours(seconds: float | None) -> str:
     """Return a time in hours.
 
-    >>> simulation_report_hours(86_400), simulation_report_hours(5_400), simulation_report_hours(None)
-    ('24.0 h', '1.5 h', '')
+    >>> [simulation_report_hours(seconds) for seconds in (86_400, 5_400, None)]
+    ['24.0 h', '1.5 h', '']
     """
     return "" if seconds is None else f"{seconds / _HOUR:,.1f} h"

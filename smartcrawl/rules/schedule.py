@@ -96,10 +96,11 @@ def modified_by_lastmod(lastmod: str, now: int) -> int | None:
     None for a date that begins more than a day in the future, and for a text that is no date in
     W3C's format.
 
-    >>> modified_by_lastmod("1970-01-01", 10**9), modified_by_lastmod("1970-01-01T01:00:10+01:00", 10**9)
-    (86400, 10)
-    >>> modified_by_lastmod("1970", 10**9), modified_by_lastmod("2031-01-01", 99), modified_by_lastmod("soon", 99)
-    (31536000, None, None)
+    >>> days = ("1970-01-01", "1970-01-01T01:00:10+01:00", "1970")
+    >>> [modified_by_lastmod(day, 10**9) for day in days]
+    [86400, 10, 31536000]
+    >>> modified_by_lastmod("2031-01-01", 99), modified_by_lastmod("soon", 99)
+    (None, None)
 
     Source: sitemaps.org protocol; R0-49.
     """

@@ -199,7 +199,8 @@ def trust_marks_after(before: int, *, contradicted: bool, taken: bool, turned: b
     answer was accepted; any other answer leaves the marks as they are. ``turned``: it had the
     stored bytes and another ETag.
 
-    >>> trust_marks_after(TURNED, contradicted=True, taken=False, turned=False) == TURNED | UNCONFIRMED
+    >>> both = TURNED | UNCONFIRMED
+    >>> trust_marks_after(TURNED, contradicted=True, taken=False, turned=False) == both
     True
     >>> trust_marks_after(UNCONFIRMED, contradicted=False, taken=True, turned=True) == TURNED
     True

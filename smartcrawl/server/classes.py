@@ -27,8 +27,10 @@ class RateClass(Enum):
 def api_request_changes_something(method: str, path: str) -> bool:
     """Whether a request may change something.
 
-    >>> [api_request_changes_something("GET", path) for path in ("/v2/crawler/crawl", "/api/v1/jobs")]
-    [True, False]
+    >>> api_request_changes_something("GET", "/v2/crawler/crawl")
+    True
+    >>> api_request_changes_something("GET", "/api/v1/jobs")
+    False
     """
     return method not in _SAFE or _is_at(path, _ACTING)
 

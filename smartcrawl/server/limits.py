@@ -108,8 +108,8 @@ def api_client(scope: Scope) -> str:
 def api_client_network(address: str) -> str:
     """Return the address of a client; of IPv6 the network, for each client has 2⁶⁴ addresses.
 
-    >>> api_client_network("2001:db8::1"), api_client_network("::ffff:10.0.0.1"), api_client_network("10.0.0.1")
-    ('2001:db8::/64', '10.0.0.1', '10.0.0.1')
+    >>> [api_client_network(x) for x in ("2001:db8::1", "::ffff:10.0.0.1", "10.0.0.1")]
+    ['2001:db8::/64', '10.0.0.1', '10.0.0.1']
     """
     try:
         parsed = ip_address(address.partition("%")[0])

@@ -94,7 +94,8 @@ def start_store_driver(setting: str, driver: Any, url: str, **options: Any) -> t
     except Exception as error:  # the library's errors about its configuration
         raise SettingError(
             f"the driver of {setting} {redacted_line(url)!r} does not start"
-            f" ({redacted_line(file_store_fault_reason(error))}); check {store_driver_credentials(driver)}"
+            f" ({redacted_line(file_store_fault_reason(error))}); check"
+            f" {store_driver_credentials(driver)}"
         ) from error
     return found
 

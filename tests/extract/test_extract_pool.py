@@ -265,7 +265,8 @@ def test_crash_of_a_parser_is_an_error_of_its_document(pool, monkeypatch):
         "import ctypes, sys; sys.argv = ['-', *sys.argv[1:]]\n"
         "from smartcrawl.extract import child\n"
         "def crash(*_, **__): ctypes.string_at(0)\n"
-        "child._load(); child._load = lambda: None; child.read_document = crash; child.extraction_child_main()"
+        "child._load(); child._load = lambda: None; child.read_document = crash\n"
+        "child.extraction_child_main()"
     )
     monkeypatch.setattr(pools, "_CHILD", ("-c", crashing))
 

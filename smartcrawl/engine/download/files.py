@@ -164,8 +164,8 @@ def _headers(validator: str | None, modified_at: int | None) -> dict[str, str]:
 def media_type_of_download(name: str) -> str | None:
     """Return the media type that the ending of a name stands for; None: its bytes decide.
 
-    >>> media_type_of_download("a/b.html"), media_type_of_download("README"), media_type_of_download("a.MD")
-    ('text/html', None, 'text/markdown')
+    >>> [media_type_of_download(name) for name in ("a/b.html", "README", "a.MD")]
+    ['text/html', None, 'text/markdown']
     """
     _, dot, ending = name.rpartition(".")
     if not dot or "/" in ending:

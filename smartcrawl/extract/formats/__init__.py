@@ -45,26 +45,26 @@ FORMATS: Final = frozenset(_READERS)  #: MIME types that are read here
 class _Reader(Protocol):
     """A module of this package that reads one type."""
 
-    def read(self, body: bytes, *, content_type: str, url: str) -> Document:
+    def read_format(self, body: bytes, *, content_type: str, url: str) -> Document:
         """Return the document of a body."""
 
 
 def read_document(body: bytes, *, media_type: str, content_type: str, url: str) -> Document:
     """Return the document of a body in one of the ``FORMATS``: title, text by headings, links.
 
-    ``sniffed_media_type`` is the type as sniffed, ``content_type`` the header as received (for its
+    ``media_type`` is the type as sniffed, ``content_type`` the header as received (for its
     charset), ``url`` the one that answered. Equal bytes give equal documents on every machine.
 
     Raises:
         FormatError: the body cannot be read, for any reason.
-        ValueError: ``url`` is not absolute, or ``sniffed_media_type`` is none of ``FORMATS``.
+        ValueError: ``url`` is not absolute, or ``media_type`` is none of ``FORMATS``.
 
     Source: R0-60, R0-17, R0-46.
     """
     check_document_format(media_type, url)
     reader = cast(_Reader, import_module(f"{__name__}.{_READERS[media_type]}"))
     try:
-        document = reader.read(body, content_type=content_type, url=url)
+        document = reader.read_format(body, content_type=content_type, url=url)
     except FormatError:
         raise
     except MemoryError as error:
@@ -85,7 +85,7 @@ def load_format_readers() -> None:
 
 
 def check_document_format(media_type: str, url: str) -> None:
-    """Raise ValueError unless ``sniffed_media_type`` is one of ``FORMATS`` and ``url`` absolute."""
+    """Raise ValueError unless ``media_type`` is one of ``FORMATS`` and ``url`` absolute."""
     if media_type not in FORMATS:
         raise ValueError(f"not a format that is read: {media_type!r}")
     document_base_url(url)

@@ -201,8 +201,8 @@ class BulkWriter:
                 f"{self._name} has {entry.key} of epoch {epoch_of_index_version(int(held[1]))},"
                 " and this"
                 f" registry is at epoch {self._epoch}: it was restored from a backup, or another"
-                f" registry writes to the same index; {program_name()} registry --new-epoch lets this"
-                " one overwrite it"
+                f" registry writes to the same index; {program_name()} registry --new-epoch"
+                " lets this one overwrite it"
             )
         return Written(entry.key, entry.number, Fate.STALE)
 

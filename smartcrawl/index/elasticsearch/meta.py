@@ -79,7 +79,8 @@ def index_meta_mismatch(memory: IndexMetadata, known: Known) -> str | None:
         return None
     if memory.sealed < known.sealed:
         return (
-            f"is older than this registry: a backup of it was restored; {program_name()} audit --repair"
+            f"is older than this registry: a backup of it was restored; {program_name()} audit"
+            " --repair"
             f" writes what it lacks, {REBUILD}"
         )
     if memory.sealed > known.sealed and epoch_of_index_version(memory.sealed) >= known.epoch:

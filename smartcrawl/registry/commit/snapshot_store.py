@@ -72,7 +72,7 @@ def stored_snapshot_path(
 ) -> str:
     """Return the path of a body, by the UTC day of ``at`` (Unix seconds).
 
-    ``key`` is the hash of the URL, ``sniffed_media_type`` the Content-Type as received. A page that
+    ``key`` is the hash of the URL, ``media_type`` the Content-Type as received. A page that
     changed twice in a day needs a second path, which includes the start of ``body_hash``.
 
     >>> stored_snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
@@ -117,7 +117,8 @@ class SnapshotStore:
         if protocol in {"file", "local"}:
             if not place.startswith("/"):
                 raise SettingError(
-                    f"SNAPSHOT_STORE is {redacted_line(url)!r}: it takes a folder's absolute path, or a URL"
+                    f"SNAPSHOT_STORE is {redacted_line(url)!r}: it takes a folder's absolute"
+                    " path, or a URL"
                     " like file:///data/snapshots, s3://bucket/prefix, abfs://container/prefix"
                 )
             folder = Path(unquote(place) if found else place)
@@ -196,7 +197,8 @@ class SnapshotStore:
             if not is_file_absent_in_store(error) or not self._store.exists():
                 raise self._failure(error, f"read {path} from") from error
             raise SnapshotMissingError(
-                f"{redacted_line(self.url)} holds no {path}: restore it, or have its page fetched again"
+                f"{redacted_line(self.url)} holds no {path}: restore it, or have its page"
+                " fetched again"
             ) from error
         try:
             body = _unpacked(data, max_size)
@@ -204,8 +206,8 @@ class SnapshotStore:
                 raise ValueError("it is not the body that was stored")
         except ValueError as error:
             raise SnapshotDamagedError(
-                f"{path} in {redacted_line(self.url)} is damaged ({error}): restore it, or have its page"
-                " fetched again"
+                f"{path} in {redacted_line(self.url)} is damaged ({error}): restore it, or have"
+                " its page fetched again"
             ) from error
         return body
 

@@ -18,7 +18,10 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 
-REMEDY: Final = f"restore a backup, or copy what can be read into a new file with {program_name()} audit --salvage"
+REMEDY: Final = (
+    f"restore a backup, or copy what can be read into a new file with"
+    f" {program_name()} audit --salvage"
+)
 _MOST: Final = 20  #: problems listed at most
 _WORDS: Final = "chunk_words"  #: the FTS5 index
 #: SQLite's type of the values in a column of a declared type.

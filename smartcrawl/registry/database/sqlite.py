@@ -291,7 +291,8 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
         if version < latest and readonly:
             raise RegistryVersionError(
                 f"{path} has schema version {version} and may not be written to: run a command such"
-                f" as {program_name()} status once as a user who may, to bring it to version {latest}"
+                f" as {program_name()} status once as a user who may, to bring it to version"
+                f" {latest}"
             )
         if version < latest:
             _switch_to_wal(connection)

@@ -126,8 +126,8 @@ def first_second_of_parameter(text: str, field: str) -> int:
 def last_second_of_parameter(text: str, field: str) -> int:
     """Return the last second (Unix) of a date, or a moment.
 
-    >>> last_second_of_parameter("1970-01-01", "to"), last_second_of_parameter("1970-01-01T00:01Z", "to")
-    (86399, 60)
+    >>> [last_second_of_parameter(x, "to") for x in ("1970-01-01", "1970-01-01T00:01Z")]
+    [86399, 60]
 
     Raises:
         ApiError: the text is neither.
@@ -161,5 +161,5 @@ def json_response(data: Mapping[str, Any]) -> Response:
 
 
 def json_text_response(text: str) -> Response:
-    """Return an answer whose JSON is made of ``printed_json``."""
+    """Return an answer whose JSON is made of ``json_text``."""
     return Response(text, media_type="application/json")

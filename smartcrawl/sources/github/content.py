@@ -50,8 +50,10 @@ def is_github_lfs_pointer(body: bytes) -> bool:
 def path_below_github_folder(path: str, folder: str) -> str | None:
     """Return the path of an item below a folder; None: it is elsewhere, or the folder itself.
 
-    >>> path_below_github_folder("docs/a.md", "docs"), path_below_github_folder("docs2/a.md", "docs"), path_below_github_folder("a", "")
-    ('a.md', None, 'a')
+    >>> [path_below_github_folder(path, "docs") for path in ("docs/a.md", "docs2/a.md")]
+    ['a.md', None]
+    >>> path_below_github_folder("a", "")
+    'a'
     """
     if not folder:
         return path

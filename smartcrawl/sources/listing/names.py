@@ -21,8 +21,8 @@ _IS_PLAIN: Final = re.compile(rf"[A-Za-z0-9\-._~{re.escape(_KEPT)}]*").fullmatch
 def quoted_listing_name(name: str) -> str:
     r"""Return one name of a path as a segment of a URL.
 
-    >>> quoted_listing_name("a b"), quoted_listing_name("ü"), quoted_listing_name("\udcff"), quoted_listing_name("50%")
-    ('a%20b', '%C3%BC', '%FF', '50%25')
+    >>> [quoted_listing_name(name) for name in ("a b", "ü", "\udcff", "50%")]
+    ['a%20b', '%C3%BC', '%FF', '50%25']
     """
     return name if _IS_PLAIN(name) else quote(os.fsencode(name), safe=_KEPT)
 
