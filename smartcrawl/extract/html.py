@@ -79,13 +79,12 @@ def parse_html(
     base = document_base_url(url, seen.base)
     text = _main_text(seen)
     found = resolve_html_links(seen.references.values(), base=base, page=page)
+    declared = iso_639_1_language(seen.language)
     return Document(
         title=_title(seen),
         description=seen.descriptions.get("description")
         or seen.descriptions.get("og:description", ""),
-        language=detected_language(_sample(text), seen.language)
-        if detect
-        else iso_639_1_language(seen.language),
+        language=detected_language(_sample(text), seen.language) if detect else declared,
         sections=text,
         images=_images(seen, base, page),
         links=found.links,
@@ -96,7 +95,7 @@ def parse_html(
         nofollow=seen.nofollow,
         charset=charset,
         content_type=mime,
-        declared=iso_639_1_language(seen.language),
+        declared=declared,
         keywords=seen.keywords,
     )
 

@@ -75,7 +75,9 @@ class BaseCommand(ABC):
         Without Scrapy the caller did so (``smartcrawl.commands.running``).
         """
         if self.under_scrapy:
-            import_module("smartcrawl.engine.project_settings").complete(self.settings)
+            import_module("smartcrawl.engine.project_settings").complete_scrapy_settings(
+                self.settings
+            )
             check_usage(self.parser, self.settings, args, opts, words=self.takes_words)
             import_module("scrapy.commands").ScrapyCommand.process_options(self, args, opts)
 

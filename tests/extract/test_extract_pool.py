@@ -482,7 +482,7 @@ def test_process_has_no_environment_and_no_open_files(pool, monkeypatch):
 def test_limits_that_the_platform_lacks_are_told_once(pool, monkeypatch, caplog):
     unlimited = (
         "import sys\nfrom smartcrawl.extract import child\n"
-        "child.confine = lambda memory: ['memory']\nchild.child_main()"
+        "child.confine_extraction = lambda memory: ['memory']\nchild.extraction_child_main()"
     )
     monkeypatch.setattr(pools, "_CHILD", ("-c", unlimited))
     monkeypatch.setattr(pools, "MAX_DOCUMENTS", 1)

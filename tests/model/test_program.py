@@ -65,7 +65,7 @@ def texts(tree: ast.Module) -> Iterator[ast.Constant]:
 
 @pytest.mark.parametrize("path", CODE, ids=[path.stem for path in CODE])
 def test_no_message_names_a_command_of_scrapy_by_itself(path: Path):
-    """It would not work where smartcrawl was called: write program() in its place."""
+    """It would not work where smartcrawl was called: write program_name() in its place."""
     found = [
         f"{path.name}:{node.lineno}: {node.value}"
         for node in texts(ast.parse(path.read_text(encoding="utf-8")))
