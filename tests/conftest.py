@@ -23,6 +23,7 @@ from tests.crawls.crew import Crew, crew_of
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import folders
+from tests.short_form import left_to_slow
 from tests.site_server import Site
 from tests.stores import ObjectStore, azurite, moto_server
 
@@ -63,12 +64,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     have (--dist=worksteal): from the midst of a module it would set the same stage once more.
     """
     items.sort(key=lambda item: item.path.stem not in STAGES)
-    if "slow" in config.option.markexpr:
+    left = left_to_slow(items)
+    for item in items:
+        if item.nodeid in left:
+            item.add_marker("slow")
+    if "slow" in config.option.markexpr or not left:
         return
-    slow = [item for item in items if item.get_closest_marker("slow")]
-    if slow:
-        config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
+    items[:] = [item for item in items if item.nodeid not in left]
 
 
 def pytest_collection_finish() -> None:

@@ -164,11 +164,12 @@ class ListingFeed:
             assert isinstance(run.source, GithubSource)
             rules = run.source.listing_rules(run.options.github.api)
             self._listed.remember(rules, listing.commit.dumps())
-        for note in listing.notes:
-            logger.warning("%s", note)
 
     def _end(self, listing: Listing) -> None:
         self._listed.end(self._root, listing)
+        if isinstance(listing, RepositoryListing):
+            for note in listing.notes:
+                logger.warning("%s", note)
         for problem in listing.problems:
             logger.warning("not listed: %s", problem)
         if listing.skipped:

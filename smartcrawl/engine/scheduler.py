@@ -216,7 +216,12 @@ class NumberScheduler(BaseScheduler):
         }
         if page.kind:
             meta["download_maxsize"] = self._max_sitemap
-        head = self._run is not None and not page.plan.verify and self._run.trust.asks_head(page)
+        head = (
+            self._run is not None
+            and not self._run.source.lists(page.url)  # a file has no headers to ask for
+            and not page.plan.verify
+            and self._run.trust.asks_head(page)
+        )
         return Request(
             page.plan.signed or page.url,
             method="HEAD" if head else "GET",

@@ -43,6 +43,7 @@ class ListedFiles:
         self.confirmed: Callable[[Page], None] | None = None  #: called with each unchanged file
         self.place: str | None = None  #: URL below which the files are read, where it varies
         self.located = asyncio.Event()  #: set once ``place`` is known, or will not be known
+        self.ended = asyncio.Event()  #: set once no further entry comes
         self._source = source
         self._is_hashed = source.traits.is_hashed
         self._opened = opened
@@ -55,12 +56,17 @@ class ListedFiles:
         self._batches = batches
         self._shortcomings = shortcomings
         self._waiting: dict[int, Entry] = {}  #: by record.no, until the file is read
+        self._unnamed: set[int] | None = None  #: pinned files without an entry; None: no entry yet
+        self._is_whole = False  #: whether the listing ended without a problem
         self._listed = 0
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Confirm the unchanged files among some entries, and offer the others."""
         self._listed += len(entries)
         stored = self._book.stored_listed([entry.url for entry in entries])
+        if self._unnamed is None:
+            self._unnamed = {no for no, _ in self._pinned()}
+        self._unnamed.difference_update(record.no for record in stored.values())
         unchanged: list[ListedRecord] = []
         aside: list[ListedRecord] = []
         to_read: list[Entry] = []
@@ -121,8 +127,20 @@ class ListedFiles:
             after = stored[-1][1].no
             yield [one for one in stored if self._is_listed(one[0])]
 
+    def _pinned(self) -> list[tuple[int, str]]:
+        """Return (number, URL) of the pinned files that the listing would name."""
+        scope = self._source.scope
+        pins = [(no, url) for no, url, _ in self._pages.pins() if scope.allows(url)]
+        return [(no, url) for no, url in pins if self._is_listed(url)]
+
+    def lacks(self, number: int) -> bool:
+        """Whether a listing that ended without a problem has no entry of a pinned file."""
+        return self._is_whole and self._unnamed is not None and number in self._unnamed
+
     def known(self, rules: str) -> str | None:
         """Return the facts of the last listing; None unless it accounts for every stored file.
+
+        A pinned file may be missing in it, so all of those must have been indexed or set aside.
 
         ``rules``: what else decides about a listing, such as the globs of the source.
         """
@@ -134,6 +152,10 @@ class ListedFiles:
         if (stored["run"], stored["rules"]) != (last, rules):
             return None
         if any(map(self._is_listed, self._progress.urls_beyond(last))):
+            return None
+        pinned = [url for _, url in self._pinned()]
+        records = self._book.stored_listed(pinned)
+        if len(records) < len(pinned) or not all(map(_is_done, records.values())):
             return None
         return str(stored["facts"])
 
@@ -195,12 +217,14 @@ class ListedFiles:
         """Take no further entries."""
         self.is_open = False
         self.located.set()
+        self.ended.set()
 
     def end(self, root: str, listing: Listing) -> None:
         """Take the end of the listing, and the parts of it that could not be listed.
 
         ``root``: as people know it. A root without any file is no evidence while files are stored.
         """
+        self._is_whole = not listing.problems
         self.close()
         for problem in listing.problems:
             self._shortcomings.add(f"listing: {problem}")
@@ -215,6 +239,11 @@ class ListedFiles:
         """End the listing by an error, which leaves the run incomplete."""
         self.close()
         self._shortcomings.add(f"listing: {root} ({why})")
+
+
+def _is_done(record: ListedRecord) -> bool:
+    """Whether a file was read, with or without use."""
+    return record.is_settled or record.is_set_aside or record.unread_etag is not None
 
 
 def _entry_of_last_listing(url: str, record: ListedRecord) -> Entry:

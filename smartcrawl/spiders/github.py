@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 from scrapy import Request
+from scrapy.crawler import Crawler
 from scrapy.http import Response
 
+from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.urls import is_same_url_place
@@ -34,6 +36,17 @@ class GithubSpider(SiteSpider):
             ("http", "https"), "smartcrawl.engine.download.github.RepositoryHandler"
         ),
     }
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Open the run that this spider crawls for, once the way to the API is known to be usable.
+
+        Raises:
+            SmartcrawlError: the run cannot be opened; the message names the remedy.
+        """
+        options = Options.of(crawler.settings)
+        EnvironmentProxies(crawler.settings).proxy_of(options.github.api)  # a wrong one is no run
+        return super().from_crawler(crawler, *args, **kwargs)
 
     @classmethod
     def source_of(cls, options: Options, arguments: dict[str, Any]) -> Source:

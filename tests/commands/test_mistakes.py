@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import sqlite3
@@ -17,8 +18,10 @@ import pytest
 from smartcrawl.registry.database.lease import FileLease
 from tests.certificates import made, written
 from tests.commands.mistakes import MISTAKES, ROOT, SECRET, Mistake, Place
+from tests.crawls.commands import Result, Scrapy
 from tests.site_server import Page, Site, html
 
+_SHELL = re.compile(r"[|;&<>$`*(]")
 _SECONDS = 60  # a command that takes longer hangs, however busy the machine is
 
 
@@ -32,7 +35,7 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(ask: Scrapy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("world")
     with Site() as site, Site() as secure, socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))  # without listen(): connections are refused
@@ -66,8 +69,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         }
         data = folder / "project" / ".smartcrawl"
         place = Place(project(folder / "project"), data, words["source"])
-        done = run(f"scrapy crawl site -a url={url}", place, words)
-        assert done.returncode == 0, done.stderr
+        done = run(f"scrapy crawl site -a url={url}", place, words, ask)
+        assert done.status == 0, done.err
         yield World(site, data, words)
 
 
@@ -82,8 +85,11 @@ def project(folder: Path) -> Path:
     return folder
 
 
-def run(line: str, place: Place, words: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Run a line of a shell in a project, as in a clean login."""
+def run(line: str, place: Place, words: dict[str, str], ask: Scrapy) -> Result:
+    """Run a line of a shell in a project, as in a clean login.
+
+    A line that is one command of scrapy and no more needs no shell.
+    """
     commands = Path(sys.executable).parent
     environment = {
         "PATH": f"{place.folder}/bin:{commands}:{os.environ['PATH']}",
@@ -94,8 +100,12 @@ def run(line: str, place: Place, words: dict[str, str]) -> "subprocess.Completed
         "AUTOTHROTTLE_ENABLED": "0",
         **{name: value.format(**words) for name, value in place.environment.items()},
     }
-    return subprocess.run(
-        ["bash", "-c", line.format(**words, here=place.folder)],
+    line = line.format(**words, here=place.folder)
+    command, _, rest = line.partition(" ")
+    if command == "scrapy" and not _SHELL.search(line):
+        return ask.run_in(place.folder, shlex.split(rest), environment)
+    done = subprocess.run(
+        ["bash", "-c", line],
         cwd=place.folder,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -105,6 +115,7 @@ def run(line: str, place: Place, words: dict[str, str]) -> "subprocess.Completed
         timeout=_SECONDS,
         check=False,
     )
+    return Result(done.returncode, done.stdout, done.stderr)
 
 
 def left(place: Place) -> dict[str, object]:
@@ -156,29 +167,29 @@ class Outcome:
         return f"status {self.status}\n{self.out}\n--- stderr\n{self.err}"
 
 
-def outcome(mistake: Mistake, world: World, folder: Path) -> Outcome:
+def outcome(mistake: Mistake, world: World, folder: Path, ask: Scrapy) -> Outcome:
     """Make one mistake in a project of its own."""
     place = Place(project(folder), world.data, world.words["source"])
     if mistake.given is not None:
         mistake.given(place)
     before = left(place)
-    result = run(mistake.line, place, world.words)
+    result = run(mistake.line, place, world.words, ask)
     for end in place.ends:
         end()
     leased = FileLease.leased(place.data / "leases")
-    return Outcome(result.returncode, result.stdout, result.stderr, before, left(place), leased)
+    return Outcome(result.status, result.out, result.err, before, left(place), leased)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_a_mistake_gets_a_sentence_and_leaves_nothing(
-    mistake: Mistake, world: World, tmp_path: Path
+    mistake: Mistake, world: World, tmp_path: Path, ask: Scrapy
 ):
     if (
         "unshare" in mistake.line
         and subprocess.run(["unshare", "-rm", "true"], check=False).returncode
     ):
         pytest.skip("this machine permits no private mount, so a disk cannot be filled")
-    found = outcome(mistake, world, tmp_path / "project")
+    found = outcome(mistake, world, tmp_path / "project", ask)
 
     report = f"{mistake.line}\n{found}"
     if os.environ.get("SHOW"):

@@ -66,11 +66,18 @@ class Scrapy:
 
     def run(self, args: list[str], environment: Mapping[str, str]) -> Result:
         """Run one command to its end; one that takes too long is killed."""
+        return self._run(args, {**os.environ, **environment})
+
+    def run_in(self, folder: Path, args: list[str], environment: Mapping[str, str]) -> Result:
+        """Run one command in a folder, with no other environment."""
+        return self._run(args, {**environment, "IN_FOLDER": str(folder)})
+
+    def _run(self, args: list[str], environment: Mapping[str, str]) -> Result:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         out, err = self._files
         began = time.monotonic()
-        order = json.dumps([args, {**os.environ, **environment}, str(out), str(err)])
+        order = json.dumps([args, dict(environment), str(out), str(err)])
         print(order, file=self._process.stdin, flush=True)
         pid = int(self._process.stdout.readline())
         clock = Timer(_SECONDS, partial(os.kill, pid, signal.SIGKILL))

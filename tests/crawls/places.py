@@ -68,6 +68,12 @@ class S3Bucket:
     def remove(self, name: str) -> None:
         self._client.delete_object(Bucket=self._bucket, Key=_key(name))
 
+    def vanish(self) -> None:
+        """Delete the bucket with all that is in it."""
+        for item in self._client.list_objects_v2(Bucket=self._bucket)["Contents"]:
+            self._client.delete_object(Bucket=self._bucket, Key=item["Key"])
+        self._client.delete_bucket(Bucket=self._bucket)
+
     def refuse(self, name: str) -> None:
         self._refused.add(name)
         self._police()

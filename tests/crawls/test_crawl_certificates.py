@@ -141,6 +141,7 @@ def test_an_authority_that_is_named_is_trusted(secure: Secure, crawl: Crawl, roa
     assert "lane/fallbacks" not in again.err
 
 
+@pytest.mark.few(8)
 @_STACKS
 @_ROADS
 @_EACH

@@ -300,6 +300,7 @@ def test_a_header_of_the_answer_that_waited_counts(shop: Site, crawl: Crawl):
 # Killed in the midst of it
 
 
+@pytest.mark.few(4)
 @pytest.mark.alone
 @pytest.mark.embedded
 @pytest.mark.parametrize(
@@ -382,6 +383,7 @@ def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: 
     assert edits == (3 if count == 3 else -1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("place", "count"),

@@ -110,14 +110,20 @@ def test_a_folder_that_is_not_listed_to_its_end_removes_nothing_anywhere(
     guide = path_of(story) / "guide"
     story.place.remove("notes/0.md")
     story.place.write("notes/7.md", "# More\n\ntreasure")
+    shut = guide.with_name("shut")
+    shut.mkdir()
     if how == "refused":
         guide.chmod(0)
+        shut.chmod(0)
         story.run(expect=3)
     else:
         with story.disk(FAILS_IN=str(guide)):
             story.run(expect=3)
 
-    [reason] = story.reasons
+    reason, *others = sorted(story.reasons)
+    assert [other.partition(" (")[0] for other in others] == (
+        [f"listing: {shut}"] if how == "refused" else []
+    )
     assert reason.startswith(f"listing: {guide}")
     assert {"refused": "Permission denied", "failing": "Input/output error"}[how] in reason
     listed = 5 if how == "refused" else 6
@@ -127,6 +133,7 @@ def test_a_folder_that_is_not_listed_to_its_end_removes_nothing_anywhere(
     }  # fmt: skip
     assert len(story.hits("treasure")) == 13
     guide.chmod(0o755)
+    shut.chmod(0o755)
 
     story.run()
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.sources.listing.names import quoted_name
 from smartcrawl.sources.listing.stamps import RACY
 from tests.crawls.commands import Crawl
 from tests.crawls.files import FilesStory, Folder, Place
 from tests.crawls.places import AzureContainer, RepositoryPlace, S3Bucket
 from tests.github_peer import GithubPeer
+from tests.stores import ObjectStore
 
 #: Files of the place at first, by name.
 FIRST = {
@@ -178,6 +180,34 @@ def test_the_story_of_a_place(place: Place, crawl: Crawl):
         for name, lines in step.why.items():
             shown = story.why(name)
             assert [line for line in lines if line not in shown] == [], f"{step.name}:\n{shown}"
+
+
+@pytest.mark.embedded
+@pytest.mark.covers("R0-22", "R1-29", "M-07")
+def test_odd_keys_of_a_bucket_are_records_of_their_own(s3_server: ObjectStore, crawl: Crawl):
+    """ATT-43. A bucket that is not there any more takes none of them along."""
+    bucket = S3Bucket(s3_server)
+    story = FilesStory(bucket, crawl)
+    keys = [
+        "a//b.md", "A/b.md", "a/b.md", "/b.md", "//b.md", "../b.md", "a/../b.md", "./b.md",
+        "%41/b.md", "a?b#c.md", "~b.md",
+    ]  # fmt: skip
+    for n, key in enumerate(keys):
+        bucket.write(key, f"# Odd {n}\n\nwhale{n} and whale")
+    names = ["/".join(map(quoted_name, key.split("/"))) for key in keys]
+
+    story.run()
+
+    assert story.counts() == {"new": len(keys), "requests": len(keys)}
+    assert [story.hits(f"whale{n}") for n in range(len(keys))] == [[name] for name in names]
+
+    bucket.vanish()
+    story.run(expect=3)
+
+    assert story.counts() == {"orphaned": len(keys)}
+    assert story.reasons[0].startswith(f"listing: {bucket.root}/ (")
+    assert "it is not there: create or mount it, or name another root)" in story.reasons[0]
+    assert story.hits("whale") == sorted(names)
 
 
 def alter_unseen(folder: Folder, name: str, body: str) -> None:

@@ -103,7 +103,8 @@ def test_a_token_that_cannot_be_one_is_refused_and_not_shown(story: Story, token
 
 def test_a_new_repository_without_a_commit_is_an_empty_source(story: Story):
     story.peer.repository("octo/empty")
-    story.run(url="https://github.com/octo/empty/tree/HEAD", expect=3)
+    result = story.run(url="https://github.com/octo/empty/tree/HEAD", expect=3)
+    assert "octo/empty has no commit yet: push one, and crawl again" in result.err
     assert story.reasons == ["no_pages"]
     assert story.asked() == (1, 0)
 

@@ -35,6 +35,7 @@ def test_an_unchanged_repository_costs_one_request_and_a_changed_one_its_changed
     sha = docs.sha("HEAD")
     assert {path.split("/")[3] for _, path in story.peer.asked("raw")} == {sha}
 
+    story.settings["TRUST_SAMPLE_RATIO"] = "1"  # a SHA needs no sample
     story.run()
     assert story.counts() == {"unchanged": 5, "notModified": 5}
     assert story.peer.asked("api") == [(304, f"/repos/{NAME}/commits/HEAD?per_page=1")]
@@ -243,6 +244,40 @@ def test_a_restored_page_is_not_confirmed_by_an_unchanged_commit(story: Story):
     story.run()
     assert story.asked() == (2, 0)
     assert story.counts()["removed"] == 1
+
+
+@covers("R1-31", "M-07")
+def test_a_pinned_file_that_its_commit_lacks_is_lost_and_stops_nothing(story: Story):
+    """As in a folder. The raw origin alone is no evidence: the listing has no such file."""
+    docs = story.docs
+    story.run()
+    docs.remove("top.md")
+    docs.commit()
+    story.run()
+    story.crawl.run("undo", "2", "--pin")
+    for lost in (1, 2):
+        story.run()
+        assert story.counts() == {"unchanged": 4, "lost": 1, "requests": 1, "notModified": 4}
+        assert story.asked() == (2, 1)
+        assert "file status 404; the listed commit has no such file" in story.why("top.md")
+        [record] = [one for one in story.crawl.records() if one["url"].endswith("/top.md")]
+        assert record["lostCount"] == lost
+    assert story.hits("badger") == ["top.md"]
+
+    docs.write("top.md", "# Badger\n\nThe badger digs again.")
+    docs.commit()
+    story.run()
+    assert story.counts() == {"unchanged": 4, "modified": 1, "requests": 1, "notModified": 4}
+    story.run()
+    assert story.asked()[0] == 1
+    assert story.counts()["unchanged"] == 5
+
+    story.peer.intercept = lambda place, path: Answer(404) if place == "raw" else None
+    docs.write("top.md", "# Wolverine\n\nA wolverine.")
+    docs.commit()
+    story.run(expect=3)
+    assert "HTTP status 404 for a file of the listed commit" in story.why("top.md")
+    assert story.hits("badger") == ["top.md"]
 
 
 def test_a_plan_lists_the_repository_and_changes_nothing(story: Story):

@@ -180,6 +180,7 @@ def test_a_run_killed_at_many_more_places_ends_as_if_it_had_not_been(
     dies_and_ends_as_if_it_never_had(stage, crawl, which, place_at(stage, which, share))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("stack", "step", "state"),
     [

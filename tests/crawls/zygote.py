@@ -9,13 +9,15 @@ value the command goes on beside others: that file gets the status. Where the fi
 `runner`, the rest is what tests/crawls/runner.py takes. A line that is a JSON string names a module
 that is imported for all later commands; it is the answer, too.
 
-ARRANGED_BY in the environment names a module that is imported before the command begins.
+ARRANGED_BY in the environment names a module that is imported before the command begins, IN_FOLDER
+the folder that it works in.
 """
 
 import gc
 import json
 import os
 import sys
+import tempfile
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules, walk_packages
@@ -92,8 +94,10 @@ def _answer(args: list[str], environment: dict[str, str], out: str, err: str) ->
         file = os.open(path, os.O_RDONLY if not number else os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         os.dup2(file, number)
         os.close(file)
+    tempfile.tempdir = None  # that of this environment
     status: object = 70
     try:
+        os.chdir(os.environ.pop("IN_FOLDER", "."))
         if arranged := environment.get("ARRANGED_BY"):
             import_module(arranged)
         if args[0] == "runner":

@@ -20,12 +20,15 @@ from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.rules.reindex import decide
 from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.files import ad_hoc_files
+from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.site import SiteSource
 
 SETTINGS = {name: getattr(shipped, name) for name in dir(shipped) if name.isupper()}
@@ -128,6 +131,24 @@ def test_a_page_becomes_a_request_that_carries_its_attempt(crawler: Crawler, run
     assert request.meta["download_slot"] == "a.example"
     assert isinstance(request.meta["attempt"], VisitAttempt)
     assert request.meta["attempt"].page.url == request.url
+
+
+@pytest.mark.covers("M-10")
+def test_a_head_asks_for_no_file_of_a_listing(crawler: Crawler, run: Run):
+    """Its listing has been asked already, and its reader knows no HEAD."""
+    scheduler = opened(crawler, run)
+    run.trust.asks_head = lambda page: True  # type: ignore[method-assign]
+
+    def method(source: Source, url: str) -> str:
+        run.source = source
+        return scheduler.request_of(Page(1, url, "", 0)).method
+
+    repository, site = "https://github.com/o/r", run.source
+    assert method(site, "http://a.example/") == "HEAD"
+    assert method(GithubSource(name="docs", url=repository), f"{repository}/wiki/A") == "HEAD"
+    assert method(GithubSource(name="docs", url=repository), f"{repository}/blob/HEAD/a") == "GET"
+    assert method(ad_hoc_files("/srv/docs"), "file:///srv/docs/a.md") == "GET"
+    run.source = site
 
 
 def test_hops_and_retries_go_before_pages(crawler: Crawler, run: Run):

@@ -201,6 +201,7 @@ def test_every_setting_is_read():
         ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt", "it takes a class"),
         ("ROBOTSTXT_PARSER", "smartcrawl.extract.robots_txt.LIMIT", "it takes a class"),
         ("ROBOTSTXT_PARSER", "", "it takes a class"),
+        ("FILE_VALIDATOR", "md5", "it takes one of mtime, ctime, hash"),
         ("CONTENT_HASH_BASIS", "md5", "it takes one of auto, text, bytes"),
         ("OUT_OF_SCOPE_POLICY", "delete", "it takes one of orphan, remove"),
         ("LOST_PURGE_STATUSES", "404,503", "say nothing about a page"),

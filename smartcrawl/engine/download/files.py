@@ -31,6 +31,7 @@ from smartcrawl.sources.listing.stamps import FileValidator
 from smartcrawl.sources.stores import Fault
 
 TOO_LARGE: Final = 413  #: status of a file that is not read, because it has too many bytes
+_NO_LIMIT: Final = 2**40  #: bytes of a file where DOWNLOAD_MAXSIZE is 0
 _TEXT_TYPES: Final = {
     ".md": "text/markdown", ".markdown": "text/markdown", ".rst": "text/plain",
 }  # fmt: skip
@@ -49,7 +50,8 @@ class FileHandler(BaseDownloadHandler):
         self._source = source
         self._scope = source.scope
         self._how = FileValidator(run.options.file_validator)
-        self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        self._most = most or _NO_LIMIT
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -76,6 +78,8 @@ class FileHandler(BaseDownloadHandler):
         url = page.url
         assert self._run.listed is not None, "the source is listed"
         entry = self._run.listed.entry(page.no)
+        if entry is not None and entry.size > self._most:
+            return _too_large(url, entry.size)
         try:
             return self._confirmed(page, entry) or self._read(page, entry)
         except FileNotFoundError as error:
@@ -83,7 +87,7 @@ class FileHandler(BaseDownloadHandler):
         except PermissionError as error:
             return Response(url, status=403, flags=[self._refusal(error)])
         except FileTooLargeError as error:
-            return Response(url, status=TOO_LARGE, headers={"Content-Length": str(error.size)})
+            return _too_large(url, error.size)
 
     def _refusal(self, error: PermissionError) -> str:
         """Return the reason and the remedy; the error of a store is the remedy already."""
@@ -139,6 +143,11 @@ class FileHandler(BaseDownloadHandler):
         if media is not None:
             headers["Content-Type"] = media
         return Response(page.url, headers=headers, body=body.data)
+
+
+def _too_large(url: str, size: int) -> Response:
+    """Return the answer of a file that is not read, because it has too many bytes."""
+    return Response(url, status=TOO_LARGE, headers={"Content-Length": str(size)})
 
 
 def _has_links_alone(page: Page) -> bool:

@@ -30,7 +30,8 @@ class RepositoryHandler(BoundedHttpHandler):
     """Reads a file under the URL of its page: the raw file of the listed commit.
 
     What a commit contains does not go away, so no answer is evidence against a page: one that is
-    not the file is a fault of the place. The token goes to the raw origin, never across a redirect.
+    not the file is a fault of the place. A pinned file that the listed commit lacks is missing, as
+    its listing says. The token goes to the raw origin, never across a redirect.
     Pages of the wiki, and robots.txt and probes that they need, are requested as on the web.
     """
 
@@ -78,6 +79,10 @@ class RepositoryHandler(BoundedHttpHandler):
         if media is not None:
             headers["Content-Type"] = media
         answer = await self._ask_raw(request, place + page.url[len(self._scope.root) :])
+        if answer.status == 404 and entry is None:
+            await self._listed.ended.wait()
+            if self._listed.lacks(page.no):
+                return Response(page.url, status=404, flags=["the listed commit has no such file"])
         encoding = answer.headers.get("Content-Encoding")
         if encoding is not None:
             headers["Content-Encoding"] = encoding.decode("latin-1")

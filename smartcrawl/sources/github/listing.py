@@ -130,7 +130,10 @@ class RepositoryListing:
             if answer.status == 304 and known is not None:
                 self._confirmed(known)
                 return
-            if answer.status == 409:  # no commit: an empty repository
+            if answer.status == 409:
+                self.notes.append(
+                    f"{self._address.repository} has no commit yet: push one, and crawl again"
+                )
                 return
             if answer.status != 422:
                 named = True

@@ -141,6 +141,7 @@ def test_an_empty_repository_has_no_files_and_no_problem(peer):
     peer.repository("octo/docs")
     found = listing(peer)
     assert (paths(found), found.problems, found.commit) == ([], [], None)
+    assert found.notes == ["octo/docs has no commit yet: push one, and crawl again"]
 
 
 def test_a_truncated_tree_is_listed_folder_by_folder(peer, docs):
@@ -230,6 +231,17 @@ def test_a_private_repository_is_read_with_the_token(peer, docs):
         in found.problems[0]
     )
     assert "abgelaufen" not in found.problems[0]
+
+
+def test_a_token_without_the_right_to_read_is_a_problem_with_its_remedy(peer, docs):
+    """GitHub answers so where an organization has not approved the token, or requires SSO."""
+    refused = Answer(403, b'{"message": "Resource protected by organization SAML enforcement"}')
+    peer.intercept = lambda place, path: refused
+    found = listing(peer, waits=lambda seconds: pytest.fail("it waited"))
+    assert paths(found) == []
+    [problem] = found.problems
+    assert "HTTP status 403, Resource protected by organization SAML enforcement;" in problem
+    assert "give GITHUB_TOKEN a token that may read its contents" in problem
 
 
 def test_a_renamed_repository_is_followed_and_noted(peer, docs):

@@ -468,3 +468,28 @@ def test_date_is_the_validator_where_there_is_no_etag(fresh_drivers, tmp_path, a
     validator = "2026-11-21T12:00:00.000000000Z" if trusted else None
     assert entries[0] == (f"{url}/a%20b%23c%3F.md", 4, validator, NOON // SECOND)
     assert listed(url)[0][0].validator is None
+
+
+class Remembering(Dated):
+    """A driver that answers from the listing that it has made before, as many do."""
+
+    protocol = "remembering"
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return super()._strip_protocol(path.replace("remembering://", "dated://"))
+
+    def ls(self, path: str, detail: bool = True, **more: Any) -> Any:
+        found = self.dircache.get(path)
+        if found is None:
+            found = self.dircache[path] = super().ls(path, detail=detail, **more)
+        return found
+
+
+def test_listing_that_a_driver_remembers_does_not_count(fresh_drivers, tmp_path):
+    fsspec.register_implementation("remembering", Remembering, clobber=True)
+    url = f"remembering:/{tmp_path}"
+    Path(tmp_path, "a.md").touch()
+    assert [entry.url for entry in listed(url)[0]] == [f"{url}/a.md"]
+    Path(tmp_path, "a.md").rename(tmp_path / "b.md")
+    assert [entry.url for entry in listed(url)[0]] == [f"{url}/b.md"]
