@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.repositories import raw_download_place, repository_of_scrapy_settings
+from smartcrawl.engine.repositories import raw_download_place, repository_listing_of_scrapy_settings
 from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
@@ -54,7 +54,9 @@ def listing_of_scrapy_settings(
     """
     if isinstance(source, GithubSource):
         pause = wait or (lambda seconds: True)
-        return repository_of_scrapy_settings(source, options, settings, known=known, wait=pause)
+        return repository_listing_of_scrapy_settings(
+            source, options, settings, known=known, wait=pause
+        )
     assert isinstance(source, FilesSource), "these kinds are listed"
     if not source.is_local:
         return BucketListing(source.root, rules=source.scope.rules, now_ns=now_ns)

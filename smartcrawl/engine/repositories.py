@@ -16,7 +16,7 @@ from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.github.source import GithubSource
 
 
-def repository_of_scrapy_settings(
+def repository_listing_of_scrapy_settings(
     source: GithubSource,
     options: Options,
     settings: BaseSettings,
