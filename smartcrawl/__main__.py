@@ -2,12 +2,12 @@
 
 import sys
 
-from smartcrawl.commands.front import main
+from smartcrawl.commands.front import main_command
 
 
 def run() -> None:
     """Run the command line, and end the process with its exit status."""
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main_command(sys.argv[1:]))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings, Settings
 
 from smartcrawl.engine.logs import Logs
-from smartcrawl.engine.project_settings import complete, complete_for_crawl
+from smartcrawl.engine.project_settings import complete_crawler_settings, complete_scrapy_settings
 from smartcrawl.spiders.base import VisitSpider
 
 _SPIDERS = "smartcrawl.spiders"
@@ -26,7 +26,7 @@ class Smartcrawl:
     @classmethod
     def update_pre_crawler_settings(cls, settings: BaseSettings) -> None:
         """Add the spider ``site``, the address guard, and smartcrawl's log to the process."""
-        complete(settings)
+        complete_scrapy_settings(settings)
         settings.add_to_list("SPIDER_MODULES", _SPIDERS)
         Logs.update_pre_crawler_settings(settings)
 
@@ -39,4 +39,4 @@ class Smartcrawl:
 
     def update_settings(self, settings: Settings) -> None:
         """Add what a crawl needs."""
-        complete_for_crawl(settings)
+        complete_crawler_settings(settings)

@@ -19,16 +19,16 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.faults import PASSING_FAULTS, download_fault
 from smartcrawl.engine.download.network import (
     AddressCheck,
-    environment_has_proxies,
+    downloads_have_proxies,
     installed_resolver,
 )
 from smartcrawl.engine.download.robots import DownloadedRobots, RobotsDownloads
-from smartcrawl.engine.download.validators import request_validator_headers
+from smartcrawl.engine.download.validators import conditional_download_headers
 from smartcrawl.engine.gate import (
     gate_of_crawler,
-    host_of_request,
-    note_request_failure,
-    pause_in_response,
+    host_of_scrapy_request,
+    note_download_failure,
+    pause_of_scrapy_response,
 )
 from smartcrawl.engine.own_spiders import is_own_spider
 from smartcrawl.model.exceptions import (
@@ -41,7 +41,7 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Page, VisitAttempt
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts.gate import HostGate
@@ -70,7 +70,7 @@ class RevalidationMiddleware:
         attempt: VisitAttempt | None = request.meta.get("attempt")
         if attempt is None or self._run is None:
             return
-        headers = request_validator_headers(self._run, attempt.page, request.url)
+        headers = conditional_download_headers(self._run, attempt.page, request.url)
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)
         for name, value in headers.items():
@@ -240,15 +240,15 @@ class HostMiddleware:
         blocked, gate = self._run.blocked_hosts, self._gate
         if blocked and (host := url_host_key(request.url)) in blocked:
             raise _BlockedError(
-                f"{host} is blocked; to ask it again: {program()} hosts --unblock {host}"
+                f"{host} is blocked; to ask it again: {program_name()} hosts --unblock {host}"
             )
-        if gate.down and gate.is_down(host_of_request(request)):
+        if gate.down and gate.is_down(host_of_scrapy_request(request)):
             raise _DownError(
-                f"not asked: {host_of_request(request)} does not answer, it was given up for this"
-                " run"
+                f"not asked: {host_of_scrapy_request(request)} does not answer, it was given up"
+                " for this run"
             )
         if gate.throttled and request.callback is NO_CALLBACK:  # it does not pass the scheduler
-            host = host_of_request(request)
+            host = host_of_scrapy_request(request)
             while (wait := gate.wait(host, time.monotonic())) and self._waits():
                 await asyncio.sleep(min(wait, 1))
 
@@ -258,9 +258,9 @@ class HostMiddleware:
 
     def answered(self, response: Response, request: Request) -> None:
         """Record an answer, and the pause that it may ask for."""
-        host, now = host_of_request(request), time.monotonic()
+        host, now = host_of_scrapy_request(request), time.monotonic()
         self._gate.answered(host, now)
-        seconds = pause_in_response(response)
+        seconds = pause_of_scrapy_response(response)
         attempt: VisitAttempt | None = request.meta.get("attempt")
         if attempt is not None:
             attempt.retry_after = seconds
@@ -272,7 +272,7 @@ class HostMiddleware:
 
     def process_exception(self, request: Request, exception: Exception) -> None:
         """Record a visit that ended without an answer; retried requests do not come here."""
-        note_request_failure(self._crawler, request, exception, ends=True)
+        note_download_failure(self._crawler, request, exception, ends=True)
 
 
 class PassingRetryMiddleware(RetryMiddleware):
@@ -300,7 +300,7 @@ class PassingRetryMiddleware(RetryMiddleware):
         self, request: Request, response: Response
     ) -> Request | Response:
         """Return the retry, or the answer when there is none."""
-        if self._most is not None and (pause_in_response(response) or 0) > self._most:
+        if self._most is not None and (pause_of_scrapy_response(response) or 0) > self._most:
             return response
         return super().process_response(request, response)
 
@@ -316,7 +316,7 @@ class PassingRetryMiddleware(RetryMiddleware):
             return None
         again = super().process_exception(request, exception)
         if again is not None:
-            note_request_failure(self.crawler, request, exception, ends=False)
+            note_download_failure(self.crawler, request, exception, ends=False)
         return again
 
 
@@ -343,9 +343,7 @@ class AddressMiddleware:
         if not run.source.traits.is_polite:
             raise NotConfigured  # files are on no host
         enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")
-        return cls(
-            AddressCheck(installed_resolver(), proxied=enabled and environment_has_proxies())
-        )
+        return cls(AddressCheck(installed_resolver(), proxied=enabled and downloads_have_proxies()))
 
     async def process_request(self, request: Request) -> None:
         """Let the request pass, or refuse it.

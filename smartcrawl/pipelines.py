@@ -14,12 +14,12 @@ from scrapy.exceptions import DropItem
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.soft404 import Soft404Probe
-from smartcrawl.engine.signals import page_progress_event
-from smartcrawl.engine.stopping import is_crawl_stopping, stop_crawl
+from smartcrawl.engine.signals import page_signal_event
+from smartcrawl.engine.stopping import is_crawler_stopping, stop_crawler
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Action
-from smartcrawl.run.reading import Reading, decide_reading
+from smartcrawl.run.reading import Reading, verdict_in_run
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class ExtractPipeline(VisitPipeline):
                 run,
                 is_soft_404=Soft404Probe(crawler, run).is_soft_404,
                 scope_moved=partial(_protect, run),
-                is_stopping=partial(is_crawl_stopping, crawler),
+                is_stopping=partial(is_crawler_stopping, crawler),
             )
 
     async def process_item(self, item: Any) -> Any:
@@ -65,7 +65,7 @@ class ExtractPipeline(VisitPipeline):
         except GivenUpError as error:
             raise DropItem(str(error), log_level="DEBUG") from error
         if damage is not None:
-            stop_crawl(self.crawler, run, damage)
+            stop_crawler(self.crawler, run, damage)
         return item
 
     async def close_spider(self) -> None:
@@ -87,7 +87,7 @@ class DecidePipeline(VisitPipeline):
         """Set the verdict."""
         run = self.run
         if isinstance(item, Visit) and run is not None and not item.page.plan.verify:
-            item.verdict = decide_reading(run, item)
+            item.verdict = verdict_in_run(run, item)
             if item.verdict.action is not Action.INDEX:
                 item.parsed.chunks = []
             if not item.again:
@@ -111,7 +111,7 @@ class CommitPipeline(VisitPipeline):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing = False
         if run is not None:
-            run.registry.indexing.stop_when(partial(is_crawl_stopping, crawler))
+            run.registry.indexing.stop_when(partial(is_crawler_stopping, crawler))
             run.workers.listen(self._hurry, self._on_written)
 
     async def process_item(self, item: Any) -> Any:
@@ -125,7 +125,7 @@ class CommitPipeline(VisitPipeline):
         else:
             run.batches.record(item)
             if run.watcher is not None and not item.again:
-                run.watcher(page_progress_event(item))
+                run.watcher(page_signal_event(item))
         if run.batches.batch.full or run.turns.hurries:
             await self._flush(run)
         elif self._timer is None:
@@ -161,7 +161,7 @@ class CommitPipeline(VisitPipeline):
     def _end(self, run: Run, error: RegistryError | SinkError) -> None:
         """End the run, unless another worker ended it already."""
         if not (isinstance(error, RunOverError) and run.workers.found_over()):
-            stop_crawl(self.crawler, run, error)
+            stop_crawler(self.crawler, run, error)
 
     async def _flush(self, run: Run) -> None:
         if self._timer is not None:

@@ -29,7 +29,7 @@ NOT_RUN = {
     "install": "tests of the package install it, from the checkout instead of an index",
     "places": "its folders, buckets and repositories are those of a reader",
     "root": "it changes the system",
-    "servers": "it needs a server; play() runs it where one is given",
+    "servers": "it needs a server; play_demo() runs it where one is given",
 }
 SECONDS = 180  #: for one command, however busy the machine is
 ROOT = Path(__file__).resolve().parents[1]
@@ -39,9 +39,9 @@ _PROGRAM = """\
 import sys
 
 sys.path.insert(0, {root!r})
-from smartcrawl.commands.front import main
+from smartcrawl.commands.front import main_command
 
-sys.exit(main(sys.argv[1:]))
+sys.exit(main_command(sys.argv[1:]))
 """
 
 _BLOCK = re.compile(r"^```(\w+)?(?: ([\w.]+))?\n(.*?)^```$", re.M | re.S)

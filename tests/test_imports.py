@@ -115,10 +115,10 @@ def test_smartcrawl_starts_without_scrapy_and_without_clients(tmp_path: Path, wo
     code = """
 import sys
 from pathlib import Path
-from smartcrawl.__main__ import main
+from smartcrawl.__main__ import main_command
 
 try:
-    status = main(sys.argv[2:])
+    status = main_command(sys.argv[2:])
 finally:
     Path(sys.argv[1]).write_text("\\n".join(sys.modules))
 sys.exit(status)

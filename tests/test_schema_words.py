@@ -10,7 +10,7 @@ from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.runs.runs import RunRequest
 from smartcrawl.registry.writer import RegistryWriter
-from smartcrawl.reports.tables import run_table
+from smartcrawl.reports.tables import run_table_report
 from smartcrawl.rules.absence import Counts, Policy, absence_counts_after
 from smartcrawl.rules.clones import KEPT, NONE, OWN
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
@@ -197,9 +197,9 @@ def test_new_and_modified_count_as_clone_beside_an_original(registry):
     expected = dict.fromkeys((word.word for word in words), 1)
     expected |= {"new": 0, "modified": 0, "unchanged": 2, "clone": 2}
 
-    before = next(run_table(registry.connection))  # counted from what is committed so far
+    before = next(run_table_report(registry.connection))  # counted from what is committed so far
     registry.end(ending(NOW), ())
-    after = next(run_table(registry.connection))  # as swept
+    after = next(run_table_report(registry.connection))  # as swept
 
     assert before["state"] == RunState.OPEN.word
     assert after["state"] == RunState.SWEPT.word

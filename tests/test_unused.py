@@ -46,7 +46,7 @@ DECORATORS: Final = ("field_validator", "model_validator")
 FOUND: Final = (
     r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
-    r"smartcrawl\.extract\.formats\.\w+:read",
+    r"smartcrawl\.extract\.formats\.\w+:read_format",
     r"smartcrawl\.server\.(data|jobs)\.answers:\w+\.\w+",
     r"smartcrawl\.settings:\w+",
     r"smartcrawl\.spiders\.\w+:\w+Spider",

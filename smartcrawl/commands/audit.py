@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.commands.audit_text import print_comparison, print_comparison_as_json
-from smartcrawl.commands.salvage_text import print_salvage
+from smartcrawl.commands.audit_text import print_audit_command, print_audit_command_as_json
+from smartcrawl.commands.salvage_text import print_salvage_command
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
     AuditFindings,
@@ -44,16 +44,16 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.integrity import damaged_database_error
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from smartcrawl.registry.repair.salvage import is_sound, salvage
+from smartcrawl.registry.repair.salvage import is_registry_sound, salvage_registry
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.rules.absence import Loss, withholds
+from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.terminal.bar import Bar
 from smartcrawl.terminal.command import (
     FAILED,
     HELD,
     WITHHELD,
     ChangingCommand,
-    command_without_registry_error,
+    base_command_missing_registry,
     count_argument,
     print_json,
 )
@@ -131,7 +131,7 @@ class Command(ChangingCommand):
             )
         database = SqliteDatabase(place)
         if not database.exists():
-            raise command_without_registry_error(database)
+            raise base_command_missing_registry(database)
         held = database.leased()
         if held:
             print_complaint("audit", f"stop the runs of {', '.join(held)} first, then salvage")
@@ -139,8 +139,12 @@ class Command(ChangingCommand):
             return
         dry = opts.dry_run
         with database.none_runs():  # writes of a run in the meantime would be lost
-            done = None if is_sound(place) else salvage(place, int(time.time()), dry=dry)
-        print_salvage(done, as_json=opts.format == "json", dry=dry)
+            done = (
+                None
+                if is_registry_sound(place)
+                else salvage_registry(place, int(time.time()), dry=dry)
+            )
+        print_salvage_command(done, as_json=opts.format == "json", dry=dry)
         if done is not None and not done.whole:
             self.exitcode = WITHHELD
 
@@ -249,7 +253,7 @@ class Command(ChangingCommand):
         ratio, least = options.sweep_max_ratio, options.sweep_min_count
         if most is None:
             loss = Loss(gone, documents)
-            too_many = withholds(loss, loss, max_ratio=ratio, min_count=least)
+            too_many = withholds_sweep(loss, loss, max_ratio=ratio, min_count=least)
         else:
             too_many = gone > most
         if too_many:
@@ -280,9 +284,9 @@ class Command(ChangingCommand):
         else:
             agree = not left.total() and still is None
         if opts.format == "json":
-            print_comparison_as_json(found, left, strange, agree=agree)
+            print_audit_command_as_json(found, left, strange, agree=agree)
         else:
-            print_comparison(found, left, strange, agree=agree)
+            print_audit_command(found, left, strange, agree=agree)
         if not agree:
             self.exitcode = WITHHELD
             if left is None:

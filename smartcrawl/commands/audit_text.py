@@ -9,21 +9,21 @@ from typing import Any, Final
 
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.terminal.output import json_text, print_note
+from smartcrawl.terminal.output import print_note, printed_json
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
     print_table,
-    whole_column,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 _SHOWN: Final = 20  #: differences of each kind in a table
 _COLUMNS: Final = (
-    word_column("difference"),
-    name_column("source"),
-    whole_column("page"),
-    note_column("detail"),
+    printed_word_column("difference"),
+    printed_name_column("source"),
+    printed_whole_column("page"),
+    printed_note_column("detail"),
 )
 #: Names of the kinds of differences, for 1 and for any other number.
 _WORDS: Final = {
@@ -35,7 +35,7 @@ _WORDS: Final = {
 }
 
 
-def print_comparison(
+def print_audit_command(
     found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
 ) -> None:
     """Print the counts and the first differences as a table."""
@@ -68,7 +68,7 @@ def _row(kind: Kind, one: Finding) -> dict[str, Any]:
     }
 
 
-def print_comparison_as_json(
+def print_audit_command_as_json(
     found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
 ) -> None:
     """Print one JSON object; its lists are streamed, not kept in memory."""
@@ -83,11 +83,11 @@ def print_comparison_as_json(
     }
     print("{")
     for key, value in facts.items():
-        print(f"  {json.dumps(key)}: {json_text(value, sys.stdout)},")
+        print(f"  {json.dumps(key)}: {printed_json(value, sys.stdout)},")
     for place, kind in enumerate(Kind, 1):
         print(f"  {json.dumps(kind)}: [", end="")
         for number, one in enumerate(found.of(kind)):
-            row = json_text(one._asdict(), sys.stdout)
+            row = printed_json(one._asdict(), sys.stdout)
             print(f"{',' if number else ''}\n    {row}", end="")
         print("]" if place == len(Kind) else "],")
     print("}")

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.commands.running import command_of, parser_of
-from smartcrawl.model.redaction import shown
+from smartcrawl.commands.running import command_named, command_parser
+from smartcrawl.model.redaction import redacted_line
 
 _USAGE: Final = 2  #: exit status of wrong usage
 _FILES: Final = ("FILE", "DIR")  #: names of values that are files or folders
@@ -25,7 +25,7 @@ class Option(NamedTuple):
     meaning: str
 
 
-def main(words: Sequence[str]) -> int:
+def completion_command(words: Sequence[str]) -> int:
     """Print the script for a shell, and return the exit status."""
     if list(words) in (["-h"], ["--help"]):
         print(
@@ -36,17 +36,17 @@ def main(words: Sequence[str]) -> int:
         )
         return 0
     if len(words) != 1 or words[0] not in _SCRIPTS:
-        given = f", not {shown(' '.join(words))!r}" if words else ""
+        given = f", not {redacted_line(' '.join(words))!r}" if words else ""
         print(f"completion: it takes one of {', '.join(_SCRIPTS)}{given}", file=sys.stderr)
         return _USAGE
-    print(_SCRIPTS[words[0]](options_by_command()), end="")
+    print(_SCRIPTS[words[0]](options_of_commands()), end="")
     return 0
 
 
-def options_by_command() -> dict[str, list[Option]]:
+def options_of_commands() -> dict[str, list[Option]]:
     """Return the options of each command, as its own parser has them."""
     found = {
-        name: _options(parser_of(name, command_of(name)))
+        name: _options(command_parser(name, command_named(name)))
         for name in COMMANDS
         if name != "completion"
     }
@@ -78,7 +78,7 @@ def _kind(option: Option) -> str:
     return "files" if option.value in _FILES else "words"
 
 
-def bash(commands: Mapping[str, list[Option]]) -> str:
+def bash_completion(commands: Mapping[str, list[Option]]) -> str:
     """Return the script for bash: commands, options, and the values of options with choices."""
     words, values = [], []
     for name, options in commands.items():
@@ -98,7 +98,7 @@ def bash(commands: Mapping[str, list[Option]]) -> str:
     return _BASH.format(first=first, words="\n".join(words), values="\n".join(values))
 
 
-def zsh(commands: Mapping[str, list[Option]]) -> str:
+def zsh_completion(commands: Mapping[str, list[Option]]) -> str:
     """Return the script for zsh, with the meaning of each command and option."""
     described = " ".join(shlex.quote(f"{name}:{_plain(COMMANDS[name])}") for name in commands)
     cases = []
@@ -120,7 +120,7 @@ def zsh(commands: Mapping[str, list[Option]]) -> str:
     return _ZSH.format(described=described, cases="\n".join(cases))
 
 
-def fish(commands: Mapping[str, list[Option]]) -> str:
+def fish_completion(commands: Mapping[str, list[Option]]) -> str:
     """Return the script for fish, with the meaning of each command and option."""
     lines = ["complete -c smartcrawl -f"]
     for name, options in commands.items():
@@ -151,7 +151,7 @@ def _plain(text: str) -> str:
 
 _FIRST: Final = ("--help", "--version", "--data-dir", "--set")
 _BRACKETS: Final = str.maketrans("[]", "()")
-_SCRIPTS: Final = {"bash": bash, "zsh": zsh, "fish": fish}
+_SCRIPTS: Final = {"bash": bash_completion, "zsh": zsh_completion, "fish": fish_completion}
 _BASH: Final = """\
 _smartcrawl_reply() {{
     local IFS=$'\\n'

@@ -16,10 +16,10 @@ from math import isfinite
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
-from smartcrawl.model.meant import similar
+from smartcrawl.model.meant import similar_words
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import OURS, program
-from smartcrawl.model.redaction import HIDDEN, redacted, shown_lines
+from smartcrawl.model.program import OURS, program_name
+from smartcrawl.model.redaction import HIDDEN, redacted_lines, redacted_text
 from smartcrawl.settings import defaults
 from smartcrawl.terminal import tables
 from smartcrawl.terminal.base_command import CMDLINE, BaseCommand, CommandSettings
@@ -31,16 +31,16 @@ from smartcrawl.terminal.tables import print_table
 MASK: Final = "***"  #: shown in place of a secret
 KEYS: Final = ("name", "group", "value", "source", "default", "meaning")
 _COLUMNS: Final = (
-    tables.word_column("name", "setting"),
-    tables.name_column("value"),
-    tables.word_column("source", "from"),
-    tables.name_column("default"),
-    tables.note_column("meaning"),
+    tables.printed_word_column("name", "setting"),
+    tables.printed_name_column("value"),
+    tables.printed_word_column("source", "from"),
+    tables.printed_name_column("default"),
+    tables.printed_note_column("meaning"),
 )
 _ARGUMENTS: Final = (
-    tables.word_column("argument"),
-    tables.name_column("overrides", "counts before"),
-    tables.note_column("meaning"),
+    tables.printed_word_column("argument"),
+    tables.printed_name_column("overrides", "counts before"),
+    tables.printed_note_column("meaning"),
 )
 _SECRET = re.compile("KEY|TOKEN|PASSWORD|SECRET")
 _SWITCH: Final = {"1": True, "true": True, "0": False, "false": False}
@@ -108,16 +108,18 @@ class Command(BaseCommand):
         settings = self.settings
         try:
             level = bool(getattr(opts, "loglevel", None))  # an option of Scrapy's command line
-            rows = config_rows(settings, config_settings_named(args, settings), by_level=level)
+            rows = config_command_rows(
+                settings, config_command_settings(args, settings), by_level=level
+            )
         except SettingError as error:
-            self._fail(shown_lines(str(error)))
+            self._fail(redacted_lines(str(error)))
             return
         if opts.changed:
             rows = [row for row in rows if row["source"] != "default"]
         names = {row["name"] for row in rows}
         everything = not (args or opts.changed)
         arguments = [one for one in OVERRIDES if everything or names.intersection(one.overrides)]
-        wrong = config_error(settings)
+        wrong = config_command_error(settings)
         try:
             with printed():
                 if opts.format == "json":
@@ -138,7 +140,7 @@ class Command(BaseCommand):
         self.exitcode = FAILED
 
 
-def config_descriptions() -> list[Described]:
+def config_command_descriptions() -> list[Described]:
     """Read the descriptions in the comments of settings.py, in its order.
 
     A line that begins with # opens a group; the comment behind a setting is its meaning.
@@ -159,13 +161,13 @@ def config_descriptions() -> list[Described]:
     return found
 
 
-def config_settings_named(names: Sequence[str], settings: CommandSettings) -> list[Described]:
+def config_command_settings(names: Sequence[str], settings: CommandSettings) -> list[Described]:
     """Return the settings of these names, whatever their case; all where none is named.
 
     Raises:
         SettingError: there is no such setting.
     """
-    known = {one.name: one for one in config_descriptions()}
+    known = {one.name: one for one in config_command_descriptions()}
     for name in names:
         if name.upper() in known:
             continue
@@ -174,8 +176,8 @@ def config_settings_named(names: Sequence[str], settings: CommandSettings) -> li
                 f"{name.upper()} is not among the settings of smartcrawl:"
                 f" scrapy settings --get {name.upper()} prints it"
             )
-        near = similar(name.upper(), known, most=3)
-        hint = f": {program()} config prints them all"
+        near = similar_words(name.upper(), known, most=3)
+        hint = f": {program_name()} config prints them all"
         if near:
             hint = f"; did you mean {' or '.join(near)}?"
         raise SettingError(f"there is no setting {name!r}{hint}")
@@ -183,7 +185,7 @@ def config_settings_named(names: Sequence[str], settings: CommandSettings) -> li
     return [one for one in known.values() if not wanted or one.name in wanted]
 
 
-def config_rows(
+def config_command_rows(
     settings: CommandSettings, wanted: Iterable[Described], *, by_level: bool = False
 ) -> list[dict[str, Any]]:
     """Return a row for each setting, under KEYS; ``by_level``: whether -L was given."""
@@ -193,16 +195,16 @@ def config_rows(
         source = (
             "-L"
             if by_level and one.name == "LOG_LEVEL"
-            else config_value_source(settings, one.name)
+            else config_command_value_source(settings, one.name)
         )
         values = (_typed(value, default), default)
-        shown = [config_value_masked(one.name, each) for each in values]
+        shown = [config_command_value_masked(one.name, each) for each in values]
         row = (one.name, one.group, shown[0], source, shown[1], one.meaning)
         rows.append(dict(zip(KEYS, row, strict=True)))
     return rows
 
 
-def config_value_source(settings: CommandSettings, name: str) -> str:
+def config_command_value_source(settings: CommandSettings, name: str) -> str:
     """Return where the value of a setting comes from.
 
     ``-s`` includes the settings that scrapyd passes on to a job: it calls the crawl with -s. A
@@ -210,7 +212,7 @@ def config_value_source(settings: CommandSettings, name: str) -> str:
     """
     if (settings.getpriority(name) or 0) >= CMDLINE:
         return "-s"
-    if name == "DATA_DIR" and program() == OURS:
+    if name == "DATA_DIR" and program_name() == OURS:
         return "environment" if any(map(os.environ.get, VARIABLES)) else "default"
     value = str(settings[name])
     if name in os.environ and value == os.environ[name]:
@@ -218,14 +220,14 @@ def config_value_source(settings: CommandSettings, name: str) -> str:
     return "default" if value == str(defaults[name]) else "settings module"
 
 
-def config_value_masked(name: str, value: object) -> object:
+def config_command_value_masked(name: str, value: object) -> object:
     """Return the value of a setting with its secrets masked.
 
-    >>> config_value_masked("API_KEYS", "8c1f"), config_value_masked("API_KEYS", "")
+    >>> config_command_value_masked("API_KEYS", "8c1f"), config_command_value_masked("API_KEYS", "")
     ('***', '')
-    >>> config_value_masked("SNAPSHOT_STORE", "ftp://me:pw@a.example/x?sig=8c1f")
+    >>> config_command_value_masked("SNAPSHOT_STORE", "ftp://me:pw@a.example/x?sig=8c1f")
     'ftp://***@a.example/x?sig=***'
-    >>> config_value_masked("DEPTH_LIMIT", 3)
+    >>> config_command_value_masked("DEPTH_LIMIT", 3)
     3
     """
     if value in (None, ""):
@@ -235,11 +237,11 @@ def config_value_masked(name: str, value: object) -> object:
     if isinstance(value, bool | int | float):
         return value
     plain = [str(one) for one in value] if isinstance(value, list | tuple) else str(value)
-    text = redacted(str(plain))
+    text = redacted_text(str(plain))
     return plain if text == str(plain) else text.replace(HIDDEN, MASK)
 
 
-def config_error(settings: CommandSettings) -> str | None:
+def config_command_error(settings: CommandSettings) -> str | None:
     """Return the error of the first setting with an invalid value; None if all are valid."""
     try:
         Options.of(settings)
@@ -250,7 +252,7 @@ def config_error(settings: CommandSettings) -> str | None:
             value = settings[name]
             for text in (repr(value), str(value)):
                 message = message.replace(text, MASK) if text else message
-        return shown_lines(message)
+        return redacted_lines(message)
     return None
 
 

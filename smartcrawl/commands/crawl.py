@@ -18,11 +18,11 @@ from scrapy.exceptions import UsageError
 from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
-from smartcrawl.commands.summary import print_summary
+from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.engine.download.lookup import resolve_seed_hosts
 from smartcrawl.engine.logs import Logs
-from smartcrawl.engine.memory import return_freed_memory
-from smartcrawl.engine.project_settings import complete
+from smartcrawl.engine.memory import return_engine_memory
+from smartcrawl.engine.project_settings import complete_scrapy_settings
 from smartcrawl.model.exceptions import (
     RunHeldError,
     RunPausedError,
@@ -30,12 +30,12 @@ from smartcrawl.model.exceptions import (
     SmartcrawlError,
     SourceError,
 )
-from smartcrawl.model.meant import meant
+from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program, program_crawl_line
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import program_crawl_line, program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import request_url
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
 from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import source_of_run_arguments
@@ -43,10 +43,10 @@ from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
-from smartcrawl.terminal.command import command_error_of_damage
-from smartcrawl.terminal.output import print_complaint, show_anything
+from smartcrawl.terminal.command import base_command_damage
+from smartcrawl.terminal.output import print_any_character, print_complaint
 from smartcrawl.terminal.standard_output import OutputError, printed
-from smartcrawl.terminal.usage import check_log_file, check_usage
+from smartcrawl.terminal.usage import check_log_file_usage, check_usage
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +85,7 @@ class Command(ScrapyCrawl):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add ``--progress`` to the options of Scrapy's command."""
-        show_anything()  # the parser may print the help
+        print_any_character()  # the parser may print the help
         super().add_options(parser)
         self.parser = parser
         for action in parser._actions:
@@ -101,14 +101,14 @@ class Command(ScrapyCrawl):
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         assert self.settings is not None
-        complete(self.settings)
+        complete_scrapy_settings(self.settings)
         check_usage(self.parser, self.settings, args, opts)
         super().process_options(args, opts)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
             Options.of(self.settings)
-            check_log_file(self.settings)
+            check_log_file_usage(self.settings)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             sys.exit(FAILED)
@@ -130,32 +130,32 @@ class Command(ScrapyCrawl):
             return
         if len(ours) < len(loaded):
             raise UsageError(
-                f"only spiders that crawl sources run together: {program()} crawl"
+                f"only spiders that crawl sources run together: {program_name()} crawl"
                 f" {' '.join(spider.name for spider in ours) or args[0]}",
                 print_help=False,
             )
         if opts.output or opts.overwrite_output:
             raise UsageError(
                 "pages go to the registry, not to a feed; to export them:"
-                f" {program()} registry --format jsonl --output FILE",
+                f" {program_name()} registry --format jsonl --output FILE",
                 print_help=False,
             )
         assert self.settings is not None
         try:
-            with command_error_of_damage(database_of(Options.of(self.settings).registry)):
+            with base_command_damage(registry_database(Options.of(self.settings).registry)):
                 runs = self.runs_of(ours, opts.spargs)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
         try:
-            with command_error_of_damage(database_of(Options.of(self.settings).registry)):
+            with base_command_damage(registry_database(Options.of(self.settings).registry)):
                 self._warn_of_vanished()
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
-        return_freed_memory()
+        return_engine_memory()
         asyncio.get_event_loop().create_task(self._crawl_all(process, runs))
         process.start(stop_after_crawl=False)
 
@@ -176,7 +176,7 @@ class Command(ScrapyCrawl):
             if len(spiders) > 1:
                 raise SourceError(
                     f"{' and '.join(spider.name for spider in spiders)} together crawl all declared"
-                    f" sources: name one spider, such as: {program()} crawl {spiders[0].name}"
+                    f" sources: name one spider, such as: {program_name()} crawl {spiders[0].name}"
                 )
             return [SpiderRun(spiders[0], given)]
         by_kind = {spider.crawls: spider for spider in spiders}
@@ -191,7 +191,7 @@ class Command(ScrapyCrawl):
         """Log a warning for each stored source that is no longer declared: no run sweeps it."""
         assert self.settings is not None
         options = Options.of(self.settings)
-        database = database_of(options.registry)
+        database = registry_database(options.registry)
         if not database.exists():
             return
         with database.translated("read"):
@@ -205,7 +205,7 @@ class Command(ScrapyCrawl):
                 " visited nor removed; declare it again, or: %s forget --source %s",
                 name,
                 options.sources_file,
-                program(),
+                program_name(),
                 name,
             )
 
@@ -242,7 +242,7 @@ class Command(ScrapyCrawl):
             print_crawl_error(error, self.settings)
             return FAILED, False
         except Exception as error:
-            damage = database_of(Options.of(self.settings).registry).explained(error)
+            damage = registry_database(Options.of(self.settings).registry).explained(error)
             if damage is None:
                 logger.exception("the crawl could not be carried out")
             else:
@@ -255,7 +255,7 @@ class Command(ScrapyCrawl):
             return FAILED, False
         try:
             with printed():
-                print_closing_table(run, crawler.settings)
+                print_crawl_closing_table(run, crawler.settings)
         except OutputError as error:
             print_crawl_error(error, self.settings)
             return FAILED, False
@@ -286,13 +286,16 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     """Return the message for a command line that does not name one spider."""
     address = next((word for word in args if ":" in word or "." in word), None)
     if address is not None and request_url(address):
-        return f"an address goes after -a url=: {program_crawl_line(shown(address))}"
+        return f"an address goes after -a url=: {program_crawl_line(redacted_line(address))}"
     folder = next((word for word in args if "/" in word), None)
     if folder is not None:
-        return f"a folder goes after -a root=: {program_crawl_line(shown(folder), is_root=True)}"
+        return (
+            "a folder goes after -a root=:"
+            f" {program_crawl_line(redacted_line(folder), is_root=True)}"
+        )
     if len(args) != 1:
         return f"name one spider, such as: {program_crawl_line('https://…')}"
-    question = meant(args[0], spiders)
+    question = meant_word(args[0], spiders)
     return f"there is no spider {args[0]!r}{question}; there is {', '.join(spiders)}"
 
 
@@ -308,13 +311,15 @@ def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = No
             logger.error("%s", error)
 
 
-def print_closing_table(run: Run, settings: BaseSettings) -> None:
+def print_crawl_closing_table(run: Run, settings: BaseSettings) -> None:
     """Print the closing table, and log it if there is a LOG_FILE."""
     folder = str(settings["DATA_DIR"])
-    print_summary(run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout)
+    print_crawl_summary(
+        run, folder, sys.stderr if settings["PROGRESS_FORMAT"] == "json" else sys.stdout
+    )
     if settings.get("LOG_FILE"):
         table = StringIO()
-        print_summary(run, folder, table)
+        print_crawl_summary(run, folder, table)
         for line in filter(None, map(str.rstrip, table.getvalue().splitlines())):
             logger.info("%s", line)
 

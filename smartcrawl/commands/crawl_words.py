@@ -76,7 +76,7 @@ class CrawlWords:
         parser.add_argument("--nolog", action="store_true", help="log nothing")
 
 
-def scrapy_crawl_words(
+def scrapy_crawl_command_words(
     opts: Namespace,
     words: Sequence[str],
     declared: Mapping[str, str],
@@ -88,7 +88,7 @@ def scrapy_crawl_words(
     ``declared``: the spiders of the sources in sources.toml, by name. ``spider``: as given; None:
     that of the start.
     """
-    arguments = [f"{crawl_argument(word, declared)}={word}" for word in words]
+    arguments = [f"{crawl_command_argument(word, declared)}={word}" for word in words]
     for option in ("--source", *(option for option, *_ in _ARGUMENTS)):
         value = getattr(opts, _name(option))
         if value is not None:
@@ -128,7 +128,7 @@ def _spiders(arguments: Sequence[str], declared: Mapping[str, str]) -> list[str]
     return [spider for spider in SPIDERS if spider in declared.values()] or [SITE.spider]
 
 
-def crawl_argument(word: str, declared: Collection[str] = ()) -> str:
+def crawl_command_argument(word: str, declared: Collection[str] = ()) -> str:
     """Return the argument that a word stands for: ``source``, ``root`` or ``url``.
 
     A declared source comes first, then a path, then a host, then a folder that exists. What is
@@ -152,11 +152,11 @@ def _is_in_store(word: str) -> bool:
     return scheme in STORE_SCHEMES
 
 
-def scrapy_start_words(word: str) -> tuple[str, str, str]:
+def start_command_words(word: str) -> tuple[str, str, str]:
     """Return the words of ``scrapy crawl`` that crawl an address or a folder.
 
-    >>> scrapy_start_words("https://a.example/"), scrapy_start_words("./docs")
+    >>> start_command_words("https://a.example/"), start_command_words("./docs")
     (('site', '-a', 'url=https://a.example/'), ('files', '-a', 'root=./docs'))
     """
-    name = crawl_argument(word)
+    name = crawl_command_argument(word)
     return (FILES.spider if name == "root" else SITE.spider, "-a", f"{name}={word}")

@@ -5,29 +5,29 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import lost_page_rows
 from smartcrawl.reports.removals import lost_page_report
 from smartcrawl.terminal.command import ChangingCommand, print_json
 from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
-    number_column,
     print_table,
-    whole_column,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    name_column("source"),
-    word_column("http"),
-    number_column("lostCount", "times lost"),
-    number_column("goneCount", "times gone"),
-    word_column("checked"),
-    whole_column("url"),
-    note_column("stays", "-D leaves it"),
+    printed_name_column("source"),
+    printed_word_column("http"),
+    printed_number_column("lostCount", "times lost"),
+    printed_number_column("goneCount", "times gone"),
+    printed_word_column("checked"),
+    printed_whole_column("url"),
+    printed_note_column("stays", "-D leaves it"),
 )
 
 
@@ -47,7 +47,7 @@ class Command(ChangingCommand):
         return (
             "List the stored pages that were lost when they were visited last. With -D those whose"
             " status is in LOST_PURGE_STATUSES are removed at once, however often they were found"
-            f" so; {program()} undo brings them back."
+            f" so; {program_name()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 

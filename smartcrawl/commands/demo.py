@@ -14,12 +14,12 @@ from tempfile import mkdtemp
 from types import FrameType
 from typing import Final
 
-from smartcrawl.commands.demo_server import DemoError, Site, serving
+from smartcrawl.commands.demo_server import DemoError, Site, serving_demo_site
 from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import JsonStage, Result, Stage, TextStage
 from smartcrawl.commands.demo_steps import STEPS, Scene
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import printed
@@ -68,7 +68,7 @@ class Command(BaseCommand):
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Show all steps; print errors as messages."""
         if args:
-            word = shown(args[0])
+            word = redacted_line(args[0])
             raise UsageError(f"{word!r} is not understood: demo takes options only")
         _listen()
         try:
@@ -93,17 +93,17 @@ def _show(opts: Namespace) -> None:
     """
     began = time.monotonic()
     site = Site()
-    with _folder(keep=opts.keep) as folder, serving(site) as url:
+    with _folder(keep=opts.keep) as folder, serving_demo_site(site) as url:
         kept = folder if opts.keep else None
         stage: Stage = JsonStage(kept) if opts.format == "json" else TextStage(pause=opts.pause)
         with _disk_trouble():
             shell = Shell(folder, columns=stage.columns, colour=stage.colour)
         stage.begin(url)
-        play(Scene(site, url, folder / STATE / "registry.db"), shell, stage)
+        play_demo(Scene(site, url, folder / STATE / "registry.db"), shell, stage)
         stage.end(shell, time.monotonic() - began, kept)
 
 
-def play(scene: Scene, shell: Shell, stage: Stage) -> None:
+def play_demo(scene: Scene, shell: Shell, stage: Stage) -> None:
     """Carry out all steps.
 
     Raises:

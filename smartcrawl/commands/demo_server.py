@@ -114,7 +114,7 @@ class Site:
 
 
 @contextmanager
-def serving(site: Site, host: str = LOOPBACK, port: int = 0) -> Iterator[str]:
+def serving_demo_site(site: Site, host: str = LOOPBACK, port: int = 0) -> Iterator[str]:
     """Serve a site, and yield its address; port 0: any free one.
 
     Raises:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from smartcrawl.commands.demo_shell import Answer, Shell
 from smartcrawl.commands.demo_steps import STEPS, Step
-from smartcrawl.terminal.output import json_text
+from smartcrawl.terminal.output import printed_json
 
 _WIDTH: Final = 88  #: columns of the demo, at most
 _INDENT: Final = 4  #: columns before the output of a command
@@ -171,7 +171,7 @@ class JsonStage:
             "shown": all(result.claims.values()),
             "folder": None if self._folder is None else str(self._folder),
         }
-        print(json_text(row, sys.stdout), flush=True)
+        print(printed_json(row, sys.stdout), flush=True)
 
     def end(self, shell: Shell, seconds: float, folder: Path | None) -> None:
         """Print nothing: the objects of the steps are all."""

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from smartcrawl.commands.demo_server import ADDED, DELETED, EDITED, Site
 from smartcrawl.commands.demo_shell import Answer, Words
-from smartcrawl.registry.database.databases import database_of
-from smartcrawl.reports.tables import run_table
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.reports.tables import run_table_report
 
 _ONLY_THERE: Final = "mozzarella"  #: a word that the deleted page alone has
 
@@ -27,8 +27,8 @@ class Scene:
 
     def runs(self) -> list[dict[str, Any]]:
         """Return the runs, newest first."""
-        with closing(database_of(self.registry).reports()) as connection:
-            return list(run_table(connection))
+        with closing(registry_database(self.registry).reports()) as connection:
+            return list(run_table_report(connection))
 
     @property
     def deleted(self) -> str:

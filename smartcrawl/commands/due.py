@@ -13,22 +13,22 @@ from smartcrawl.commands.crawl import DONE, FAILED, STARTS, SpiderRun, print_cra
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program, program_crawl_line
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import program_crawl_line, program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import normalize_url, request_url, url_digest
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.items import make_records_due, refreshable_source_rows
+from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
 from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
-from smartcrawl.run.opening import source_named
+from smartcrawl.run.opening import run_source_named
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.kinds import DOCUMENTS, FILES, SITE, SPIDERS
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.terminal.addresses import address_argument
-from smartcrawl.terminal.command import command_without_registry_error
+from smartcrawl.terminal.command import base_command_missing_registry
 from smartcrawl.terminal.output import print_complaint
 
 
@@ -79,8 +79,8 @@ class Command(CrawlCommand):
             return
         if args:
             raise UsageError(
-                f"{shown(args[0])!r} is not understood; to report a change:"
-                f" {program()} due --notice URL",
+                f"{redacted_line(args[0])!r} is not understood; to report a change:"
+                f" {program_name()} due --notice URL",
                 print_help=False,
             )
         if opts.source is not None:
@@ -113,7 +113,7 @@ class Command(CrawlCommand):
         named = given.get("source")
         known: dict[str, dict[str, str]] = {}
         documents: Source | None = None
-        database = database_of(options.registry)
+        database = registry_database(options.registry)
         if database.exists():
             with database.translated("read"):
                 connection = database.open()
@@ -124,7 +124,7 @@ class Command(CrawlCommand):
             rest = {name: value for name, value in given.items() if name != "source"}
             return [_ad_hoc_run(spiders, rest, known[named])]
         if named is not None:  # an unknown one is refused here
-            spider = source_named(options, declared, named).traits.spider
+            spider = run_source_named(options, declared, named).traits.spider
             return [SpiderRun(spiders[spider], given)]
         if given.keys() & STARTS:
             return [_ad_hoc_run(spiders, {}, given)]
@@ -156,15 +156,15 @@ class Command(CrawlCommand):
     def _notice(self, urls: list[str], source: str | None) -> None:
         if not urls:
             raise UsageError(
-                f"name the addresses: {program()} due --notice URL [URL …]", print_help=False
+                f"name the addresses: {program_name()} due --notice URL [URL …]", print_help=False
             )
         assert self.settings is not None
         options = Options.of(self.settings)
         now = int(time.time())
         try:
-            database = database_of(options.registry)
+            database = registry_database(options.registry)
             if not database.exists():
-                raise command_without_registry_error(database)
+                raise base_command_missing_registry(database)
             with database.translated("write"):
                 connection = database.open()
                 unknown = []
@@ -172,7 +172,7 @@ class Command(CrawlCommand):
                     for word in urls:
                         url = address_argument(word, connection, options)
                         key = url_digest(normalize_url(request_url(url) or url, options.trackers))
-                        found = make_records_due(connection, key, now, source=source)
+                        found = make_record_rows_due(connection, key, now, source=source)
                         if not found:
                             unknown.append(url)
                         for name, address in found:
@@ -186,7 +186,7 @@ class Command(CrawlCommand):
             print_complaint(
                 "due",
                 f"{url} is not known{f' in {source}' if source else ''}:"
-                f" {program()} reindex --url {shown(url)} registers it",
+                f" {program_name()} reindex --url {redacted_line(url)} registers it",
             )
         if unknown:
             self.exitcode = FAILED

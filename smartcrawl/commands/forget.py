@@ -7,19 +7,19 @@ from argparse import ArgumentParser, Namespace
 from typing import ClassVar
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.file_urls import item_kind
-from smartcrawl.model.program import program
+from smartcrawl.model.file_urls import url_item_kind
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pending_pins import forget_pending_pins
+from smartcrawl.registry.pending_pins import delete_pending_pin_rows
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
     known_record_rows,
     undeclare_source_row,
-    unpin,
+    unpin_rows,
 )
-from smartcrawl.reports.near_misses import near_misses
+from smartcrawl.reports.near_misses import reported_near_misses
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.terminal.addresses import address_argument
@@ -44,7 +44,8 @@ class Command(ChangingCommand):
         """Return its help text."""
         return (
             "Remove the stored page of URL, in every source that has it or in --source S only, and"
-            f" unpin it; without URL, remove every page of --source S. {program()} undo brings the"
+            f" unpin it; without URL, remove every page of --source S. {program_name()} undo"
+            " brings the"
             " content back. An address that is still linked and in scope comes back with the next"
             " run: leave it out with excluded_patterns. So does a file that is still there: leave"
             " it out with exclude."
@@ -68,12 +69,13 @@ class Command(ChangingCommand):
         if args:
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)
-            word = single_argument(args, "URL", f"{program()} forget URL")
+            word = single_argument(args, "URL", f"{program_name()} forget URL")
             url = address_argument(word, connection, self.options)
             self._address(connection, sources, url, opts)
         elif opts.source is None:
             raise UsageError(
-                f"say what to forget: {program()} forget URL, or {program()} forget --source S",
+                f"say what to forget: {program_name()} forget URL, or {program_name()} forget"
+                " --source S",
                 print_help=False,
             )
         else:
@@ -90,24 +92,24 @@ class Command(ChangingCommand):
             if not sources or page.source in sources
         ]
         with self.database.translated("write"):
-            waiting = forget_pending_pins(connection, key, sources, dry=self.dry)
+            waiting = delete_pending_pin_rows(connection, key, sources, dry=self.dry)
         for source in waiting:
             state = "would be unpinned" if self.dry else "was to be pinned, and is no longer"
             print(f"{url} ({source}): it {state}", file=sys.stderr)
         if not found and not waiting:
-            near = near_misses(connection, url, self.options.trackers)
+            near = reported_near_misses(connection, url, self.options.trackers)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             where = f" in {', '.join(sources)}" if sources else ""
-            sought = url_item_id(item_kind(identity), key)
+            sought = url_item_id(url_item_kind(identity), key)
             raise RegistryError(
                 f"{url} is not known{where} (looked for {sought}){meant or ';'}"
-                f" {program()} registry lists all known addresses"
+                f" {program_name()} registry lists all known addresses"
             )
         with self.leased(page.source for page in found) as now:
             targets = [page.forgotten() for page in found if page.held]
             done = self.purge(connection, targets, now, most=None)
             if not self.dry:
-                unpin(connection, [page.no for page in found])
+                unpin_rows(connection, [page.no for page in found])
         for page in found:
             if not page.held or page.pinned:
                 print(f"{page.url} ({page.source}): {self._state(page)}", file=sys.stderr)

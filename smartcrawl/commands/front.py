@@ -15,8 +15,8 @@ from typing import Final
 from smartcrawl import __version__
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.meant import nearest
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import printed
 
@@ -49,7 +49,7 @@ smartcrawl COMMAND --help explains a command. Options of every command:
 """
 
 
-def main(words: Sequence[str]) -> int:
+def main_command(words: Sequence[str]) -> int:
     """Run the command that the words name, and return the exit status."""
     status = 0  # also when the reader stops reading, as in "… | head"
     try:
@@ -74,21 +74,21 @@ def _main(words: list[str]) -> int:
         return 0
     if name in ("help", "--help", "-h"):
         if not rest:
-            print(help_text(before), end="")
+            print(commands_help(before), end="")
             return 0
         name, rest = rest[0], ["--help"]
     if name not in COMMANDS:
-        near = nearest(name, COMMANDS)
+        near = nearest_word(name, COMMANDS)
         meant = f"; did you mean {near}?" if near else ": smartcrawl --help lists them all"
-        print(f"smartcrawl: there is no command {shown(name)!r}{meant}", file=sys.stderr)
+        print(f"smartcrawl: there is no command {redacted_line(name)!r}{meant}", file=sys.stderr)
         return USAGE
     if name == "completion":
         from smartcrawl.commands import completion  # noqa: PLC0415  # as for run
 
-        return completion.main(rest)
-    from smartcrawl.commands.running import run  # noqa: PLC0415  # greeting and help need none
+        return completion.completion_command(rest)
+    from smartcrawl.commands.running import run_command  # noqa: PLC0415  # greeting and help need none
 
-    return run(name, [*before, *rest])
+    return run_command(name, [*before, *rest])
 
 
 def _options_before(words: list[str]) -> list[str]:
@@ -112,7 +112,7 @@ def _folder(before: Sequence[str]) -> str:
     return str(state_folder(None, os.environ))
 
 
-def help_text(before: Sequence[str] = ()) -> str:
+def commands_help(before: Sequence[str] = ()) -> str:
     """Return the list of all commands, one line each; ``before``: options of the command line."""
     width = max(map(len, COMMANDS))
     lines = "\n".join(f"  {name:<{width}}  {line}" for name, line in COMMANDS.items())

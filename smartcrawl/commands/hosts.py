@@ -9,18 +9,18 @@ from contextlib import contextmanager
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.hosts import host_rows, remove_host_block, store_host_block
+from smartcrawl.registry.hosts import delete_host_block_row, host_rows, store_host_block_row
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import print_note
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
-    number_column,
     print_table,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_word_column,
 )
 
 
@@ -62,20 +62,20 @@ class Command(RegistryCommand):
         if opts.reason is not None and opts.block is None:
             raise UsageError("--reason says why a host is blocked: give --block HOST as well")
         if opts.block is not None:
-            host = host_argument(opts.block)
+            host = hosts_command_argument(opts.block)
             with self._writing() as writable:
-                store_host_block(writable, host, opts.reason)
+                store_host_block_row(writable, host, opts.reason)
             print_note(
                 f"{host} is blocked: from the next run on neither its pages nor its robots.txt are"
                 " requested. Its pages count as excluded; their stored content stays searchable"
                 " until the rules for excluded pages remove it. To unblock it:",
-                command=f"{program()} hosts --unblock {host}",
+                command=f"{program_name()} hosts --unblock {host}",
                 gap=1,
             )
         elif opts.unblock is not None:
-            host = host_argument(opts.unblock)
+            host = hosts_command_argument(opts.unblock)
             with self._writing() as writable:
-                unblocked = remove_host_block(writable, host)
+                unblocked = delete_host_block_row(writable, host)
             if unblocked:
                 print_note(
                     f"{host} is not blocked any more: it is asked again from the next run on"
@@ -103,18 +103,18 @@ class Command(RegistryCommand):
 
 #: Columns of the table; ``--format json`` has more.
 COLUMNS = (
-    name_column("host"),
-    number_column("pages"),
-    word_column("errors"),
-    word_column("delay"),
-    word_column("inFlight", "in flight"),
-    word_column("robots"),
-    word_column("blocked"),
-    note_column("held", "no request"),
-    note_column("retryAfter", "Retry-After"),
-    note_column("robotsNote", "robots.txt"),
-    note_column("distrusted"),
-    note_column("blockReason", "blocked because"),
+    printed_name_column("host"),
+    printed_number_column("pages"),
+    printed_word_column("errors"),
+    printed_word_column("delay"),
+    printed_word_column("inFlight", "in flight"),
+    printed_word_column("robots"),
+    printed_word_column("blocked"),
+    printed_note_column("held", "no request"),
+    printed_note_column("retryAfter", "Retry-After"),
+    printed_note_column("robotsNote", "robots.txt"),
+    printed_note_column("distrusted"),
+    printed_note_column("blockReason", "blocked because"),
 )
 
 
@@ -143,7 +143,7 @@ def hosts_command_row(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def host_argument(value: str) -> str:
+def hosts_command_argument(value: str) -> str:
     """Return the name that the registry has for a host, as the operator wrote it.
 
     Raises:

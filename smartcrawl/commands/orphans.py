@@ -7,33 +7,33 @@ from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     source_row_of_run,
-    withheld_candidates,
+    withheld_candidate_rows,
 )
 from smartcrawl.reports.removals import reported_orphans
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import print_note, printed_time
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
     print_table,
-    whole_column,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    name_column("source"),
-    word_column("rule"),
-    word_column("absent"),
-    word_column("checked"),
-    word_column("withheld"),
-    whole_column("url"),
-    note_column("why"),
+    printed_name_column("source"),
+    printed_word_column("rule"),
+    printed_word_column("absent"),
+    printed_word_column("checked"),
+    printed_word_column("withheld"),
+    printed_whole_column("url"),
+    printed_note_column("why"),
 )
 
 
@@ -54,7 +54,8 @@ class Command(ChangingCommand):
             "List the stored pages that the latest complete run did not reach or could not ask, and"
             " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
             " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
-            f" earlier and neither reached nor answered since; {program()} undo brings them back."
+            f" earlier and neither reached nor answered since; {program_name()} undo brings"
+            " them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -117,7 +118,7 @@ class Command(ChangingCommand):
         if known is None or (sources and known[1] not in sources):
             raise RegistryError(self._no_such_run(connection, sources, run))
         with self.leased([known[1]]) as now:
-            waiting = withheld_candidates(connection, sources=[known[1]], run=run)
+            waiting = withheld_candidate_rows(connection, sources=[known[1]], run=run)
             ready = [target for target in waiting if target.removable]
             if ready and opts.max is None:
                 pages = counted_noun(len(ready), "withheld page")
@@ -136,12 +137,16 @@ class Command(ChangingCommand):
 
     def _no_such_run(self, connection: Connection, sources: list[str], run: int) -> str:
         runs = sorted(
-            {t.run for t in withheld_candidates(connection, sources=sources) if t.run is not None}
+            {
+                t.run
+                for t in withheld_candidate_rows(connection, sources=sources)
+                if t.run is not None
+            }
         )
         listed = ", ".join(str(number) for number in runs)
         waits = f"removals are withheld in: {listed}" if listed else "no removal is withheld"
         where = f" of {', '.join(sources)}" if sources else ""
-        return f"there is no run {run}{where}; {waits} (see {program()} orphans)"
+        return f"there is no run {run}{where}; {waits} (see {program_name()} orphans)"
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:

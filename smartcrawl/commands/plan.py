@@ -57,7 +57,7 @@ class Command(RegistryCommand):
             metavar="N",
             help="list at most N pages of each kind (default: 20)",
         )
-        simulation.add_simulate_options(parser)
+        simulation.add_simulate_command_options(parser)
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -70,7 +70,7 @@ class Command(RegistryCommand):
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
         if opts.simulate is not None:
-            simulation.print_simulations(
+            simulation.print_simulate_command(
                 connection,
                 {name: known.get(name, 0) for name in names},
                 self.options.schedule,
@@ -108,10 +108,10 @@ class Command(RegistryCommand):
             )
 
     def _listing(self, source: Source) -> Listing:
-        from smartcrawl.engine.listing import listing_of_source  # noqa: PLC0415  # it needs Scrapy
+        from smartcrawl.engine.listing import listing_of_scrapy_settings  # noqa: PLC0415  # it needs Scrapy
 
         assert self.settings is not None
-        return listing_of_source(source, self.options, self.settings, time.time_ns())
+        return listing_of_scrapy_settings(source, self.options, self.settings, time.time_ns())
 
 
 def _print(plan: dict[str, Any]) -> None:

@@ -12,31 +12,31 @@ from typing import IO, Any, ClassVar, TypeVar
 
 from smartcrawl.index.choice import begin_index_epoch
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.meant import meant
-from smartcrawl.model.program import program, program_crawl_line
+from smartcrawl.model.meant import meant_word
+from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.tables import RECORD_KEYS, record_table, report_row_for_spreadsheet
+from smartcrawl.reports.tables import RECORD_KEYS, record_table_report, report_row_for_spreadsheet
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.command import RegistryCommand
-from smartcrawl.terminal.output import json_text, print_note, printed_time
+from smartcrawl.terminal.output import print_note, printed_json, printed_time
 from smartcrawl.terminal.tables import (
-    note_column,
-    number_column,
     print_table,
-    whole_column,
-    word_column,
+    printed_note_column,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    word_column("status"),
-    word_column("http"),
-    word_column("lastOutcome", "outcome"),
-    number_column("depth"),
-    word_column("checked"),
-    whole_column("url"),
-    note_column("errorMessage", "message"),
+    printed_word_column("status"),
+    printed_word_column("http"),
+    printed_word_column("lastOutcome", "outcome"),
+    printed_number_column("depth"),
+    printed_word_column("checked"),
+    printed_whole_column("url"),
+    printed_note_column("errorMessage", "message"),
 )
 _STATUSES = {status.word: status for status in Status}
 _OUTCOMES = {word.word: word for word in Word}
@@ -85,7 +85,7 @@ class Command(RegistryCommand):
         if opts.new_epoch:
             self._new_epoch()
             return
-        rows = record_table(
+        rows = record_table_report(
             connection,
             sources=sources,
             status=_named(opts.status, "status", _STATUSES),
@@ -97,7 +97,7 @@ class Command(RegistryCommand):
         with _opened(opts.output) as file:
             if opts.format == "jsonl":
                 for row in rows:
-                    file.write(json_text(row, file) + "\n")
+                    file.write(printed_json(row, file) + "\n")
             elif opts.format == "csv":
                 writer = csv.DictWriter(file, RECORD_KEYS, lineterminator="\n")
                 writer.writeheader()
@@ -122,7 +122,8 @@ class Command(RegistryCommand):
         print_note(
             f"epoch {epoch} began: {counted_noun(pages, 'page')} will be written to the index anew"
             " by"
-            f" the next run of each source; {program()} audit lists the other entries of the index"
+            f" the next run of each source; {program_name()} audit lists the other entries of"
+            " the index"
         )
 
 
@@ -138,7 +139,7 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 def _empty(opts: Namespace) -> str:
     """Return the sentence that stands for an empty table."""
     if any((opts.source, opts.status, opts.outcome, opts.no_text, opts.sitemaps, opts.dead)):
-        return f"no record matches; {program()} registry lists all of them"
+        return f"no record matches; {program_name()} registry lists all of them"
     return f"no record yet; the first ones come with: {program_crawl_line('https://…')}"
 
 
@@ -149,7 +150,7 @@ def _named(given: str | None, what: str, known: Mapping[str, _T]) -> _T | None:
     for name, value in known.items():
         if name.lower() == given.lower():
             return value
-    near = meant(given, known)
+    near = meant_word(given, known)
     raise RegistryError(f"{given!r} is no {what}; there are {', '.join(known)}{near}")
 
 

@@ -15,15 +15,15 @@ from typing import Any
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.file_urls import display_file
-from smartcrawl.model.program import program, program_crawl_line
+from smartcrawl.model.file_urls import display_file_url
+from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.registry.jobs import load_sources_and_registry_jobs
-from smartcrawl.reports.sources_today import address_holders, source_today
+from smartcrawl.reports.sources_today import reported_address_holders, reported_source_today
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
@@ -50,9 +50,9 @@ class Command(ChangingCommand):
         """Return its help text."""
         return (
             "Order pages to be fetched whole and indexed anew, whatever their validators say. They"
-            f" are due at once: the next {program()} due or {program()} crawl asks them."
+            f" are due at once: the next {program_name()} due or {program_name()} crawl asks them."
             " An order that comes while a page is being fetched holds for its next visit."
-            f" An address that --url names stays a seed until {program()} forget URL."
+            f" An address that --url names stays a seed until {program_name()} forget URL."
             " One that is not known yet is registered; that waits until no run of its source is"
             " under way. --from-registry builds the index in Elasticsearch anew out of the stored"
             " pages; searches use the old index until the new one is complete."
@@ -64,7 +64,9 @@ class Command(ChangingCommand):
         super().add_options(parser)
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--url", metavar="URL", help="this address, or the file at this path")
-        which.add_argument("--id", metavar="ID", help=f"this id, as {program()} registry prints it")
+        which.add_argument(
+            "--id", metavar="ID", help=f"this id, as {program_name()} registry prints it"
+        )
         which.add_argument(
             "--pattern", metavar="RE", help="stored pages whose address has this regular expression"
         )
@@ -113,7 +115,7 @@ class Command(ChangingCommand):
             ]
             if not found:
                 raise RegistryError(
-                    f"{opts.id} is not known; {program()} registry lists all known ids"
+                    f"{opts.id} is not known; {program_name()} registry lists all known ids"
                 )
             return found
         if not opts.pattern:
@@ -128,7 +130,7 @@ class Command(ChangingCommand):
         return items.stored_page_rows(
             connection,
             sources,
-            lambda url: any(map(pattern.search, filter(None, (url, display_file(url))))),
+            lambda url: any(map(pattern.search, filter(None, (url, display_file_url(url))))),
         )
 
     def _address(
@@ -215,7 +217,7 @@ class Command(ChangingCommand):
         """Return the one source that an address belongs to."""
         rows: Any = connection.execute(_SOURCES).fetchall()
         names = sources or [name for (name,) in rows]
-        found = address_holders(connection, declared, names, url)
+        found = reported_address_holders(connection, declared, names, url)
         holders = found.holders
         if len(holders) == 1:
             return holders[0]
@@ -266,13 +268,13 @@ class Command(ChangingCommand):
 
 def _is_listed(connection: Connection, declared: Mapping[str, Source], name: str, url: str) -> bool:
     """Whether a listing of a source says if the page at ``url`` exists."""
-    source = source_today(connection, declared, name)
+    source = reported_source_today(connection, declared, name)
     return source is not None and source.lists(url)
 
 
 def _crawl_line(url: str) -> str:
     """Return the command line that crawls an address, or the folder of a file."""
-    path = display_file(url)
+    path = display_file_url(url)
     if path is None:
         return program_crawl_line(url)
     return program_crawl_line(shlex.quote(os.path.dirname(path)), is_root=True)

@@ -9,7 +9,7 @@ from cProfile import Profile
 from importlib import import_module
 from typing import Any
 
-from smartcrawl.commands.crawl_words import CrawlWords, scrapy_crawl_words
+from smartcrawl.commands.crawl_words import CrawlWords, scrapy_crawl_command_words
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
@@ -21,14 +21,14 @@ from smartcrawl.terminal.usage import check_usage
 _PROJECT = "smartcrawl.settings"
 
 
-def run(name: str, words: Sequence[str]) -> int:
+def run_command(name: str, words: Sequence[str]) -> int:
     """Run one command, and return its exit status; wrong usage ends the process with status 2."""
     if name == "crawl":
         return _run_in_scrapy(name, _crawl_words(words))
-    command = command_of(name)
+    command = command_named(name)
     if not isinstance(command, BaseCommand):
         return _run_in_scrapy(name, words)
-    parser = parser_of(name, command)
+    parser = command_parser(name, command)
     opts, args = parser.parse_known_args(words)
     known = _known_settings(command.settings, opts)
     check_usage(parser, known, args, opts, words=command.takes_words)
@@ -41,7 +41,7 @@ def run(name: str, words: Sequence[str]) -> int:
     return command.exitcode
 
 
-def command_of(name: str) -> Any:
+def command_named(name: str) -> Any:
     """Return the command of this name, with its settings: the words of ``crawl`` are its own."""
     if name == "crawl":
         return CrawlWords()
@@ -54,7 +54,7 @@ def command_of(name: str) -> Any:
     return command
 
 
-def parser_of(name: str, command: Any) -> ArgumentParser:
+def command_parser(name: str, command: Any) -> ArgumentParser:
     """Return the parser of a command, with the options that every command has."""
     parser = ArgumentParser(
         prog=f"smartcrawl {name}",
@@ -109,7 +109,7 @@ def _folder(opts: Namespace) -> tuple[str, bool]:
 
 def _crawl_words(words: Sequence[str]) -> list[str]:
     """Return the words of Scrapy's command for those of ``smartcrawl crawl``."""
-    parser = parser_of("crawl", CrawlWords())
+    parser = command_parser("crawl", CrawlWords())
     opts, args = parser.parse_known_args(words)
     settings = PlainSettings()
     check_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
@@ -120,7 +120,7 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
         parser.error("it takes one address, folder or source; declare several in sources.toml")
     _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
-    return scrapy_crawl_words(opts, args, declared, spider=spider)
+    return scrapy_crawl_command_words(opts, args, declared, spider=spider)
 
 
 def _declared(settings: PlainSettings) -> dict[str, str]:
@@ -160,7 +160,7 @@ def _run_in_scrapy(name: str, words: Sequence[str]) -> int:
 
     command = import_module(f"smartcrawl.commands.{name}").Command()
     command.settings = settings = _scrapys_settings(command)
-    parser = parser_of(name, command)
+    parser = command_parser(name, command)
     opts, args = parser.parse_known_args(words)
     folder, given = _folder(opts)
     try:

@@ -7,30 +7,30 @@ from typing import Any
 
 from smartcrawl.model.program import program_crawl_line
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.tables import run_table
+from smartcrawl.reports.tables import run_table_report
 from smartcrawl.reports.text import run_state_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
-    name_column,
-    note_column,
-    number_column,
     print_table,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_word_column,
 )
 
 _COLUMNS = (
-    number_column("run"),
-    name_column("source"),
-    word_column("result"),
-    word_column("started"),
-    number_column("requests"),
-    number_column("notModified", "304"),
-    number_column("new"),
-    number_column("modified"),
-    number_column("failed"),
-    note_column("why", "not complete"),
+    printed_number_column("run"),
+    printed_name_column("source"),
+    printed_word_column("result"),
+    printed_word_column("started"),
+    printed_number_column("requests"),
+    printed_number_column("notModified", "304"),
+    printed_number_column("new"),
+    printed_number_column("modified"),
+    printed_number_column("failed"),
+    printed_note_column("why", "not complete"),
 )
 
 
@@ -49,7 +49,7 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the runs."""
-        rows = list(run_table(connection, sources=sources))
+        rows = list(run_table_report(connection, sources=sources))
         if opts.format == "json":
             print_json(rows)
         else:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from smartcrawl.registry.repair.salvage import Copied, Salvaged
 from smartcrawl.terminal.command import print_json
 from smartcrawl.terminal.output import print_note
-from smartcrawl.terminal.tables import number_column, print_table, word_column
+from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column
 
 #: Effects of a salvage, for 1 row and for any other number.
 _MENDED: Final = {
@@ -27,7 +27,7 @@ _MENDED: Final = {
 }
 
 
-def print_salvage(done: Salvaged | None, *, as_json: bool, dry: bool = False) -> None:
+def print_salvage_command(done: Salvaged | None, *, as_json: bool, dry: bool = False) -> None:
     """Print how many rows of each table were copied, and which are missing.
 
     ``dry``: nothing was changed.
@@ -42,7 +42,14 @@ def print_salvage(done: Salvaged | None, *, as_json: bool, dry: bool = False) ->
             for one in done.tables
             if one.rows or not one.whole
         ]
-        print_table((word_column("table"), number_column("copied"), number_column("missing")), rows)
+        print_table(
+            (
+                printed_word_column("table"),
+                printed_number_column("copied"),
+                printed_number_column("missing"),
+            ),
+            rows,
+        )
         for name, rows_of in done.mended.counts().items():
             if rows_of:
                 print(f"{rows_of:,} {_MENDED[name][rows_of != 1]}")

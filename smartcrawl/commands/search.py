@@ -10,11 +10,11 @@ from typing import ClassVar
 from rich.markup import escape
 
 from smartcrawl.index.images import ImageDocument, images_to_index
-from smartcrawl.index.queries import parsed_query
+from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.program import program
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.program import program_name
+from smartcrawl.model.redaction import escaped_text
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.terminal.command import RegistryCommand, print_json
@@ -63,14 +63,18 @@ class Command(RegistryCommand):
         """Print the hits."""
         query = " ".join(args)
         if not query.strip():
-            raise UsageError(f"say what to search for, such as: {program()} search 'two words'")
+            raise UsageError(
+                f"say what to search for, such as: {program_name()} search 'two words'"
+            )
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         found = search_index(
             connection, query, self.options, sources=sources, limit=opts.limit, marks=marks
         )
         hits = found.hits
         if found.meant:
-            print(f"did you mean {escaped(found.meant)!r}? Its pages are shown.", file=sys.stderr)
+            print(
+                f"did you mean {escaped_text(found.meant)!r}? Its pages are shown.", file=sys.stderr
+            )
         images = images_to_index(connection, (hit.no for hit in hits)) if opts.nest_images else {}
         if opts.format == "json":
             print_json([search_hit_as_data(hit, images.get(hit.no)) for hit in hits])
@@ -97,18 +101,18 @@ def _limit(value: str) -> int:
 
 def _wordless(query: str) -> str:
     """Return why nothing can be found for a query without a word to search for."""
-    if parsed_query(query).terms:
+    if parsed_search_query(query).terms:
         return ""
     if any(map(str.isalnum, query)):
         why = "it only limits the search; add words"
     else:
         why = "it has no letter and no digit; give words"
-    return f": {why}, such as: {program()} search 'two words'"
+    return f": {why}, such as: {program_name()} search 'two words'"
 
 
 def _safe(text: str) -> str:
     """Escape text of a page, so that it cannot control the terminal (ATT-20)."""
-    return escape(escaped(text))
+    return escape(escaped_text(text))
 
 
 def _marked(snippet: str) -> str:

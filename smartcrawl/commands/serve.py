@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import program
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.server.keys import (
     SCOPES,
     Key,
     Scope,
-    key_exists,
-    list_keys,
-    make_key,
-    revoke_key,
+    api_key_exists,
+    list_api_keys,
+    make_api_key,
+    revoke_api_key,
 )
 from smartcrawl.settings import defaults
 from smartcrawl.sources.private_files import narrow_private_data
@@ -48,12 +48,12 @@ _SCRAPY = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider fol
 _SMARTCRAWL_DUE = (sys.executable, "-m", "smartcrawl", "due")
 _SCRAPY_DUE = (sys.executable, "-m", "scrapy", "due")
 _COLUMNS = (
-    tables.word_column("id"),
-    tables.name_column("name"),
-    tables.word_column("scope"),
-    tables.word_column("created"),
-    tables.word_column("expires"),
-    tables.word_column("revoked"),
+    tables.printed_word_column("id"),
+    tables.printed_name_column("name"),
+    tables.printed_word_column("scope"),
+    tables.printed_word_column("created"),
+    tables.printed_word_column("expires"),
+    tables.printed_word_column("revoked"),
 )
 
 
@@ -96,7 +96,9 @@ class Command(BaseCommand):
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Serve, or manage keys; print errors as messages."""
         if args:
-            raise UsageError(f"{shown(args[0])!r} is not understood: serve takes options only")
+            raise UsageError(
+                f"{redacted_line(args[0])!r} is not understood: serve takes options only"
+            )
         if opts.create_key is None and (opts.scope or opts.expires_days):
             raise UsageError("--scope and --expires-days belong to --create-key NAME")
         if opts.expires_days is not None and opts.expires_days > _MOST_DAYS:
@@ -104,7 +106,7 @@ class Command(BaseCommand):
         try:
             options = Options.of(self.settings)
             narrow_private_data(options.data_dir)
-            database = database_of(options.registry)
+            database = registry_database(options.registry)
             with printed():
                 if opts.create_key is not None or opts.list_keys or opts.revoke_key is not None:
                     with closing(database.open()) as connection, database.translated("write"):
@@ -123,13 +125,18 @@ class Command(BaseCommand):
         from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
         from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
-        from smartcrawl.server.running import listen, log_server_to_stderr, serve, server_url  # noqa: PLC0415
+        from smartcrawl.server.running import (  # noqa: PLC0415
+            listening_server_socket,
+            log_server_to_stderr,
+            serve_api,
+            server_url,
+        )
 
         server = ServerOptions.of(_with_options(self.settings, opts))
         if server.keys_required:
             _require_key(database, server)
         log_server_to_stderr(self.settings)
-        with closing(listen(server)) as listening:
+        with closing(listening_server_socket(server)) as listening:
             url = server_url(listening)
             if opts.format == "json":
                 print_json({"url": url, "pid": os.getpid(), "keysRequired": server.keys_required})
@@ -153,7 +160,7 @@ class Command(BaseCommand):
                 others=[OrderWork(database, program, most)],
             )
             app = create_app(options, server, ending=scheduler.ending)
-            serve(app, listening, server, scheduler)
+            serve_api(app, listening, server, scheduler)
 
 
 def _crawls(
@@ -195,11 +202,12 @@ def _require_key(database: Database, server: ServerOptions) -> None:
         SettingError: there is no key.
     """
     with closing(database.open()) as connection, database.translated("read"):
-        if not key_exists(connection, int(time.time())):
+        if not api_key_exists(connection, int(time.time())):
             where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
             raise SettingError(
                 f"{where} every request needs an API key, and there is none: make one first with"
-                f" {program()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
+                f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1"
+                " only"
             )
 
 
@@ -213,31 +221,31 @@ def _manage(connection: Connection, opts: Namespace) -> None:
     if opts.create_key is not None:
         _create(connection, opts, now)
     elif opts.revoke_key is not None:
-        if not revoke_key(connection, opts.revoke_key, now):
+        if not revoke_api_key(connection, opts.revoke_key, now):
             raise SettingError(
-                f"no key that counts has the id {shown(opts.revoke_key)!r}:"
-                f" {program()} serve --list-keys lists them"
+                f"no key that counts has the id {redacted_line(opts.revoke_key)!r}:"
+                f" {program_name()} serve --list-keys lists them"
             )
         if opts.format == "json":
             print_json({"id": opts.revoke_key, "revoked": _when(now)})
         else:
             print_note(f"revoked {opts.revoke_key}; servers refuse it within 5 seconds")
     else:
-        rows = [_row(key) for key in list_keys(connection)]
+        rows = [_row(key) for key in list_api_keys(connection)]
         if opts.format == "json":
             print_json(rows)
         else:
-            empty = f"no key yet; make one with: {program()} serve --create-key NAME"
+            empty = f"no key yet; make one with: {program_name()} serve --create-key NAME"
             tables.print_table(_COLUMNS, [_shown(row) for row in rows], empty=empty)
 
 
 def _create(connection: Connection, opts: Namespace, now: int) -> None:
-    name = shown(opts.create_key.strip())
+    name = redacted_line(opts.create_key.strip())
     if not name:
         raise SettingError("--create-key takes the name of who gets the key, such as grafana")
     expires = now + opts.expires_days * _DAY if opts.expires_days else None
     scope = Scope[(opts.scope or "read").upper()]
-    text, key = make_key(connection, name, scope, now, expires=expires)
+    text, key = make_api_key(connection, name, scope, now, expires=expires)
     if opts.format == "json":
         print_json(_row(key) | {"key": text})
         return

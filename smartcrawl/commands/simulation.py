@@ -15,31 +15,36 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.simulation import (
     DAY,
     Simulation,
-    simulation_as_data,
-    simulation_hours,
-    simulation_picture,
     simulation_report,
+    simulation_report_data,
+    simulation_report_hours,
     simulation_report_percent,
+    simulation_report_picture,
 )
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.terminal.command import print_json
 from smartcrawl.terminal.output import Output
-from smartcrawl.terminal.tables import number_column, print_table, whole_column, word_column
+from smartcrawl.terminal.tables import (
+    print_table,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
+)
 
 _MOST_DAYS: Final = 3_650
 _COLUMNS = (
-    word_column("setting"),
-    number_column("requests"),
-    number_column("saved"),
-    number_column("staleness"),
-    number_column("95 % within"),
-    number_column("waiting"),
-    whole_column("with"),
+    printed_word_column("setting"),
+    printed_number_column("requests"),
+    printed_number_column("saved"),
+    printed_number_column("staleness"),
+    printed_number_column("95 % within"),
+    printed_number_column("waiting"),
+    printed_whole_column("with"),
 )
 
 
-def add_simulate_options(parser: ArgumentParser) -> None:
+def add_simulate_command_options(parser: ArgumentParser) -> None:
     """Add the options of a simulation."""
     parser.add_argument(
         "--simulate",
@@ -58,7 +63,7 @@ def _days(value: str) -> int:
     return int(value)
 
 
-def print_simulations(
+def print_simulate_command(
     connection: Connection,
     sources: Mapping[str, int],
     schedule: Schedule,
@@ -86,9 +91,9 @@ def print_simulations(
     if all(one.missing for one in found):
         raise RegistryError("\n".join(f"{one.source}: {one.note}" for one in found))
     if svg is not None:
-        _write(svg, simulation_picture(found[0]))
+        _write(svg, simulation_report_picture(found[0]))
     if as_json:
-        print_json([simulation_as_data(one) for one in found])
+        print_json([simulation_report_data(one) for one in found])
         return
     for one in found:
         _print(one)
@@ -116,7 +121,7 @@ def _print(found: Simulation) -> None:
             f" {counted_noun(pages, 'page')},"
             f" {counted_noun(changes, 'change')},"
             f" {counted_noun(found.whole_runs, 'complete run')}; a run in"
-            f" {simulation_hours(found.pace)}"
+            f" {simulation_report_hours(found.pace)}"
         )
     )
     if found.note:
@@ -131,8 +136,8 @@ def _print(found: Simulation) -> None:
                         setting.name,
                         f"{result.requests:,}",
                         simulation_report_percent(found.share(result)),
-                        simulation_hours(result.staleness),
-                        simulation_hours(result.late),
+                        simulation_report_hours(result.staleness),
+                        simulation_report_hours(result.late),
                         f"{result.waiting:,}",
                         setting.option and f"-s {setting.option}",
                     ),

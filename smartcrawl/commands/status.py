@@ -9,16 +9,16 @@ from rich.markup import escape
 
 from smartcrawl.commands.status_text import (
     Line,
-    screen,
     status_command_figures,
+    status_command_screen,
     status_command_verdict,
 )
 from smartcrawl.model.program import program_crawl_line
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.concerns import source_concerns, status_verdict
-from smartcrawl.reports.status import SourceStatus, status_as_data, status_report
+from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
+from smartcrawl.reports.status import SourceStatus, status_report, status_report_data
 from smartcrawl.reports.text import run_state_text, time_span_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
@@ -62,12 +62,12 @@ class Command(RegistryCommand):
         *found, total = status_report(connection, now, sources=sources)
         longest = self.options.schedule.longest
         if opts.format == "json":
-            rows = [status_as_data(one) for one in found]
+            rows = [status_report_data(one) for one in found]
             verdicts = [status_command_verdict(one, now, longest) for one in found]
             answer = {
                 "at": iso_time(now),
                 "sources": rows,
-                "total": status_as_data(total),
+                "total": status_report_data(total),
                 "verdicts": verdicts,
             }
             print_json(answer)
@@ -77,14 +77,16 @@ class Command(RegistryCommand):
             return
         blocks = [self._block(one, now) for one in found]
         whole = [*blocks, *self._total(found, total)]
-        for lines in whole if opts.details else screen(whole, blocks, self._more(opts)):
+        for lines in (
+            whole if opts.details else status_command_screen(whole, blocks, self._more(opts))
+        ):
             for line in lines:
                 line.print()
 
     def _block(self, status: SourceStatus, now: int) -> list[Line]:
         """Return the lines of one source: its run, the verdict, the figures, the concerns."""
         longest = self.options.schedule.longest
-        found = status_verdict(status, now, longest=longest)
+        found = status_report_verdict(status, now, longest=longest)
         name = f"[bold]{escape(str(status.source))}[/]"
         color = "green" if found.well else "yellow"
         lines = [
@@ -92,9 +94,9 @@ class Command(RegistryCommand):
             Line("verdict", f"[{color}]{escape(str(found))}[/]"),
             *status_command_figures(status),
         ]
-        for text, words in source_concerns(status, now, longest=longest):
+        for text, words in reported_concerns(status, now, longest=longest):
             command = self.again(*words) if words else ""
-            mark = f"{escape(escaped(text))}{':' if words else ''}"
+            mark = f"{escape(escaped_text(text))}{':' if words else ''}"
             lines.append(Line("look at", mark, command, yellow=True))
         if status.counts.due:
             lines.append(Line("go on", "", self.again("due", "--source", status.source)))

@@ -12,7 +12,7 @@ from rich.filesize import decimal
 from rich.markup import escape
 from rich.text import Text
 
-from smartcrawl.reports.concerns import concern_percent, status_verdict
+from smartcrawl.reports.concerns import reported_percent, status_report_verdict
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
 from smartcrawl.reports.text import counted_noun, time_span_text
 from smartcrawl.terminal.output import Output
@@ -67,7 +67,9 @@ class Line:
         return max(1, ceil(text / max(1, width - before))) + own
 
 
-def screen(whole: list[list[Line]], blocks: list[list[Line]], more: str) -> list[list[Line]]:
+def status_command_screen(
+    whole: list[list[Line]], blocks: list[list[Line]], more: str
+) -> list[list[Line]]:
     """Return the lines of the status that fit one screen, with the command that shows all.
 
     Without room for everything, sources keep their verdicts and pages, then their verdicts, and
@@ -110,7 +112,7 @@ def _worst(heads: list[list[Line]], room: int, columns: int, rest: list[Line]) -
 
 def status_command_verdict(status: SourceStatus, now: int, longest: int) -> dict[str, Any]:
     """Return the verdict on a source as the keys that docs/cli.md lists."""
-    found = status_verdict(status, now, longest=longest)
+    found = status_report_verdict(status, now, longest=longest)
     names = ("fresh", "complete", "healthy")
     answers = {name: why is None for name, why in zip(names, found, strict=True)}
     return {"source": status.source, **answers, "text": str(found)}
@@ -128,8 +130,9 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
             (
                 "visited",
                 f"half of the stored pages within {time_span_text(ages.median)}, 95 % within"
-                f" {time_span_text(ages.most)}; {concern_percent(ages.within_day)} in the last day,"
-                f" {concern_percent(ages.within_week)} in the last 7 days",
+                f" {time_span_text(ages.most)}; {reported_percent(ages.within_day)} in the last"
+                " day,"
+                f" {reported_percent(ages.within_week)} in the last 7 days",
             )
         )
     if changes.rate is not None:
@@ -138,14 +141,14 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
         lines.append(
             (
                 "changes",
-                f"{concern_percent(changes.rate)} of {changes.compared:,} {visits} to stored"
+                f"{reported_percent(changes.rate)} of {changes.compared:,} {visits} to stored"
                 " pages, in the"
                 f" last {runs}; {counted_noun(changes.new, 'new page')}",
             )
         )
     if counts.error_rate is not None:
         lines.append(
-            ("errors", f"{concern_percent(counts.error_rate)} of pages, at their last visit")
+            ("errors", f"{reported_percent(counts.error_rate)} of pages, at their last visit")
         )
     due = [(counts.ordered, "ordered"), (counts.pinned, "pinned")]
     lines.append(("due", f"{counts.due:,}{_listed(due, '; ')}"))

@@ -6,14 +6,14 @@ from typing import Any
 
 from rich.markup import escape
 
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.reports.story import SHOWN
 from smartcrawl.terminal.output import Output
 
 _BEFORE = 13  #: columns of a label
 
 
-def print_story(story: dict[str, Any]) -> None:
+def print_why_command(story: dict[str, Any]) -> None:
     """Print the answer of ``scrapy why``, whose keys the manual lists (docs/cli.md), for people."""
     output = Output()
     if not story["records"]:
@@ -169,7 +169,7 @@ def _event_text(event: dict[str, Any]) -> str:
     if event["event"] == "removed":
         text += f", {event['rule']}: {_found(event['found'])}"
         if event["restorable"]:
-            text += f"; {program()} undo {event['run']} brings it back"
+            text += f"; {program_name()} undo {event['run']} brings it back"
         elif event["undoneAt"]:
             text += f"; undone {event['undoneAt']}"
         return text

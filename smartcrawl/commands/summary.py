@@ -9,9 +9,9 @@ from typing import IO
 
 from rich.markup import escape
 
-from smartcrawl.model.program import OURS, pasted_command, program
+from smartcrawl.model.program import OURS, program_as_typed, program_name
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.reports.remedies import NOTES, with_remedy
+from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
@@ -19,8 +19,8 @@ from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
 from smartcrawl.terminal.output import Output
-from smartcrawl.terminal.state_folder import LOCAL, data_dir_option
-from smartcrawl.terminal.tables import number_column, print_table, word_column
+from smartcrawl.terminal.state_folder import LOCAL, data_dir_words
+from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column
 
 _CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
 #: Of a shared run that this worker left by order, and others have not left yet.
@@ -29,7 +29,7 @@ _LEFT = {
 }
 
 
-def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
+def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     """Print the closing table of a finished run to ``file``, or to standard output."""
     result = run.result
     assert result is not None, "a run is summed up when it is over"
@@ -41,11 +41,11 @@ def print_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     _print_looks(output, run, result, data_dir)
     _print_unchanged(output, result, ways)
     for reason in result.reasons:
-        output.say(f"[yellow]not complete:[/] {escape(with_remedy(reason))}")
+        output.say(f"[yellow]not complete:[/] {escape(reported_reason(reason))}")
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     output.say("Search it:", command=_command("search", data_dir, words))
-    if program() == OURS and Path(data_dir) != Path(LOCAL).absolute():
+    if program_name() == OURS and Path(data_dir) != Path(LOCAL).absolute():
         output.line(f"Stored in:  {escape(data_dir)}")
 
 
@@ -72,7 +72,9 @@ def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
     pages = Counter(result.counts)
     pages[Word.EXCLUDED.word] -= result.sitemaps_excluded
     rows = [{"pages": pages[one.word], "outcome": one.word} for one in Word if pages[one.word] > 0]
-    print_table((number_column("pages"), word_column("outcome")), rows, file=output.file)
+    print_table(
+        (printed_number_column("pages"), printed_word_column("outcome")), rows, file=output.file
+    )
     if ways == {True, False}:
         output.say(
             f"{counted_noun(result.requests, 'request')} for files and pages;"
@@ -253,6 +255,6 @@ def _size(count: int) -> str:
 def _command(name: str, data_dir: str, arguments: str) -> str:
     """Return the command line of a command over the same registry."""
     setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
-    if program() == OURS:
-        setting = "".join(f" {shlex.quote(word)}" for word in data_dir_option(Path(data_dir)))
-    return f"{pasted_command()} {name}{setting} {arguments}"
+    if program_name() == OURS:
+        setting = "".join(f" {shlex.quote(word)}" for word in data_dir_words(Path(data_dir)))
+    return f"{program_as_typed()} {name}{setting} {arguments}"

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from smartcrawl.index.choice import index_writer_of_registry, indexed_chunks
 from smartcrawl.model.exceptions import RegistryError, UsageError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
@@ -43,7 +43,7 @@ class Command(ChangingCommand):
         return (
             "Restore every page that was removed under the number of RUN, as it was: by its"
             " sweep, and by commands before the next run. The pages count as seen by the latest"
-            f" run. --pin makes them seeds of their source, until {program()} forget."
+            f" run. --pin makes them seeds of their source, until {program_name()} forget."
             " Exit status: 0 something was restored, 1 nothing could be, 4 a run is open."
         )
 
@@ -58,10 +58,10 @@ class Command(ChangingCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Restore the pages of a run."""
-        word = single_argument(args, "run", f"{program()} undo 7")
+        word = single_argument(args, "run", f"{program_name()} undo 7")
         if not word.isdecimal():
             raise UsageError(
-                f"{word!r} is no number of a run; see {program()} runs", print_help=False
+                f"{word!r} is no number of a run; see {program_name()} runs", print_help=False
             )
         run = int(word)
         found = removal_rows(connection, sources=sources)

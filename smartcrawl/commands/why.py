@@ -5,11 +5,11 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import ClassVar
 
-from smartcrawl.commands.story_text import print_story
+from smartcrawl.commands.story_text import print_why_command
 from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.file_urls import item_kind
-from smartcrawl.model.program import program
+from smartcrawl.model.file_urls import url_item_kind
+from smartcrawl.model.program import program_name
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.registry.connection import Connection
@@ -48,7 +48,7 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the story."""
-        word = single_argument(args, "URL", f"{program()} why https://docs.example.com/page")
+        word = single_argument(args, "URL", f"{program_name()} why https://docs.example.com/page")
         url = address_argument(word, connection, self.options)
         settings = self.settings
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
@@ -63,12 +63,12 @@ class Command(RegistryCommand):
             again=self.again,
         )
         answer = stories.about(url, sources)
-        if not answer["records"] and item_kind(normalize_url(url)) == "url":
+        if not answer["records"] and url_item_kind(normalize_url(url)) == "url":
             _check_address(url)
         if opts.format == "json":
             print_json(answer)
         else:
-            print_story(answer)
+            print_why_command(answer)
 
 
 def _check_address(url: str) -> None:

@@ -17,7 +17,7 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.halted import HaltedRequestError
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.runs.run_orders import run_order_row
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.rules.run_orders import ORDER_REASONS
@@ -40,7 +40,7 @@ class OrderWatch:
     def __init__(self, run: Run, loop: asyncio.AbstractEventLoop) -> None:
         self._run = run
         self._loop = loop
-        self._database = database_of(run.options.registry, patience=0)
+        self._database = registry_database(run.options.registry, patience=0)
         self._connection: Connection | None = None
         self._away = False
         self._ended = threading.Event()

@@ -9,7 +9,7 @@ from scrapy.crawler import Crawler
 from scrapy.extensions.throttle import AutoThrottle
 from scrapy.http import Response
 
-from smartcrawl.engine.gate import gate_of_crawler, host_of_request
+from smartcrawl.engine.gate import gate_of_crawler, host_of_scrapy_request
 from smartcrawl.model.batches import HostNow
 from smartcrawl.run.hosts.gate import host_gate_slot
 
@@ -54,4 +54,4 @@ class DelayControl(AutoThrottle):
             slot.delay = min(max(self.mindelay, delay), self.maxdelay)
         gate = gate_of_crawler(self.crawler)
         if gate is not None and response.request is not None:
-            gate.paced(host_of_request(response.request), slot.delay)
+            gate.paced(host_of_scrapy_request(response.request), slot.delay)

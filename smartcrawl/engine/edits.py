@@ -9,7 +9,7 @@ from typing import Any
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 
-from smartcrawl.engine.stopping import is_crawl_stopping
+from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.run.run import Run
 
@@ -47,7 +47,7 @@ class EditSubmitter:
     async def _work(self) -> None:
         chain: Any = self._crawler.engine.scraper.itemproc
         run = self._run
-        while not (run.failure or is_crawl_stopping(self._crawler)):
+        while not (run.failure or is_crawler_stopping(self._crawler)):
             visit = run.collapses.take()
             if visit is None:
                 return

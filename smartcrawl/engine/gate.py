@@ -28,13 +28,13 @@ def gate_of_crawler(crawler: Any) -> HostGate | None:
     return None if run is None else run.gate
 
 
-def host_of_request(request: Request) -> str:
+def host_of_scrapy_request(request: Request) -> str:
     """Return the host of a request: the name of its download slot."""
     slot: str | None = request.meta.get(Downloader.DOWNLOAD_SLOT)
     return slot if slot is not None else urlsplit(request.url).hostname or ""
 
 
-def pause_in_response(response: Response) -> int | None:
+def pause_of_scrapy_response(response: Response) -> int | None:
     """Return the seconds for which a 429 or 503 asks to wait, None without such a wish."""
     if response.status not in (429, 503):
         return None
@@ -42,7 +42,7 @@ def pause_in_response(response: Response) -> int | None:
     return retry_after(value.decode("latin-1") if value else None, int(time.time()))
 
 
-def note_request_failure(
+def note_download_failure(
     crawler: Crawler, request: Request, error: Exception, *, ends: bool
 ) -> None:
     """Notify the gate of a page request without a whole answer, and log the consequence.
@@ -55,7 +55,7 @@ def note_request_failure(
         return
     if run is None or gate is None or run.halt.order is not None:
         return
-    host, (fault, message) = host_of_request(request), download_fault(error, request.url)
+    host, (fault, message) = host_of_scrapy_request(request), download_fault(error, request.url)
     turn = gate.failed(host, fault, time.monotonic(), ends=ends)
     if turn is Turn.PARKED:
         seconds = run.options.host_park_seconds

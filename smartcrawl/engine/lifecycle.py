@@ -21,7 +21,7 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.edits import EditSubmitter
-from smartcrawl.engine.signals import confirmed_page_event, page_progress
+from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
@@ -103,7 +103,7 @@ class RunLifecycle:
         return [url_endpoint(url) for url in urls]
 
     def _send_confirmed(self, page: Page) -> None:
-        self._send(confirmed_page_event(page))
+        self._send(confirmed_page_signal_event(page))
 
     def _send(self, event: dict[str, Any]) -> None:
         """Send a progress event to the listeners, from any thread."""

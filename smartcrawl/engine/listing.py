@@ -15,8 +15,8 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.repositories import raw_place, repository_listing
-from smartcrawl.engine.stopping import stop_crawl
+from smartcrawl.engine.repositories import raw_download_place, repository_listing_of_scrapy_settings
+from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
 from smartcrawl.model.options import Options
@@ -35,7 +35,7 @@ from smartcrawl.sources.listing.stamps import FileValidator
 logger = logging.getLogger(__name__)
 
 
-def listing_of_source(
+def listing_of_scrapy_settings(
     source: Source,
     options: Options,
     settings: BaseSettings,
@@ -54,7 +54,9 @@ def listing_of_source(
     """
     if isinstance(source, GithubSource):
         pause = wait or (lambda seconds: True)
-        return repository_listing(source, options, settings, known=known, wait=pause)
+        return repository_listing_of_scrapy_settings(
+            source, options, settings, known=known, wait=pause
+        )
     assert isinstance(source, FilesSource), "these kinds are listed"
     if not source.is_local:
         return BucketListing(source.root, rules=source.scope.rules, now_ns=now_ns)
@@ -121,7 +123,7 @@ class ListingFeed:
                 await self._write()
         except (RegistryError, SettingError, SinkError) as error:  # such as a missing driver
             self._listed.close()
-            stop_crawl(self._crawler, run, error)
+            stop_crawler(self._crawler, run, error)
         except Exception as error:
             logger.exception("cannot list %s", self._root)
             self._listed.fail(self._root, f"{type(error).__name__}: {error}")
@@ -137,7 +139,7 @@ class ListingFeed:
         known = None
         if isinstance(run.source, GithubSource):
             known = self._listed.known(run.source.listing_rules(run.options.github.api))
-        return listing_of_source(
+        return listing_of_scrapy_settings(
             run.source,
             run.options,
             self._crawler.settings,
@@ -149,7 +151,7 @@ class ListingFeed:
     def _locate(self, listing: RepositoryListing) -> None:
         """Set the place of the raw files, as soon as the commit is known."""
         if listing.commit is not None and self._listed.place is None:
-            self._listed.locate(raw_place(self._run.options, listing.commit))
+            self._listed.locate(raw_download_place(self._run.options, listing.commit))
 
     async def _confirm(self, listing: Listing) -> None:
         """Confirm the files of the last listing if nothing changed, and store the facts of this."""

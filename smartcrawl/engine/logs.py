@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final
 
 from scrapy.utils import log as scrapy_log
 
-from smartcrawl.model.redaction import redacted_log_format
+from smartcrawl.model.redaction import log_format_option
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.bar import AboveBar
-from smartcrawl.terminal.log_lines import log_formatter
+from smartcrawl.terminal.log_lines import printed_line_formatter
 
 #: Loggers that list versions, settings and components at every start.
 _WORDY: Final = frozenset({
@@ -57,7 +57,7 @@ class Logs:
             SettingError: LOG_FORMAT names no format.
         """
         made_of = (
-            redacted_log_format(settings),
+            log_format_option(settings),
             settings.get("LOG_DATEFORMAT"),
             settings.get("LOG_FILE"),
             settings.getbool("LOG_FILE_APPEND"),
@@ -105,7 +105,7 @@ def _handler(settings: Any) -> logging.Handler:
     if settings.get("LOG_LEVEL") != "DEBUG":
         handler.addFilter(_is_news)
     handler.setFormatter(
-        log_formatter(redacted_log_format(settings), settings.get("LOG_DATEFORMAT"))
+        printed_line_formatter(log_format_option(settings), settings.get("LOG_DATEFORMAT"))
     )
     if settings.getbool("LOG_SHORT_NAMES"):
         handler.addFilter(_short_name)

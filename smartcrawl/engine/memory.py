@@ -10,7 +10,7 @@ _MMAP_THRESHOLD: Final = -3  #: glibc's name of the bound
 _LARGE: Final = 1024 * 1024  #: bytes
 
 
-def return_freed_memory() -> None:
+def return_engine_memory() -> None:
     """Have glibc return blocks of 1 MiB and more to the system as soon as they are freed.
 
     By default glibc raises that bound with each such block that is freed, up to 32 MiB. The copies

@@ -19,7 +19,7 @@ from smartcrawl.engine.signals import page_progress
 from smartcrawl.reports.text import time_span_text
 from smartcrawl.run.run import Run
 from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
-from smartcrawl.terminal.output import json_text
+from smartcrawl.terminal.output import printed_json
 from smartcrawl.terminal.standard_output import discard_output
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class JsonProgress:
     def print_event(self, event: dict[str, Any]) -> None:
         """Print one event."""
         try:
-            print(json_text(event, sys.stdout), flush=True)
+            print(printed_json(event, sys.stdout), flush=True)
         except BrokenPipeError:  # the crawl goes on without its reader
             discard_output()
 

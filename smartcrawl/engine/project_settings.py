@@ -26,14 +26,14 @@ _COMPONENTS: Final = (
 _PRIORITY: Final = "addon"
 
 
-def complete(settings: BaseSettings) -> None:
+def complete_scrapy_settings(settings: BaseSettings) -> None:
     """Add the settings that a process needs; spiders of other kinds do not notice them."""
     for name, value in _values():
         if name in _OF_PROCESS or not hasattr(default_settings, name):
             settings.set(name, value, priority=_PRIORITY)
 
 
-def complete_for_crawl(settings: BaseSettings) -> None:
+def complete_crawler_settings(settings: BaseSettings) -> None:
     """Add all settings of a crawl: scheduler, handlers, middlewares, pipelines and extensions."""
     for name, value in _values():
         if isinstance(value, dict):

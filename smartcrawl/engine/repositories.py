@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from scrapy.settings import BaseSettings
 
-from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
+from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.options import Options
 from smartcrawl.rules.connections import ConnectionGuard
-from smartcrawl.sources.github.address import quoted_path
+from smartcrawl.sources.github.address import quoted_repository_path
 from smartcrawl.sources.github.api import GithubApi, github_token
 from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.github.source import GithubSource
 
 
-def repository_listing(
+def repository_listing_of_scrapy_settings(
     source: GithubSource,
     options: Options,
     settings: BaseSettings,
@@ -35,7 +35,7 @@ def repository_listing(
     api = GithubApi(
         options.github.api,
         guard=ConnectionGuard(options.allow_networks, options.allow_ports),
-        tls=asyncio_context(settings, CertificateTrust.of(source, options)),
+        tls=lane_tls_context(settings, CertificateTrust.of(source, options)),
         proxy=EnvironmentProxies(settings).proxy_of(options.github.api),
         token=github_token(),
         user_agent=str(settings["USER_AGENT"]),
@@ -52,7 +52,7 @@ def repository_listing(
     )
 
 
-def raw_place(options: Options, commit: ListedCommit) -> str:
+def raw_download_place(options: Options, commit: ListedCommit) -> str:
     """Return the URL below which the files of a listed commit are read."""
     place = f"{options.github.raw}/{commit.repository}/{commit.sha}"
-    return f"{place}/{quoted_path(commit.folder)}" if commit.folder else place
+    return f"{place}/{quoted_repository_path(commit.folder)}" if commit.folder else place

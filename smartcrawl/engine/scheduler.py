@@ -18,8 +18,8 @@ from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.gate import gate_of_crawler, host_of_request
-from smartcrawl.engine.stopping import stop_crawl
+from smartcrawl.engine.gate import gate_of_crawler, host_of_scrapy_request
+from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.model.exceptions import RegistryError
@@ -81,7 +81,7 @@ class NumberScheduler(BaseScheduler):
         self._gate = gate_of_crawler(self._crawler)
         self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
         if self._run is not None:
-            self._run.start(self.look_again, partial(stop_crawl, self._crawler, self._run))
+            self._run.start(self.look_again, partial(stop_crawler, self._crawler, self._run))
 
     def close(self, reason: str) -> None:
         """Cancel the scheduled wake-up of the engine."""
@@ -149,7 +149,7 @@ class NumberScheduler(BaseScheduler):
                 logger.exception("cannot find the next page")
                 why = f"cannot find the next page ({type(error).__name__}: {error})"
                 found = RegistryError(why)
-            stop_crawl(self._crawler, run, found)
+            stop_crawler(self._crawler, run, found)
             return None
 
     def _next_ordinary(self) -> Request | None:
@@ -162,7 +162,7 @@ class NumberScheduler(BaseScheduler):
                 heapq.heappush(self._ordinary, entry)
         while self._ordinary:
             entry = heapq.heappop(self._ordinary)
-            host = host_of_request(entry[2])
+            host = host_of_scrapy_request(entry[2])
             if self._let(gate, host):
                 return entry[2]
             self._throttled.setdefault(host, []).append(entry)
@@ -170,7 +170,9 @@ class NumberScheduler(BaseScheduler):
 
     def _let(self, gate: HostGate, host: str) -> bool:
         """Whether the gate permits a request to this host now."""
-        flying = sum(host_of_request(r) == host for r in self._crawler.engine.downloader.active)
+        flying = sum(
+            host_of_scrapy_request(r) == host for r in self._crawler.engine.downloader.active
+        )
         return gate.may_ask(host, time.monotonic(), flying)
 
     def _wake_in_time(self, gate: HostGate) -> None:

@@ -15,7 +15,7 @@ page_progress = object()
 _NOT_MODIFIED: Final = 304
 
 
-def page_progress_event(visit: Visit) -> dict[str, Any]:
+def page_signal_event(visit: Visit) -> dict[str, Any]:
     """Return the event of ``page_progress`` for a visit (R1-08)."""
     page, word = visit.page, visit.verdict.word if visit.verdict else None
     return {
@@ -28,7 +28,7 @@ def page_progress_event(visit: Visit) -> dict[str, Any]:
     }
 
 
-def confirmed_page_event(page: Page) -> dict[str, Any]:
+def confirmed_page_signal_event(page: Page) -> dict[str, Any]:
     """Return the event of ``page_progress`` for a file that its listing shows to be unchanged."""
     return {
         "url": page.url,

@@ -13,13 +13,13 @@ from smartcrawl.run.run import Run
 logger = logging.getLogger(__name__)
 
 
-def is_crawl_stopping(crawler: Crawler) -> bool:
+def is_crawler_stopping(crawler: Crawler) -> bool:
     """Whether a crawl ends: no request is sent and nothing waited for any more."""
     slot = crawler.engine._slot
     return slot is None or slot.closing is not None
 
 
-def stop_crawl(crawler: Crawler, run: Run, error: SmartcrawlError) -> None:
+def stop_crawler(crawler: Crawler, run: Run, error: SmartcrawlError) -> None:
     """End a run as interrupted: committed pages stay, and it can be resumed."""
     if run.failure is None:
         run.failure = error

@@ -33,7 +33,7 @@ class DocumentPipelineTasks:
         body = visit.answer.body or b""
         if len(self._tasks) >= MOST or self._bytes + len(body) > MOST_BYTES:
             return False
-        if html.media_type(visit.answer.content_type, body, visit.url) not in FORMATS:
+        if html.sniffed_media_type(visit.answer.content_type, body, visit.url) not in FORMATS:
             return False
         self._bytes += len(body)
         task = asyncio.ensure_future(self._process(visit, len(body)))

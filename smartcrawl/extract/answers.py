@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from smartcrawl.extract.charset import CODECS
 from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
-from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG, base_url
+from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG, document_base_url
 from smartcrawl.extract.wire import LONGEST, AnswerError
 from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.file_urls import join_file_url
@@ -90,4 +90,4 @@ def _is_sound(link: Link, url: str) -> bool:
 
 def _is_file_beside(linked: str, url: str) -> bool:
     """Whether a link leads from a file, not a web page, to a file of the same place."""
-    return bool(url) and join_file_url(base_url(url), linked) == linked
+    return bool(url) and join_file_url(document_base_url(url), linked) == linked

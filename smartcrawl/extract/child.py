@@ -18,18 +18,18 @@ from typing import Final, cast
 
 from smartcrawl.extract import formats, html, sniff
 from smartcrawl.extract.charset import CODECS, decode_charset
-from smartcrawl.extract.confine import confine, confine_cpu_time
+from smartcrawl.extract.confine import confine_extraction, confine_extraction_time
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.wire import (
     MAX_BODY,
     MAX_HEADER,
     PageTask,
     Selected,
-    page_tasks_from_wire,
-    receive_wire_frame,
-    send_wire_frames,
+    extraction_tasks_from_wire,
+    receive_extraction_frame,
+    send_extraction_frames,
     wire_document,
-    wire_error,
+    wire_extraction_error,
 )
 
 _URL: Final = "http://document.invalid/"
@@ -48,7 +48,7 @@ _SAMPLES: Final = (
 )
 
 
-def child_main() -> None:
+def extraction_child_main() -> None:
     """Load everything, give up all other rights, answer."""
     memory, seconds = map(int, sys.argv[1:3])
     source = cast(RawIOBase, open(0, "rb", buffering=0, closefd=False))  # noqa: SIM115
@@ -60,7 +60,7 @@ def child_main() -> None:
     if sys.argv[3:] != ["pages"]:
         _load()
     os.environ.clear()
-    send_wire_frames(sink, json.dumps(confine(memory)).encode())
+    send_extraction_frames(sink, json.dumps(confine_extraction(memory)).encode())
     while _answer(source, sink, seconds):
         pass
     os._exit(0)
@@ -85,25 +85,25 @@ def _load() -> None:
 def _answer(source: RawIOBase, sink: RawIOBase, seconds: int) -> bool:
     """Answer one request; return whether another may follow."""
     try:
-        header = json.loads(receive_wire_frame(source, MAX_HEADER))
-        body = receive_wire_frame(source, MAX_BODY)
+        header = json.loads(receive_extraction_frame(source, MAX_HEADER))
+        body = receive_extraction_frame(source, MAX_BODY)
         if "pages" in header:
             selected = Selected(*header["selected"])
-            for task in page_tasks_from_wire(header, body):
-                confine_cpu_time(seconds)
-                send_wire_frames(sink, _read_page(task, selected))
+            for task in extraction_tasks_from_wire(header, body):
+                confine_extraction_time(seconds)
+                send_extraction_frames(sink, _read_page(task, selected))
             return True
-        confine_cpu_time(seconds)
+        confine_extraction_time(seconds)
         document = read_document(body, **header)
         del body
         answer = wire_document(document)
     except EOFError:
         return False
     except FormatError as error:
-        answer = wire_error(error)
+        answer = wire_extraction_error(error)
     except MemoryError:
-        answer = wire_error(_MEMORY)
-    send_wire_frames(sink, answer)
+        answer = wire_extraction_error(_MEMORY)
+    send_extraction_frames(sink, answer)
     return True
 
 
@@ -123,11 +123,11 @@ def _read_page(task: PageTask, selected: Selected) -> bytes:
         )
         return wire_document(page)
     except MemoryError:
-        return wire_error(_MEMORY)
+        return wire_extraction_error(_MEMORY)
     except Exception as error:  # noqa: BLE001  # of any library, over foreign bytes
         what = f"its reader failed: {type(error).__name__}: {str(error)[:200]}"
-        return wire_error(FormatError(FormatFault.CRASHED, what))
+        return wire_extraction_error(FormatError(FormatFault.CRASHED, what))
 
 
 if __name__ == "__main__":
-    child_main()
+    extraction_child_main()

@@ -15,7 +15,7 @@ MAX_CHARACTERS: Final = 1_500
 _PART: Final = 15_000  #: characters given to the splitter at once
 
 
-def chunks(document: Document) -> list[Chunk]:
+def document_chunks(document: Document) -> list[Chunk]:
     """Return the chunks of ``document`` in reading order.
 
     One for each section, with the headings above it, outermost first; a section over 1,500

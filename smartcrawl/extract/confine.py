@@ -68,7 +68,7 @@ _REFUSED: Final = (
 )  # fmt: skip
 
 
-def confine(memory: int) -> list[str]:
+def confine_extraction(memory: int) -> list[str]:
     """Confine this process for good, and return the limits that the platform lacks, for a warning.
 
     ``memory`` is its address space in bytes. Afterwards it can only compute, and read and write its
@@ -84,7 +84,7 @@ def confine(memory: int) -> list[str]:
     return missing
 
 
-def confine_cpu_time(seconds: int) -> None:
+def confine_extraction_time(seconds: int) -> None:
     """Let the kernel end this process after so many more seconds of CPU (SIGXCPU)."""
     if not HAS_LIMITS:
         return

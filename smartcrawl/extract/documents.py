@@ -96,7 +96,7 @@ class DocumentReader:
         Source: R0-59, R0-60, R0-76.
         """
         header, url = visit.answer.content_type, visit.url
-        media_type = html.media_type(header, body, url)
+        media_type = html.sniffed_media_type(header, body, url)
         if media_type in html.HTML_TYPES:
             page = await self._page(visit, body, links=links, detect=language is None)
             return html.with_detected_language(
@@ -197,9 +197,9 @@ def media_of_body(header: str, body: bytes, url: str) -> str:
     """Return the type as which a body is read, with the charset that its server names.
 
     ``header``: its Content-Type. Equal bytes of one such type give equal documents, but for links
-    that resolve against the address (``links_depend_on_url``).
+    that resolve against the address (``document_links_depend_on_url``).
     """
-    return _media(html.media_type(header, body, url), header)
+    return _media(html.sniffed_media_type(header, body, url), header)
 
 
 def _media(media_type: str, header: str) -> str:

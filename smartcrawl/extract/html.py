@@ -11,15 +11,15 @@ from typing import Final, NamedTuple
 import can_ada
 
 from smartcrawl.extract.charset import decode_charset
-from smartcrawl.extract.images import absolute_images
-from smartcrawl.extract.language import SAMPLE, iso_639_1, language
-from smartcrawl.extract.links import MAX_LINKS, base_url, resolve_html_links
-from smartcrawl.extract.parsing import read
-from smartcrawl.extract.robots_meta import robots_directives
+from smartcrawl.extract.images import document_images
+from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
+from smartcrawl.extract.links import MAX_LINKS, document_base_url, resolve_html_links
+from smartcrawl.extract.parsing import parse_markup
+from smartcrawl.extract.robots_meta import robots_meta_directives
 from smartcrawl.extract.sections import Span, markup_line, text_sections
 from smartcrawl.extract.seen import SeenMarkup
 from smartcrawl.extract.selection import css_element_check, mark_css_selected
-from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, media_type
+from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, sniffed_media_type
 from smartcrawl.model.documents import Document, Image, Section
 from smartcrawl.model.urls import join_url
 
@@ -27,10 +27,10 @@ __all__ = [
     "HTML_TYPES",
     "MAX_LINKS",
     "TEXT_TYPES",
-    "media_type",
     "parse_html",
     "parse_plain_text",
-    "robots_directives",
+    "robots_meta_directives",
+    "sniffed_media_type",
 ]
 
 MAX_TITLE: Final = 200  #: characters of a title taken from plain text
@@ -64,8 +64,8 @@ def parse_html(
 
     Source: R0-17, R0-18, R0-59, R1-25, RD-15, G-02; design.md 11.
     """
-    page = base_url(url)
-    mime = media_type(content_type, body)
+    page = document_base_url(url)
+    mime = sniffed_media_type(content_type, body)
     if not body:
         return Document(content_type=mime)
     charset, markup = decode_charset(body, content_type, markup=True)
@@ -73,15 +73,18 @@ def parse_html(
     marks, only_kept = bool(keep or drop) and drops is None, False
     if marks:
         markup, only_kept = mark_css_selected(markup, keep, drop)
-    seen = read(markup.encode(), links=links, marked=marks, only_kept=only_kept, drops=drops)
-    base = base_url(url, seen.base)
+    seen = parse_markup(
+        markup.encode(), links=links, marked=marks, only_kept=only_kept, drops=drops
+    )
+    base = document_base_url(url, seen.base)
     text = _main_text(seen)
     found = resolve_html_links(seen.references.values(), base=base, page=page)
+    declared = iso_639_1_language(seen.language)
     return Document(
         title=_title(seen),
         description=seen.descriptions.get("description")
         or seen.descriptions.get("og:description", ""),
-        language=language(_sample(text), seen.language) if detect else iso_639_1(seen.language),
+        language=detected_language(_sample(text), seen.language) if detect else declared,
         sections=text,
         images=_images(seen, base, page),
         links=found.links,
@@ -92,7 +95,7 @@ def parse_html(
         nofollow=seen.nofollow,
         charset=charset,
         content_type=mime,
-        declared=iso_639_1(seen.language),
+        declared=declared,
         keywords=seen.keywords,
     )
 
@@ -104,7 +107,7 @@ def parse_plain_text(body: bytes, *, content_type: str, url: str) -> Document:
 
     Source: R0-59, R0-46.
     """
-    mime = media_type(content_type, body)
+    mime = sniffed_media_type(content_type, body)
     charset, text = decode_charset(body, content_type, markup=False)
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     kept = "\n".join(row.rstrip() for row in text.split("\n")).strip("\n")
@@ -112,7 +115,7 @@ def parse_plain_text(body: bytes, *, content_type: str, url: str) -> Document:
         return Document(content_type=mime)
     return Document(
         title=markup_line(kept.partition("\n")[0])[:MAX_TITLE].rstrip(),
-        language=language(kept[:SAMPLE]),
+        language=detected_language(kept[:SAMPLE]),
         sections=(Section(0, "", kept),),
         charset=charset,
         content_type=mime,
@@ -147,7 +150,9 @@ def with_detected_language(document: Document, stored: DetectedLanguage) -> Docu
     """
     if language_sample_digest(document) == stored.sample:
         return replace(document, language=stored.language)
-    return replace(document, language=language(_sample(document.sections), document.language))
+    return replace(
+        document, language=detected_language(_sample(document.sections), document.language)
+    )
 
 
 def keep_document_language(document: Document, stored: DetectedLanguage | None) -> Document:
@@ -171,7 +176,7 @@ def _title(seen: SeenMarkup) -> str:
 
 def _images(seen: SeenMarkup, base: can_ada.URL, page: can_ada.URL) -> tuple[Image, ...]:
     images = seen.images.values()
-    return absolute_images(images, base) if str(base) != str(page) else tuple(images)
+    return document_images(images, base) if str(base) != str(page) else tuple(images)
 
 
 def _main_text(seen: SeenMarkup) -> tuple[Section, ...]:

@@ -176,7 +176,7 @@ class ParsedImages:
         return images
 
 
-def absolute_images(images: Iterable[Image], base: can_ada.URL) -> tuple[Image, ...]:
+def document_images(images: Iterable[Image], base: can_ada.URL) -> tuple[Image, ...]:
     """Return images of a page with ``<base href>``, distinct by their absolute addresses."""
     found: dict[str, Image] = {}
     for image in images:

@@ -29,7 +29,7 @@ _RENAMED: Final = {"iw": "he", "in": "id", "ji": "yi", "jw": "jv"}
 _NORWEGIAN: Final = frozenset({"nb", "nn", "no"})
 
 
-def language(text: str, declared: str = "") -> str:
+def detected_language(text: str, declared: str = "") -> str:
     """Return the ISO 639-1 code of the language of ``text``, or an empty string when unsure.
 
     ``declared`` is the language that the page declares (``<html lang>``, a BCP 47 tag). It counts
@@ -39,7 +39,7 @@ def language(text: str, declared: str = "") -> str:
 
     Source: R0-32, R0-59, G-28 (design.md 11).
     """
-    said = iso_639_1(declared)
+    said = iso_639_1_language(declared)
     sample = " ".join(text[:SAMPLE].split())
     if len(sample.encode(errors="replace")) < _SHORT:
         return said
@@ -48,7 +48,7 @@ def language(text: str, declared: str = "") -> str:
     labels, scores = _detected(sample)
     if not labels or scores[0] < _SURE:
         return said
-    seen = iso_639_1(labels[0].removeprefix(_LABEL))
+    seen = iso_639_1_language(labels[0].removeprefix(_LABEL))
     if not seen or (said in _NORWEGIAN and seen in _NORWEGIAN):
         return said
     return seen
@@ -70,7 +70,7 @@ def _detected(sample: str) -> tuple[Any, Any]:
     return labels, scores
 
 
-def iso_639_1(tag: str) -> str:
+def iso_639_1_language(tag: str) -> str:
     """Return the two-letter code of a BCP 47 tag, or an empty string where it has none."""
     code = tag.strip().replace("_", "-").partition("-")[0].lower()
     code = _RENAMED.get(code, code)

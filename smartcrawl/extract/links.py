@@ -33,7 +33,7 @@ class Reference:
     anchor: str = ""
 
 
-def base_url(url: str, href: str | None = None) -> can_ada.URL:
+def document_base_url(url: str, href: str | None = None) -> can_ada.URL:
     """Return the base URL for the links of the page at ``url``; of a web page without credentials.
 
     ``href`` is that of ``<base>``; it is ignored where it is invalid or has another scheme than
@@ -115,16 +115,16 @@ def _overlong(base: can_ada.URL, href: str) -> list[str]:
     return [text[:_SHOWN]] if text.startswith(_HTTP) and len(text) > MAX_URL_LENGTH else []
 
 
-def links_depend_on_url(document: Document, url: str, other: str) -> bool:
+def document_links_depend_on_url(document: Document, url: str, other: str) -> bool:
     """Whether a document that was read at ``url`` may have other links at another address.
 
     A relative link leads to the place of its page: the origin of a web page, the bucket or the
     machine of a file. In the same folder it leads to the same address, unless that is ``other``.
 
     >>> page = Document(links=(Link("s3://docs/a/b.md", "", "hyperlink", False),))
-    >>> links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/a/d.md")
+    >>> document_links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/a/d.md")
     False
-    >>> links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/d/c.md")
+    >>> document_links_depend_on_url(page, "s3://docs/a/c.md", "s3://docs/d/c.md")
     True
     """
     named = [link.url for link in document.links] + [image.src for image in document.images]
@@ -135,7 +135,7 @@ def links_depend_on_url(document: Document, url: str, other: str) -> bool:
     return any(name.startswith(place) for name in named)
 
 
-def refresh_target(content: str) -> str:
+def html_refresh_target(content: str) -> str:
     """Return the address in ``<meta http-equiv=refresh content=...>``, or an empty string.
 
     Source: HTML Standard, section 4.2.5.3 ("shared declarative refresh steps").

@@ -25,7 +25,7 @@ _STRUCTURE: Final = re.compile(
 )
 
 
-def read(
+def parse_markup(
     markup: bytes,
     *,
     links: bool = True,

@@ -18,17 +18,17 @@ from smartcrawl.extract.formats import check_document_format
 from smartcrawl.extract.formats.common import (
     FormatError,
     FormatFault,
+    document_over_budget,
     document_too_large,
-    parsing_over_budget,
 )
 from smartcrawl.extract.process import PAGES, ParserProcess
-from smartcrawl.extract.sniff import media_type as media_type_of
+from smartcrawl.extract.sniff import sniffed_media_type as media_type_of
 from smartcrawl.extract.wire import (
     MAX_BODY,
     AnswerError,
     PageTask,
     Selected,
-    wire_page_tasks,
+    wire_extraction_tasks,
 )
 from smartcrawl.model.documents import Document
 
@@ -209,7 +209,7 @@ class FormatPool:
     ) -> Document:
         """Read one document, in a thread."""
         if share is not None and share.left <= 0:
-            raise parsing_over_budget()
+            raise document_over_budget()
         [found] = self._ask(job, header, body, [expected], 0, share=share)
         if isinstance(found, FormatError):
             raise found
@@ -226,7 +226,7 @@ class FormatPool:
                 for task in rest
             ]
             try:
-                found += self._ask(job, *wire_page_tasks(rest, selected), expected, len(rest))
+                found += self._ask(job, *wire_extraction_tasks(rest, selected), expected, len(rest))
             except FormatError as error:
                 found += [error] * len(rest)
         return found

@@ -21,8 +21,8 @@ from smartcrawl.extract.wire import (
     MAX_ANSWER,
     MAX_HEADER,
     AnswerError,
-    receive_wire_frame,
-    send_wire_frames,
+    receive_extraction_frame,
+    send_extraction_frames,
 )
 
 if sys.platform == "linux":
@@ -108,9 +108,9 @@ class ParserProcess:
         self._deadline = time.monotonic() + seconds
         Thread(target=self._watch, args=(done,), daemon=True).start()
         try:
-            send_wire_frames(self._input, *frames)
+            send_extraction_frames(self._input, *frames)
             for _ in range(count):
-                yield receive_wire_frame(self._output, limit)
+                yield receive_extraction_frame(self._output, limit)
                 self._deadline = time.monotonic() + seconds
         except (OSError, EOFError, ValueError, AnswerError) as error:
             raise self._end(error, seconds) from error

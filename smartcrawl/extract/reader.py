@@ -8,9 +8,9 @@ from typing import Final
 
 from smartcrawl.extract import elements
 from smartcrawl.extract.images import ParsedImages
-from smartcrawl.extract.links import MAX_LINKS, Reference, refresh_target
+from smartcrawl.extract.links import MAX_LINKS, Reference, html_refresh_target
 from smartcrawl.extract.regions import Region, Regions
-from smartcrawl.extract.robots_meta import robots_directives
+from smartcrawl.extract.robots_meta import robots_meta_directives
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, markup_line
 from smartcrawl.extract.seen import SeenMarkup
 
@@ -323,7 +323,7 @@ class MarkupReader(Regions):
     def _describe(self, name: str, content: str) -> None:
         match name:
             case "robots" | "smartcrawl":
-                noindex, nofollow = robots_directives(content)
+                noindex, nofollow = robots_meta_directives(content)
                 self._seen.noindex |= noindex
                 self._seen.nofollow |= nofollow
             case "description" | "og:description":
@@ -335,7 +335,7 @@ class MarkupReader(Regions):
             case "content-language":
                 self._seen.language = self._seen.language or content.partition(",")[0]
             case "refresh":
-                self._refer(refresh_target(content), "refresh")
+                self._refer(html_refresh_target(content), "refresh")
             case _ if name.startswith("og:image"):
                 self._album.announce(name, content)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum, auto
 from typing import assert_never
 
-from smartcrawl.extract.sections import keep_layout, markup_line
+from smartcrawl.extract.sections import keep_text_layout, markup_line
 from smartcrawl.extract.seen import SeenMarkup
 
 
@@ -62,7 +62,7 @@ class Regions:
                 case Region.DROPPED:
                     self._seen.dropped.append(span)
                 case Region.LAYOUT:
-                    tokens[start:] = map(keep_layout, tokens[start:])
+                    tokens[start:] = map(keep_text_layout, tokens[start:])
                 case Region.MUTED | Region.INERT | Region.TITLE:
                     if region is Region.TITLE:
                         self._seen.titles.setdefault("title", markup_line("".join(tokens[start:])))

@@ -13,7 +13,7 @@ _VALUED: Final = frozenset(
 )
 
 
-def robots_directives(value: str) -> tuple[bool, bool]:
+def robots_meta_directives(value: str) -> tuple[bool, bool]:
     """Return ``(noindex, nofollow)`` of one robots meta or ``X-Robots-Tag`` value.
 
     A robot's name and a colon address the directives up to the next name to that robot. Directives

@@ -40,7 +40,7 @@ def markup_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def keep_layout(token: str) -> str:
+def keep_text_layout(token: str) -> str:
     """Return ``token`` with white space that ``text_sections`` does not collapse (``<pre>``)."""
     return (
         token.replace(" ", _SPACE)

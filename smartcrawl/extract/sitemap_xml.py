@@ -10,7 +10,7 @@ from xml.parsers import expat
 
 import can_ada
 
-from smartcrawl.extract.links import base_url
+from smartcrawl.extract.links import document_base_url
 from smartcrawl.extract.sitemap_entries import (
     MAX_ELEMENTS,
     MAX_ENTRIES,
@@ -157,12 +157,12 @@ class XmlReader:
                 SitemapFault.NOT_A_SITEMAP if local == "html" else SitemapFault.BROKEN,
             )
         self._wanted = frozenset(self._format.address + self._format.lastmod)
-        self._base = base_url(self._name, attributes.get("xml:base"))
+        self._base = document_base_url(self._name, attributes.get("xml:base"))
 
     def _opened(self, prefix: str, attributes: dict[str, str]) -> _Draft:
         base = self._base
         if "xml:base" in attributes:
-            base = base_url(str(base), attributes["xml:base"])
+            base = document_base_url(str(base), attributes["xml:base"])
         draft = _Draft(base, prefix)
         for name, value in attributes.items():
             if name.rpartition(":")[2] == "about":

@@ -13,7 +13,7 @@ import can_ada
 from w3lib.encoding import http_content_type_encoding, resolve_encoding
 
 from smartcrawl.extract.charset import CODECS
-from smartcrawl.extract.links import base_url
+from smartcrawl.extract.links import document_base_url
 from smartcrawl.extract.sitemap_entries import (
     MAX_ELEMENTS,
     MAX_ENTRIES,
@@ -111,7 +111,7 @@ def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:
     Source: design.md 2; sitemaps.org/protocol.html; RSS 2.0; RSS 1.0, section 5; RFC 4287;
     RFC 7303, section 3; reliability.md, ATT-28, ATT-30 and ATT-31.
     """
-    base = base_url(url)
+    base = document_base_url(url)
     name = str(base)
     stream = _unpacked(body, name)
     head = stream.read(_PORTION)

@@ -139,7 +139,7 @@ _LOCAL_PART: Final = re.compile(
 _MIMETYPE: Final = re.compile(rb"application/(?:epub\+zip|vnd\.oasis\.opendocument\.[a-z-]{1,40})")
 
 
-def media_type(content_type: str, body: bytes, url: str = "") -> str:
+def sniffed_media_type(content_type: str, body: bytes, url: str = "") -> str:
     """Return the MIME type of a body, without parameters and in lower case.
 
     The header counts, unless it is missing or unknown (servers send ``application/octet-stream``

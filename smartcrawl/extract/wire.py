@@ -44,7 +44,7 @@ class Selected(NamedTuple):
     drop: tuple[str, ...] = ()
 
 
-def send_wire_frames(stream: RawIOBase, *frames: bytes) -> None:
+def send_extraction_frames(stream: RawIOBase, *frames: bytes) -> None:
     """Write complete frames."""
     for frame in frames:
         for part in (len(frame).to_bytes(_PREFIX, "big"), frame):
@@ -53,7 +53,7 @@ def send_wire_frames(stream: RawIOBase, *frames: bytes) -> None:
                 rest = rest[stream.write(rest) or 0 :]
 
 
-def receive_wire_frame(stream: RawIOBase | BufferedIOBase, limit: int) -> bytes:
+def receive_extraction_frame(stream: RawIOBase | BufferedIOBase, limit: int) -> bytes:
     """Read a frame of at most ``limit`` bytes.
 
     Raises:
@@ -77,15 +77,15 @@ def _exactly(stream: RawIOBase | BufferedIOBase, size: int) -> bytearray:
     return data
 
 
-def wire_page_tasks(tasks: Sequence[PageTask], selected: Selected) -> tuple[bytes, bytes]:
+def wire_extraction_tasks(tasks: Sequence[PageTask], selected: Selected) -> tuple[bytes, bytes]:
     """Return the frames of a request for several pages, which has one answer for each."""
     pages = [(len(task.body), *task[1:]) for task in tasks]
     header = json.dumps({"pages": pages, "selected": selected}).encode()
     return header, b"".join(task.body for task in tasks)
 
 
-def page_tasks_from_wire(header: dict[str, Any], body: bytes) -> Iterator[PageTask]:
-    """Yield the pages of a request (``wire_page_tasks``)."""
+def extraction_tasks_from_wire(header: dict[str, Any], body: bytes) -> Iterator[PageTask]:
+    """Yield the pages of a request (``wire_extraction_tasks``)."""
     start = 0
     for size, *arguments in header["pages"]:
         yield PageTask(body[start : start + size], *arguments)
@@ -97,7 +97,7 @@ def wire_document(document: Document) -> bytes:
     return b"D" + to_json(document)
 
 
-def wire_error(error: FormatError) -> bytes:
+def wire_extraction_error(error: FormatError) -> bytes:
     """Return the answer with an error."""
     fields = {"kind": str(error.kind), "message": str(error)[:LONGEST]}
     return b"E" + json.dumps(fields).encode()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Final
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.opening import check_elasticsearch, connect_elasticsearch
@@ -71,7 +71,7 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
     return RemoteIndexing(ElasticsearchPages(sink), indexed_chunks, waiting)
 
 
-def check_server_of(target: ElasticsearchTarget) -> None:
+def check_index_server(target: ElasticsearchTarget) -> None:
     """Check the Elasticsearch of a registry that is not there yet, so that none is created for it.
 
     Raises:
@@ -202,4 +202,4 @@ def has_remote_index(options: Options, connection: Connection) -> bool:
 
 def indexed_chunks(packed: bytes) -> list[Chunk]:
     """Return the chunks of a stored document."""
-    return chunks(unpack_stored_document(packed))
+    return document_chunks(unpack_stored_document(packed))

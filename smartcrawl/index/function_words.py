@@ -64,7 +64,7 @@ _OTHERS: Final[Mapping[str, frozenset[str]]] = {
 }
 
 
-def function_words(words: Sequence[str]) -> frozenset[str]:
+def search_function_words(words: Sequence[str]) -> frozenset[str]:
     """Return the list of the language that most of the words of a question fit.
 
     English unless another list has more of the words: "die" alone is an English word. Words are

@@ -8,7 +8,7 @@ from typing import Any
 
 import can_ada
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import join_url, url_digest, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_images
@@ -68,7 +68,7 @@ def images_to_index(
 
 
 def _children(page: bytes, url: str, identity: str, document: bytes) -> list[ImageDocument]:
-    parent, base = url_item_id(item_kind(identity), page), can_ada.parse(url)
+    parent, base = url_item_id(url_item_kind(identity), page), can_ada.parse(url)
     children: dict[str, ImageDocument] = {}
     for image in unpack_stored_images(document):
         src = join_url(base, image.src)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final, Protocol, TypeVar
 
 from smartcrawl.index.queries import Query, Term
-from smartcrawl.index.ranking import POOL, term_weight
-from smartcrawl.index.spelling import SpellingFound, corrected_query
+from smartcrawl.index.ranking import POOL, search_term_weight
+from smartcrawl.index.spelling import SpellingFound, corrected_search_query
 
 MOST_PROPOSED: Final = 1_000  #: pages that are rated for one query
 
@@ -55,7 +55,7 @@ def propose_search_hits(
     pool = POOL if limit <= POOL and not offset else MOST_PROPOSED
     found, meant = index.proposed(asked, pool), ""
     if 0 in found.pages:
-        terms, meant = corrected_query(text, asked.terms, found.pages, index.nearest)
+        terms, meant = corrected_search_query(text, asked.terms, found.pages, index.nearest)
         if meant:
             asked = asked.only(terms)
             found = index.proposed(asked, pool)
@@ -65,12 +65,14 @@ def propose_search_hits(
     return asked, found, meant
 
 
-def weighed_terms(query: Query, found: Proposal) -> tuple[dict[int, int], list[Term], list[float]]:
+def weighed_search_terms(
+    query: Query, found: Proposal
+) -> tuple[dict[int, int], list[Term], list[float]]:
     """Return the terms that some page has, with their weights.
 
     First their new places by their places in the query.
     """
     known = [place for place, pages in enumerate(found.pages) if pages]
     terms = [query.terms[place] for place in known]
-    weights = [term_weight(found.pages[place], found.total) for place in known]
+    weights = [search_term_weight(found.pages[place], found.total) for place in known]
     return {place: n for n, place in enumerate(known)}, terms, weights

@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from smartcrawl.index.function_words import function_words
+from smartcrawl.index.function_words import search_function_words
 from smartcrawl.index.stems import index_stems, index_words
 
 _PART: Final = re.compile(
@@ -59,7 +59,7 @@ class Query:
         return replace(self, required=kept if kept != self.required else ())
 
 
-def parsed_query(query: str) -> Query:
+def parsed_search_query(query: str) -> Query:
     """Parse a query.
 
     Words that signs join stay together, and so do "quoted words", which must occur. Function words
@@ -67,9 +67,9 @@ def parsed_query(query: str) -> Query:
     are sites and sources without a value, and characters that no index takes: NUL and halves of
     surrogate pairs. Of the words, and of each other kind of part, the first ``MOST`` count.
 
-    >>> [term.text for term in parsed_query('how do I "undo it" state-of-the-art ?!').terms]
+    >>> [term.text for term in parsed_search_query('how do I "undo it" state-of-the-art ?!').terms]
     ['undo it', 'state-of-the-art']
-    >>> found = parsed_query("who -draft site:a.example/docs in:manual")
+    >>> found = parsed_search_query("who -draft site:a.example/docs in:manual")
     >>> found.terms[0].text, found.excluded, found.sites, found.sources
     ('who', ('draft',), ('a.example/docs',), ('manual',))
     """
@@ -102,10 +102,10 @@ def _sayable(query: str) -> str:
     return query.replace("\0", " ").encode("utf-8", "ignore").decode()
 
 
-def with_word_replaced(query: str, word: str, instead: str) -> str:
+def search_query_with_word(query: str, word: str, instead: str) -> str:
     """Return a query with another word in place of one, neither excluded nor in quotes.
 
-    >>> with_word_replaced('-lamp "lamp" site:lamp lamp oil', "lamp", "lantern")
+    >>> search_query_with_word('-lamp "lamp" site:lamp lamp oil', "lamp", "lantern")
     '-lamp "lamp" site:lamp lantern oil'
     """
     query = _sayable(query)
@@ -123,7 +123,7 @@ def _first(parts: Sequence[str]) -> tuple[str, ...]:
 def _content(terms: Sequence[Term]) -> list[Term]:
     """Return the terms without function words and without repetitions."""
     plain = [word for term in terms if not term.quoted for word in index_words(term.text)]
-    without = function_words(plain)
+    without = search_function_words(plain)
     kept = [term for term in terms if term.quoted or not without.issuperset(index_words(term.text))]
     found: dict[tuple[str, ...], Term] = {}
     for term in kept or terms:

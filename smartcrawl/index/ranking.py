@@ -66,16 +66,17 @@ class Ranked(NamedTuple):
     found: int  #: how many of the query's words it has
 
 
-def term_weight(pages: int, total: int) -> float:
+def search_term_weight(pages: int, total: int) -> float:
     """Return the weight of a word that some of all pages have.
 
-    >>> term_weight(1, 1000) > term_weight(500, 1000) > term_weight(1000, 1000) > 0
+    >>> rare, common, everywhere = (search_term_weight(pages, 1000) for pages in (1, 500, 1000))
+    >>> rare > common > everywhere > 0
     True
     """
     return math.log(1 + (max(total, pages) - pages + 0.5) / (pages + 0.5))
 
 
-def rank_pages(
+def rank_searched_pages(
     terms: Sequence[Term], weights: Sequence[float], pages: Sequence[ProposedPage]
 ) -> list[Ranked]:
     """Return the pages that answer a query, best first.

@@ -10,7 +10,7 @@ from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_item_id
@@ -95,7 +95,7 @@ def search_hit_as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) 
     """Return a hit as JSON; with ``images``, also the images of its page."""
     nested = {} if images is None else {"images": [image.as_json() for image in images]}
     return {
-        "id": url_item_id(item_kind(hit.url), hit.key),
+        "id": url_item_id(url_item_kind(hit.url), hit.key),
         "documentId": hit.document_id,
         "url": hit.url,
         "source": hit.source,

@@ -8,7 +8,7 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.whole_path import whole_path
 
 
-def authority_file(text: str, folder: Path | None = None) -> Path:
+def authority_file_option(text: str, folder: Path | None = None) -> Path:
     """Return the path of a PEM file with at least one certificate.
 
     A relative path starts at ``folder``; None: at the current folder.

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.whole_path import whole_path
 
 _PREFIX: Final = re.compile(r"[a-z0-9][a-z0-9_.-]{0,99}")  #: names that Elasticsearch accepts
@@ -73,7 +73,8 @@ def _parts(address: str) -> tuple[SplitResult, int]:
         parts, port = urlsplit(""), None
     if parts.scheme not in _PORTS or not parts.hostname or parts.query or parts.fragment:
         raise SettingError(
-            f"ELASTICSEARCH_URL is {redacted(_REST.sub('', address))!r}: it takes an address such"
+            f"ELASTICSEARCH_URL is {redacted_text(_REST.sub('', address))!r}: it takes an"
+            " address such"
             " as https://search.example:9200, or https://USER:PASSWORD@search.example:9200"
         )
     return parts, _PORTS[parts.scheme] if port is None else port

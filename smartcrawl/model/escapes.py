@@ -14,12 +14,12 @@ _ODD: Final = re.compile(rf"(?!{ESCAPE})%(?:[0-9A-Fa-f]{{2}})?|[^{PLAIN}?%]")
 _UNRESERVED: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
 
-def normal_escapes(text: str) -> str:
+def normal_url_escapes(text: str) -> str:
     """Return a part of an address with its percent-encoding in normal form.
 
     Surrogates of undecodable bytes (``os.fsdecode``) become escapes of these bytes.
 
-    >>> normal_escapes("%7efoo%2fbar|100%")
+    >>> normal_url_escapes("%7efoo%2fbar|100%")
     '~foo%2Fbar%7C100%25'
 
     Raises:

@@ -13,8 +13,8 @@ from urllib.parse import quote, unquote, unquote_to_bytes
 
 import can_ada
 
-from smartcrawl.model.escapes import ESCAPE, PLAIN, normal_escapes
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.escapes import ESCAPE, PLAIN, normal_url_escapes
+from smartcrawl.model.redaction import escaped_text
 
 Kind = Literal["url", "file"]
 
@@ -38,27 +38,27 @@ _SLASHES: Final = re.compile("/{2,}")
 _KEPT: Final = "/!$&'()*+,;=:@"  #: characters of a path that are not escaped (RFC 3986)
 
 
-def item_kind(normalized: str) -> Kind:
+def url_item_kind(normalized: str) -> Kind:
     """Return the type of a record: ``url`` for web pages, ``file`` for files and blobs (R0-25).
 
     ``normalized``: the normalized source. The blobs of Azure are files though they have web
     addresses (R0-22). A file that a web site shows, such as GitHub's, is a page.
 
-    >>> item_kind("https://example.com/a.pdf"), item_kind("file:///srv/a.pdf")
+    >>> url_item_kind("https://example.com/a.pdf"), url_item_kind("file:///srv/a.pdf")
     ('url', 'file')
-    >>> item_kind("https://acc.blob.core.windows.net/docs/a.pdf"), item_kind("not a URL")
+    >>> url_item_kind("https://acc.blob.core.windows.net/docs/a.pdf"), url_item_kind("not a URL")
     ('file', 'url')
     """
     scheme, separator, _ = normalized.partition("://")
     if scheme.lower() in _WEB:
-        return "file" if web_store(normalized) else "url"
+        return "file" if url_web_store(normalized) else "url"
     return "file" if separator and _SCHEME.match(normalized) else "url"
 
 
-def web_store(url: str) -> str | None:
+def url_web_store(url: str) -> str | None:
     """Return Azure's service behind a web address: ``blob``, ``share``, or None.
 
-    >>> web_store("https://acc.blob.core.windows.net/docs/a.pdf"), web_store("https://a.example/")
+    >>> url_web_store("https://acc.blob.core.windows.net/docs/a.pdf"), url_web_store("https://a.example/")
     ('blob', None)
     """
     if ".core.windows.net" not in url or url.partition("://")[0] not in _WEB:
@@ -125,14 +125,14 @@ def _normal_file(url: str) -> str:
     """Normalize a serialized ``file:`` URL; behind a drive letter case does not matter."""
     head, _, query = url.partition("#")[0].partition("?")
     host, _, path = head.removeprefix("file://").partition("/")
-    path = _SLASHES.sub("/", normal_escapes("/" + path))
+    path = _SLASHES.sub("/", normal_url_escapes("/" + path))
     on_drive = _DRIVE.match(path)
     if on_drive:
         path = "/".join(_folded(segment) for segment in path.split("/"))
     path = path.rstrip("/")
     if on_drive and len(path) == len("/c:"):
         path += "/"
-    return f"file://{host}{path or '/'}{'?' + normal_escapes(query) if query else ''}"
+    return f"file://{host}{path or '/'}{'?' + normal_url_escapes(query) if query else ''}"
 
 
 def _folded(segment: str) -> str:
@@ -149,10 +149,10 @@ def _normal_stored(scheme: str, rest: str) -> str:
     if scheme in _SERVERS or (scheme in _AZURE and user):
         host = host.lower()
     if not host.startswith("["):
-        host = normal_escapes(host)
+        host = normal_url_escapes(host)
     if scheme in _AZURE and (container := user.partition(":")[0]):
-        host = f"{normal_escapes(container)}@{host}"
-    key = normal_escapes(key)
+        host = f"{normal_url_escapes(container)}@{host}"
+    key = normal_url_escapes(key)
     if scheme in _SERVERS:
         key = _tidy(key)
     return f"{scheme}://{host}/{key}"
@@ -218,14 +218,14 @@ def path_of_file_url(url: str) -> bytes | None:
     return unquote_to_bytes(spelled[1:] if _DRIVE.match(spelled) else spelled)
 
 
-def file_host_key(url: str) -> str:
+def file_url_host_key(url: str) -> str:
     """Return the place of a file, which has the role of a host: machine, bucket or container.
 
-    >>> file_host_key("file:///srv/a"), file_host_key("file://nas/share/a")
+    >>> file_url_host_key("file:///srv/a"), file_url_host_key("file://nas/share/a")
     ('file', 'nas')
-    >>> file_host_key("s3://bucket/a//b"), file_host_key("sftp://h.example:22/a")
+    >>> file_url_host_key("s3://bucket/a//b"), file_url_host_key("sftp://h.example:22/a")
     ('bucket', 'h.example:22')
-    >>> file_host_key("abfss://docs@acc.dfs.core.windows.net/a")
+    >>> file_url_host_key("abfss://docs@acc.dfs.core.windows.net/a")
     'acc/docs'
 
     Source: R0-08, R0-09.
@@ -238,28 +238,28 @@ def file_host_key(url: str) -> str:
     return host or scheme
 
 
-def file_partition(url: str) -> str:
+def file_url_partition(url: str) -> str:
     """Return the partition key of a file by its scheme: ``file``, ``blob``, ``share``, ``s3`` …
 
-    >>> [file_partition(x) for x in ("file:///a", "abfs://docs/a", "s3://b/a")]
+    >>> [file_url_partition(x) for x in ("file:///a", "abfs://docs/a", "s3://b/a")]
     ['file', 'blob', 's3']
-    >>> file_partition("https://acc.file.core.windows.net/share/a")
+    >>> file_url_partition("https://acc.file.core.windows.net/share/a")
     'share'
 
     Source: R0-09.
     """
     scheme = url.partition("://")[0]
-    return "blob" if scheme in _AZURE else web_store(url) or scheme
+    return "blob" if scheme in _AZURE else url_web_store(url) or scheme
 
 
-def display_file(url: str) -> str | None:
+def display_file_url(url: str) -> str | None:
     """Return a file as people know it: the path of a local one, else its address unescaped.
 
     None: the address is none of a file. Bytes that are no text become escapes such as ``\\xff``.
 
-    >>> display_file("file:///srv/me/a%20b.md"), display_file("s3://bucket/a%20b")
+    >>> display_file_url("file:///srv/me/a%20b.md"), display_file_url("s3://bucket/a%20b")
     ('/srv/me/a b.md', 's3://bucket/a b')
-    >>> print(display_file("file:///c:/docs/%0A.pdf"), display_file("file://nas/docs/a"))
+    >>> print(display_file_url("file:///c:/docs/%0A.pdf"), display_file_url("file://nas/docs/a"))
     c:\\docs\\\\n.pdf \\\\nas\\docs\\a
     """
     scheme, separator, rest = url.partition("://")
@@ -269,9 +269,9 @@ def display_file(url: str) -> str | None:
     known = unquote_to_bytes(spelled.encode("utf-8", "backslashreplace"))
     path = known.decode("utf-8", "backslashreplace")
     if scheme != "file":
-        return escaped(f"{scheme}://{host}/{path}")
+        return escaped_text(f"{scheme}://{host}/{path}")
     if host:
         path = f"//{host}/{path}"
     elif not _DRIVE.match("/" + spelled):
-        return escaped("/" + path)
-    return escaped(path.replace("/", "\\"))
+        return escaped_text("/" + path)
+    return escaped_text(path.replace("/", "\\"))

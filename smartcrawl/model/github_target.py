@@ -8,7 +8,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import request_url
 
 
@@ -39,7 +39,8 @@ def _place(settings: Mapping[str, Any], name: str, example: str) -> str:
     url = request_url(text)
     if url is None or "@" in urlsplit(text).netloc or "?" in text or "#" in text:
         raise SettingError(
-            f"{name} is {redacted(text)!r}: it takes an http or https address without credentials"
+            f"{name} is {redacted_text(text)!r}: it takes an http or https address without"
+            " credentials"
             f" and query, such as {example}"
         )
     return url.rstrip("/")

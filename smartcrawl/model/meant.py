@@ -9,29 +9,31 @@ from typing import Final
 _CLOSE: Final = 0.6  #: least similarity of two words, from 0 to 1
 
 
-def nearest(word: str, known: Iterable[str], *, least: float = _CLOSE) -> str | None:
+def nearest_word(word: str, known: Iterable[str], *, least: float = _CLOSE) -> str | None:
     """Return the known word that is most similar to ``word``, or None.
 
-    >>> nearest("--limt", ["--limit", "--format"]), nearest("--colour", ["--limit"])
+    >>> nearest_word("--limt", ["--limit", "--format"]), nearest_word("--colour", ["--limit"])
     ('--limit', None)
     """
-    return next(iter(similar(word, known, most=1, least=least)), None)
+    return next(iter(similar_words(word, known, most=1, least=least)), None)
 
 
-def similar(word: str, known: Iterable[str], *, most: int, least: float = _CLOSE) -> list[str]:
+def similar_words(
+    word: str, known: Iterable[str], *, most: int, least: float = _CLOSE
+) -> list[str]:
     """Return the known words that are similar to ``word``, the nearest first.
 
-    >>> similar("LOST_TRESHOLD", ["LOST_THRESHOLD", "LOG_LEVEL"], most=3)
+    >>> similar_words("LOST_TRESHOLD", ["LOST_THRESHOLD", "LOG_LEVEL"], most=3)
     ['LOST_THRESHOLD']
     """
     return get_close_matches(word, list(known), n=most, cutoff=least)
 
 
-def meant(word: str, known: Iterable[str]) -> str:
+def meant_word(word: str, known: Iterable[str]) -> str:
     """Return a question with the similar known word, or an empty string.
 
-    >>> meant("dosc", ["docs", "blog"]), meant("x", ["docs"])
+    >>> meant_word("dosc", ["docs", "blog"]), meant_word("x", ["docs"])
     (', did you mean docs?', '')
     """
-    near = nearest(word, known)
+    near = nearest_word(word, known)
     return f", did you mean {near}?" if near else ""

@@ -14,20 +14,20 @@ from urllib.parse import parse_qsl, urlsplit
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.github_target import GithubTarget
-from smartcrawl.model.redaction import redacted, redacted_log_format
+from smartcrawl.model.redaction import log_format_option, redacted_text
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import (
-    authorities_setting,
-    choice_setting,
-    network_list_setting,
-    number_setting,
-    port_list_setting,
-    statuses_setting,
-    switch_setting,
-    table_name_setting,
-    whole_number_setting,
-    word_list_setting,
+    authorities_option,
+    choice_option,
+    network_list_option,
+    number_option,
+    port_list_option,
+    statuses_option,
+    switch_option,
+    table_name_option,
+    whole_number_option,
+    word_list_option,
 )
 from smartcrawl.model.urls import Trackers
 from smartcrawl.model.whole_path import whole_path
@@ -144,79 +144,79 @@ class Options:
             concurrent=int(settings["CONCURRENT_REQUESTS"]),
             per_host=int(settings["CONCURRENT_REQUESTS_PER_DOMAIN"]),
             download_delay=float(settings["DOWNLOAD_DELAY"]),
-            registry_table=table_name_setting(settings, "REGISTRY_TABLE_NAME"),
+            registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
-            sink_wait=whole_number_setting(settings, "SINK_WAIT_SECONDS"),
-            partition=choice_setting(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
+            sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
+            partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),
-            depth_limit=whole_number_setting(settings, "DEPTH_LIMIT"),
-            max_redirects=whole_number_setting(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
-            due_only=choice_setting(settings, "RECRAWL_POLICY", "always", "due") == "due",
-            extract_processes=whole_number_setting(settings, "EXTRACT_PROCESSES", least=1),
-            extract_memory=whole_number_setting(settings, "EXTRACT_MEMORY_MB", least=256),
-            extract_cpu_seconds=whole_number_setting(settings, "EXTRACT_CPU_SECONDS", least=1),
-            extract_seconds_per_host=whole_number_setting(settings, "EXTRACT_SECONDS_PER_HOST"),
+            depth_limit=whole_number_option(settings, "DEPTH_LIMIT"),
+            max_redirects=whole_number_option(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
+            due_only=choice_option(settings, "RECRAWL_POLICY", "always", "due") == "due",
+            extract_processes=whole_number_option(settings, "EXTRACT_PROCESSES", least=1),
+            extract_memory=whole_number_option(settings, "EXTRACT_MEMORY_MB", least=256),
+            extract_cpu_seconds=whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
+            extract_seconds_per_host=whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
             content_hash_basis=_hash_basis(settings),
-            force_on_canonical=switch_setting(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
-            allow_networks=network_list_setting(settings, "ALLOW_NETWORKS"),
-            allow_ports=port_list_setting(settings, "ALLOW_PORTS"),
-            verify_certificates=switch_setting(settings, "VERIFY_CERTIFICATES"),
-            ca_file=authorities_setting(settings, "CA_FILE"),
+            force_on_canonical=switch_option(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
+            allow_networks=network_list_option(settings, "ALLOW_NETWORKS"),
+            allow_ports=port_list_option(settings, "ALLOW_PORTS"),
+            verify_certificates=switch_option(settings, "VERIFY_CERTIFICATES"),
+            ca_file=authorities_option(settings, "CA_FILE"),
             trackers=_trackers(settings),
-            out_of_scope_policy=choice_setting(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
+            out_of_scope_policy=choice_option(settings, "OUT_OF_SCOPE_POLICY", "orphan", "remove"),
             policy=_policy(settings),
             schedule=_schedule(settings),
-            undo_ttl=whole_number_setting(settings, "UNDO_TTL_SECONDS"),
-            gone_ttl=whole_number_setting(settings, "GONE_TTL_SECONDS"),
+            undo_ttl=whole_number_option(settings, "UNDO_TTL_SECONDS"),
+            gone_ttl=whole_number_option(settings, "GONE_TTL_SECONDS"),
             snapshot_store=_snapshots(settings, data_dir),
-            snapshot_retention=whole_number_setting(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
-            re_extract_per_run=whole_number_setting(settings, "RE_EXTRACT_PER_RUN"),
-            sweep_max_ratio=number_setting(settings, "SWEEP_MAX_RATIO", least=0, most=1),
-            sweep_min_count=whole_number_setting(settings, "SWEEP_MIN_COUNT"),
-            trust_sample_ratio=number_setting(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
-            max_unverified_days=whole_number_setting(settings, "MAX_UNVERIFIED_DAYS"),
-            soft_404=switch_setting(settings, "SOFT_404_DETECTION"),
-            file_validator=choice_setting(settings, "FILE_VALIDATOR", "mtime", "ctime", "hash"),
-            head_policy=choice_setting(settings, "HEAD_POLICY", "never", "auto", "always"),
-            head_min_bytes=whole_number_setting(settings, "HEAD_MIN_BYTES"),
+            snapshot_retention=whole_number_option(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
+            re_extract_per_run=whole_number_option(settings, "RE_EXTRACT_PER_RUN"),
+            sweep_max_ratio=number_option(settings, "SWEEP_MAX_RATIO", least=0, most=1),
+            sweep_min_count=whole_number_option(settings, "SWEEP_MIN_COUNT"),
+            trust_sample_ratio=number_option(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
+            max_unverified_days=whole_number_option(settings, "MAX_UNVERIFIED_DAYS"),
+            soft_404=switch_option(settings, "SOFT_404_DETECTION"),
+            file_validator=choice_option(settings, "FILE_VALIDATOR", "mtime", "ctime", "hash"),
+            head_policy=choice_option(settings, "HEAD_POLICY", "never", "auto", "always"),
+            head_min_bytes=whole_number_option(settings, "HEAD_MIN_BYTES"),
             revalidation_lane=_lane(settings),
-            robots_obeyed=switch_setting(settings, "ROBOTSTXT_OBEY"),
-            robots_ttl=whole_number_setting(settings, "ROBOTS_TTL_SECONDS"),
-            retry_after_max_wait=whole_number_setting(settings, "RETRY_AFTER_MAX_WAIT"),
+            robots_obeyed=switch_option(settings, "ROBOTSTXT_OBEY"),
+            robots_ttl=whole_number_option(settings, "ROBOTS_TTL_SECONDS"),
+            retry_after_max_wait=whole_number_option(settings, "RETRY_AFTER_MAX_WAIT"),
             **_host_limits(settings),
-            sitemaps_from_robots=switch_setting(settings, "SITEMAPS_FROM_ROBOTS"),
-            host_url_budget=whole_number_setting(settings, "HOST_URL_BUDGET"),
-            max_hosts=whole_number_setting(settings, "MAX_HOSTS"),
+            sitemaps_from_robots=switch_option(settings, "SITEMAPS_FROM_ROBOTS"),
+            host_url_budget=whole_number_option(settings, "HOST_URL_BUDGET"),
+            max_hosts=whole_number_option(settings, "MAX_HOSTS"),
         )
 
 
 def _host_limits(settings: Mapping[str, Any]) -> dict[str, int]:
     """Return the limits after which a host that does not answer is parked, and given up."""
     return {
-        "host_failures_to_park": whole_number_setting(settings, "HOST_FAILURES_TO_PARK", least=1),
-        "host_failure_seconds": whole_number_setting(settings, "HOST_FAILURE_SECONDS"),
-        "host_park_seconds": whole_number_setting(settings, "HOST_PARK_SECONDS"),
-        "host_probes": whole_number_setting(settings, "HOST_PROBES", least=1),
+        "host_failures_to_park": whole_number_option(settings, "HOST_FAILURES_TO_PARK", least=1),
+        "host_failure_seconds": whole_number_option(settings, "HOST_FAILURE_SECONDS"),
+        "host_park_seconds": whole_number_option(settings, "HOST_PARK_SECONDS"),
+        "host_probes": whole_number_option(settings, "HOST_PROBES", least=1),
     }
 
 
 def _lane(settings: Mapping[str, Any]) -> bool:
-    return choice_setting(settings, "REVALIDATION_LANE", "auto", "off") == "auto"
+    return choice_option(settings, "REVALIDATION_LANE", "auto", "off") == "auto"
 
 
 def _hash_basis(settings: Mapping[str, Any]) -> str:
-    return choice_setting(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
+    return choice_option(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the settings; check those that are no options: of Scrapy, the log and the progress."""
     for name, least in SCRAPY_LIMITS.items():
-        number_setting(settings, name, least=least)
+        number_option(settings, name, least=least)
     for name in SCRAPY_WHOLE:
-        whole_number_setting(settings, name, least=int(SCRAPY_LIMITS[name]))
+        whole_number_option(settings, name, least=int(SCRAPY_LIMITS[name]))
     ServerOptions.of(settings)
-    whole_number_setting(settings, "MIN_DOWNLOAD_RATE")
-    whole_number_setting(settings, "ROBOTS_MAX_STALE_SECONDS")
+    whole_number_option(settings, "MIN_DOWNLOAD_RATE")
+    whole_number_option(settings, "ROBOTS_MAX_STALE_SECONDS")
     for name in SWITCHES:
         if str(settings[name]) not in SWITCH:
             raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
@@ -224,8 +224,8 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
         raise SettingError(
             f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
         )
-    redacted_log_format(settings)
-    choice_setting(settings, "PROGRESS_FORMAT", "line", "json", "none")
+    log_format_option(settings)
+    choice_option(settings, "PROGRESS_FORMAT", "line", "json", "none")
     robots_parser_option(settings)
     return settings
 
@@ -299,7 +299,7 @@ def _redis(settings: Mapping[str, Any]) -> str | None:
         elif parts.port != 0:
             return url
     raise SettingError(
-        f"REDIS_URL is {redacted(url)!r}, which {wrong}: it takes redis://HOST:PORT/DB, or"
+        f"REDIS_URL is {redacted_text(url)!r}, which {wrong}: it takes redis://HOST:PORT/DB, or"
         " rediss:// for TLS, with USER:PASSWORD@ before the host where it asks for them, or"
         " unix:///PATH?db=DB; characters such as / and # in a password are percent-encoded"
     )
@@ -316,34 +316,34 @@ def _snapshots(settings: Mapping[str, Any], data_dir: Path) -> str | None:
 def _trackers(settings: Mapping[str, Any]) -> Trackers:
     """Return the query parameters that are dropped from addresses."""
     return Trackers(
-        prefixes=word_list_setting(settings, "TRACKING_PARAM_PREFIXES"),
-        names=frozenset(word_list_setting(settings, "TRACKING_PARAM_NAMES")),
+        prefixes=word_list_option(settings, "TRACKING_PARAM_PREFIXES"),
+        names=frozenset(word_list_option(settings, "TRACKING_PARAM_NAMES")),
     )
 
 
 def _policy(settings: Mapping[str, Any]) -> Policy:
     """Return the thresholds and ages after which a page may be removed."""
     return Policy(
-        lost_threshold=whole_number_setting(settings, "LOST_THRESHOLD", least=1),
-        lost_min_age=whole_number_setting(settings, "LOST_MIN_AGE"),
-        purge_statuses=statuses_setting(settings, "LOST_PURGE_STATUSES"),
-        orphan_threshold=whole_number_setting(settings, "ORPHAN_THRESHOLD", least=1),
-        orphan_min_age=whole_number_setting(settings, "ORPHAN_MIN_AGE"),
-        sum_of_thresholds=choice_setting(settings, "LOST_ORPHAN_RULE", "age", "threshold")
+        lost_threshold=whole_number_option(settings, "LOST_THRESHOLD", least=1),
+        lost_min_age=whole_number_option(settings, "LOST_MIN_AGE"),
+        purge_statuses=statuses_option(settings, "LOST_PURGE_STATUSES"),
+        orphan_threshold=whole_number_option(settings, "ORPHAN_THRESHOLD", least=1),
+        orphan_min_age=whole_number_option(settings, "ORPHAN_MIN_AGE"),
+        sum_of_thresholds=choice_option(settings, "LOST_ORPHAN_RULE", "age", "threshold")
         == "threshold",
     )
 
 
 def _schedule(settings: Mapping[str, Any]) -> Schedule:
     """Return the intervals between two visits of a page."""
-    base = whole_number_setting(settings, "CRAWL_BASE_INTERVAL_SECONDS", least=1)
-    longest = whole_number_setting(settings, "CRAWL_MAX_INTERVAL_SECONDS", least=1)
+    base = whole_number_option(settings, "CRAWL_BASE_INTERVAL_SECONDS", least=1)
+    longest = whole_number_option(settings, "CRAWL_MAX_INTERVAL_SECONDS", least=1)
     if base > longest:
         raise SettingError(
             f"CRAWL_MAX_INTERVAL_SECONDS is {longest}: it takes at least the"
             f" {base} of CRAWL_BASE_INTERVAL_SECONDS"
         )
-    words = word_list_setting(settings, "CRAWL_INTERVAL_STEPS")
+    words = word_list_option(settings, "CRAWL_INTERVAL_STEPS")
     steps = tuple(int(word) for word in words if word.isdecimal())
     if not steps or len(steps) != len(words) or 0 in steps or list(steps) != sorted(steps):
         raise SettingError(
@@ -354,7 +354,7 @@ def _schedule(settings: Mapping[str, Any]) -> Schedule:
         base=base,
         longest=longest,
         steps=steps,
-        patience=whole_number_setting(settings, "UNCHANGED_CHECKS_BEFORE_BACKOFF", least=1),
-        error_base=whole_number_setting(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
-        jitter=round(1000 * number_setting(settings, "CRAWL_JITTER", least=0, most=0.5)),
+        patience=whole_number_option(settings, "UNCHANGED_CHECKS_BEFORE_BACKOFF", least=1),
+        error_base=whole_number_option(settings, "CRAWL_ERROR_BACKOFF_BASE", least=1),
+        jitter=round(1000 * number_option(settings, "CRAWL_JITTER", least=0, most=0.5)),
     )

@@ -56,10 +56,10 @@ class Process:
         return self.start != "" and _start_of(self.pid) == self.start
 
 
-def signal_name(exit_status: int) -> str:
+def exit_status_signal(exit_status: int) -> str:
     """Return the name of the signal that ended a process; its exit status is negative.
 
-    >>> signal_name(-9), signal_name(-40)
+    >>> exit_status_signal(-9), exit_status_signal(-40)
     ('SIGKILL', 'signal 40')
     """
     try:

@@ -16,7 +16,7 @@ OURS: Final = "smartcrawl"
 SCRAPYS: Final = "scrapy"
 
 
-def program() -> str:
+def program_name() -> str:
     """Return the name of the called program: ``smartcrawl``, or ``scrapy`` for any other."""
     called = Path(sys.argv[0])
     name = called.parent.name if called.name == "__main__.py" else called.stem
@@ -26,13 +26,13 @@ def program() -> str:
 def program_crawl_line(start: str, *, is_root: bool = False) -> str:
     """Return the command line that crawls one address, or one folder."""
     arguments = f"files -a root={start}" if is_root else f"site -a url={start}"
-    return f"{OURS} crawl {start}" if program() == OURS else f"{SCRAPYS} crawl {arguments}"
+    return f"{OURS} crawl {start}" if program_name() == OURS else f"{SCRAPYS} crawl {arguments}"
 
 
-def pasted_command() -> str:
+def program_as_typed() -> str:
     """Return the program as it is typed in this folder: a path below it, or a name on the PATH."""
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
-        return "python -m smartcrawl" if program() == OURS else SCRAPYS
+        return "python -m smartcrawl" if program_name() == OURS else SCRAPYS
     shown = os.path.relpath(called) if called.is_absolute() else str(called)
-    return program() if shown.startswith("..") else shlex.quote(shown)
+    return program_name() if shown.startswith("..") else shlex.quote(shown)

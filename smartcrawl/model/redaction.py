@@ -18,21 +18,21 @@ _UNSAFE = re.compile(
 _UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def escaped(text: str) -> str:
+def escaped_text(text: str) -> str:
     r"""Return ``text`` on one line, without characters that move the cursor or turn the text.
 
-    >>> escaped("Home\n2026-11-21 [root] INFO: all is well\x1b[2K\u202e")
+    >>> escaped_text("Home\n2026-11-21 [root] INFO: all is well\x1b[2K\u202e")
     'Home\\n2026-11-21 [root] INFO: all is well\\x1b[2K\\u202e'
-    >>> escaped("Bücher 日本")
+    >>> escaped_text("Bücher 日本")
     'Bücher 日本'
     """
     return _UNSAFE.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
-def json_safe(text: str) -> str:
+def json_safe_text(text: str) -> str:
     r"""Return JSON without characters that move the cursor, break a line or turn the text.
 
-    >>> json_safe('{"title": "a\u2028b\x85"}')
+    >>> json_safe_text('{"title": "a\u2028b\x85"}')
     '{"title": "a\\u2028b\\u0085"}'
     """
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
@@ -87,20 +87,20 @@ _PATH_END = re.compile(rf"""[/\\]{_NAMES}["']:[ ]\Z""", _FLAGS ^ re.VERBOSE)
 _CLOSING = "',.:()[]{}"  #: characters that do not belong to the end of a value without quotes
 
 
-def redacted(text: str) -> str:
+def redacted_text(text: str) -> str:
     """Return ``text`` without secrets.
 
     Hidden are the user information of URLs, the values of parameters, settings and headers with
     the name of a secret, and the contents of Authorization and Cookie. Where the end of a value is
     not clear, more is hidden rather than less.
 
-    >>> redacted("<GET https://user:pw@a.example/?page=2&access_token=8c1f&key=7>")
+    >>> redacted_text("<GET https://user:pw@a.example/?page=2&access_token=8c1f&key=7>")
     '<GET https://…@a.example/?page=2&access_token=…&key=7>'
-    >>> redacted("{'client_secret': 'a b', 'id': 'c'}")
+    >>> redacted_text("{'client_secret': 'a b', 'id': 'c'}")
     "{'client_secret': '…', 'id': 'c'}"
-    >>> redacted("Authorization: Bearer 8c1f.x")
+    >>> redacted_text("Authorization: Bearer 8c1f.x")
     'Authorization: Bearer …'
-    >>> redacted("AccountName=docs;AccountKey=8c1f==;EndpointSuffix=a.example")
+    >>> redacted_text("AccountName=docs;AccountKey=8c1f==;EndpointSuffix=a.example")
     'AccountName=docs;AccountKey=…;EndpointSuffix=a.example'
     """
     for pattern in (_ENCODED_AUTHORITY, _AUTHORITY, _BROKEN_AUTHORITY):
@@ -131,18 +131,18 @@ def _without_value(found: re.Match[str]) -> str:
     return found[0][:before] + HIDDEN + found[0][before + len(value) :]
 
 
-def shown(text: str) -> str:
+def redacted_line(text: str) -> str:
     """Return ``text`` without secrets, on one line, of at most 8,192 characters."""
-    text = escaped(redacted(text).rstrip())
+    text = escaped_text(redacted_text(text).rstrip())
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + HIDDEN
 
 
-def shown_lines(text: str) -> str:
+def redacted_lines(text: str) -> str:
     """Return a text of several lines, each of them as ``shown``."""
-    return "\n".join(map(shown, redacted(text).rstrip().split("\n")))
+    return "\n".join(map(redacted_line, redacted_text(text).rstrip().split("\n")))
 
 
-def redacted_log_format(settings: Mapping[str, Any]) -> str:
+def log_format_option(settings: Mapping[str, Any]) -> str:
     """Return the format of the log.
 
     Raises:

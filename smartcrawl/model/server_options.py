@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.setting_values import (
-    network_list_setting,
-    switch_setting,
-    whole_number_setting,
+    network_list_option,
+    switch_option,
+    whole_number_option,
 )
 
 _MOST_PORT = 65_535
@@ -44,7 +44,7 @@ class ServerOptions:
         Raises:
             SettingError: naming the setting, its value, and what it takes.
         """
-        port = whole_number_setting(settings, "API_PORT")
+        port = whole_number_option(settings, "API_PORT")
         if port > _MOST_PORT:
             raise SettingError(
                 f"API_PORT is {settings['API_PORT']!r}: it takes a port from 1 to 65535, or 0 for"
@@ -53,12 +53,12 @@ class ServerOptions:
         return cls(
             host=_address(settings),
             port=port,
-            trusted_proxies=network_list_setting(settings, "API_TRUSTED_PROXIES"),
-            jobs_limit=whole_number_setting(settings, "API_JOBS_PER_MINUTE", least=1),
-            data_limit=whole_number_setting(settings, "API_DATA_PER_MINUTE", least=1),
-            monitoring_limit=whole_number_setting(settings, "API_MONITORING_PER_MINUTE", least=1),
-            require_idempotency_key=switch_setting(settings, "API_REQUIRE_IDEMPOTENCY_KEY"),
-            max_running_jobs=whole_number_setting(settings, "MAX_RUNNING_JOBS", least=1),
+            trusted_proxies=network_list_option(settings, "API_TRUSTED_PROXIES"),
+            jobs_limit=whole_number_option(settings, "API_JOBS_PER_MINUTE", least=1),
+            data_limit=whole_number_option(settings, "API_DATA_PER_MINUTE", least=1),
+            monitoring_limit=whole_number_option(settings, "API_MONITORING_PER_MINUTE", least=1),
+            require_idempotency_key=switch_option(settings, "API_REQUIRE_IDEMPOTENCY_KEY"),
+            max_running_jobs=whole_number_option(settings, "MAX_RUNNING_JOBS", least=1),
             scrapyd_url=_scrapyd_url(settings),
             scrapyd_project=_scrapyd_project(settings),
             robots=RobotsOptions.of(settings),

@@ -11,14 +11,14 @@ from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Any
 
-from smartcrawl.model.authorities import authority_file
+from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.absence import PASSING
 
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
-def number_setting(
+def number_option(
     settings: Mapping[str, Any], name: str, *, least: float, most: float | None = None
 ) -> float:
     """Return a number from ``least`` to ``most``; without ``most`` it has no upper bound."""
@@ -33,7 +33,7 @@ def number_setting(
     return number
 
 
-def whole_number_setting(
+def whole_number_option(
     settings: Mapping[str, Any], name: str, *, least: int = 0, most: int | None = None
 ) -> int:
     """Return a whole number from ``least`` to ``most``; without ``most`` it has no upper bound."""
@@ -48,7 +48,7 @@ def whole_number_setting(
     return number
 
 
-def choice_setting(settings: Mapping[str, Any], name: str, *choices: str) -> str:
+def choice_option(settings: Mapping[str, Any], name: str, *choices: str) -> str:
     """Return one of ``choices``, in lower case."""
     value = str(settings[name]).strip().lower()
     if value not in choices:
@@ -56,12 +56,12 @@ def choice_setting(settings: Mapping[str, Any], name: str, *choices: str) -> str
     return value
 
 
-def switch_setting(settings: Mapping[str, Any], name: str) -> bool:
+def switch_option(settings: Mapping[str, Any], name: str) -> bool:
     """Return a switch; its value was checked against ``options.SWITCH`` before."""
     return str(settings[name]).lower() in ("1", "true")
 
 
-def table_name_setting(settings: Mapping[str, Any], name: str) -> str:
+def table_name_option(settings: Mapping[str, Any], name: str) -> str:
     """Return a name for a table of the registry."""
     value = str(settings[name]).strip()
     if not _TABLE.fullmatch(value) or value.lower().startswith("sqlite_"):
@@ -72,16 +72,16 @@ def table_name_setting(settings: Mapping[str, Any], name: str) -> str:
     return value
 
 
-def word_list_setting(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
+def word_list_option(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return the words of a list or of a text with commas, in lower case, without empty ones."""
     value = settings[name]
     parts = value.split(",") if isinstance(value, str) else [str(part) for part in value]
     return tuple(part.strip().lower() for part in parts if part.strip())
 
 
-def port_list_setting(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
+def port_list_option(settings: Mapping[str, Any], name: str) -> tuple[int, ...]:
     """Return TCP ports."""
-    words = word_list_setting(settings, name)
+    words = word_list_option(settings, name)
     ports = tuple(int(word) for word in words if word.isascii() and word.isdecimal())
     if len(ports) != len(words) or not all(0 < port < 65_536 for port in ports):
         raise SettingError(
@@ -90,9 +90,9 @@ def port_list_setting(settings: Mapping[str, Any], name: str) -> tuple[int, ...]
     return ports
 
 
-def statuses_setting(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
+def statuses_option(settings: Mapping[str, Any], name: str) -> frozenset[int] | None:
     """Return HTTP statuses from 400 to 499; None for ``*``, which stands for all that may count."""
-    words = word_list_setting(settings, name)
+    words = word_list_option(settings, name)
     if words == ("*",):
         return None
     try:
@@ -107,23 +107,23 @@ def statuses_setting(settings: Mapping[str, Any], name: str) -> frozenset[int] |
     return statuses
 
 
-def authorities_setting(settings: Mapping[str, Any], name: str) -> Path | None:
+def authorities_option(settings: Mapping[str, Any], name: str) -> Path | None:
     """Return the path of a file of certificate authorities; None when the setting is empty."""
     value = str(settings[name] or "").strip()
     if not value:
         return None
     try:
-        return authority_file(value)
+        return authority_file_option(value)
     except ValueError as error:
         raise SettingError(f"{name} is {value!r}: {error}") from error
 
 
-def network_list_setting(
+def network_list_option(
     settings: Mapping[str, Any], name: str
 ) -> tuple[IPv4Network | IPv6Network, ...]:
     """Return IP networks."""
     try:
-        return tuple(ip_network(word) for word in word_list_setting(settings, name))
+        return tuple(ip_network(word) for word in word_list_option(settings, name))
     except ValueError as error:
         raise SettingError(
             f"{name} is {settings[name]!r}: {error};"

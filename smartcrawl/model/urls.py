@@ -17,14 +17,14 @@ from urllib.parse import urlsplit
 
 import can_ada
 
-from smartcrawl.model.escapes import ESCAPE, PLAIN, normal_escapes
+from smartcrawl.model.escapes import ESCAPE, PLAIN, normal_url_escapes
 from smartcrawl.model.file_urls import (
-    display_file,
-    file_host_key,
-    file_partition,
-    item_kind,
+    display_file_url,
+    file_url_host_key,
+    file_url_partition,
     normalize_file_url,
-    web_store,
+    url_item_kind,
+    url_web_store,
 )
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.traps import MAX_LENGTH
@@ -138,10 +138,10 @@ def normalize_url(url: str, trackers: Trackers = DEFAULT_TRACKERS) -> str:
     return url
 
 
-def is_same_place(url: str, other: str) -> bool:
+def is_same_url_place(url: str, other: str) -> bool:
     """Whether two URLs name one place of a server that ignores case, as GitHub does.
 
-    >>> is_same_place("https://github.com/Octo/Docs/?tab=readme", "https://github.com/octo/docs")
+    >>> is_same_url_place("https://github.com/Octo/Docs/?tab=readme", "https://github.com/octo/docs")
     True
 
     Queries, fragments and slashes at the end do not count.
@@ -158,10 +158,10 @@ def _normal_web(url: str, trackers: Trackers) -> str:
         scheme, _, rest = head.partition("://")
         authority, _, path = rest.partition("/")
         origin = f"{scheme}://{authority.rpartition('@')[2]}/"
-        path, query = normal_escapes(path), normal_escapes(query)
+        path, query = normal_url_escapes(path), normal_url_escapes(query)
     else:
         origin, path, query = parts.groups()
-    if path.endswith("/") and (path.find("/") == len(path) - 1 or web_store(origin) is None):
+    if path.endswith("/") and (path.find("/") == len(path) - 1 or url_web_store(origin) is None):
         path = path.rstrip("/")  # not of a blob, whose key it ends
     return origin + path + _normal_query(query, trackers) if query else origin + path
 
@@ -273,13 +273,13 @@ def url_partition_key(normalized: str, strategy: str = "host") -> str:
     Source: R0-08, R0-09, R0-81.
     """
     scheme, _, rest = normalized.partition("://")
-    if item_kind(normalized) == "url":
+    if url_item_kind(normalized) == "url":
         by_host = strategy != "scheme" and scheme in ("http", "https")
         return url_host_key(normalized) if by_host else scheme
     if strategy == "scheme":
-        return file_partition(normalized)
-    if web_store(normalized) is None:
-        return file_host_key(normalized)
+        return file_url_partition(normalized)
+    if url_web_store(normalized) is None:
+        return file_url_host_key(normalized)
     container = rest.partition("/")[2].partition("/")[0].partition("?")[0]
     return f"{url_host_key(normalized).partition('.')[0]}/{container}"
 
@@ -287,7 +287,7 @@ def url_partition_key(normalized: str, strategy: str = "host") -> str:
 def url_host_key(url: str) -> str:
     """Return the host of a URL, with its port unless that is 80 or 443 (R0-08).
 
-    Of a file, it is the place that has the role of a host (see ``file_host_key``).
+    Of a file, it is the place that has the role of a host (see ``file_url_host_key``).
 
     >>> url_host_key("https://Example.com:443/a"), url_host_key("http://[::1]:8801/")
     ('example.com', '[::1]:8801')
@@ -297,8 +297,8 @@ def url_host_key(url: str) -> str:
     Raises:
         ValueError: ``url`` is not absolute.
     """
-    if not url.startswith(_WEB) and item_kind(url) == "file":
-        return file_host_key(url)
+    if not url.startswith(_WEB) and url_item_kind(url) == "file":
+        return file_url_host_key(url)
     return can_ada.parse(url).host.removesuffix(":80").removesuffix(":443")
 
 
@@ -334,7 +334,7 @@ def display_url(url: str) -> str:
     >>> display_url("file:///srv/me/a%20b.md"), display_url("s3://bucket/a%20b")
     ('/srv/me/a b.md', 's3://bucket/a b')
     """
-    if not url.startswith(_WEB) and (path := display_file(url)) is not None:
+    if not url.startswith(_WEB) and (path := display_file_url(url)) is not None:
         return path
     scheme, _, rest = url.partition("://")
     host, slash, path = rest.partition("/")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 
 
 def whole_path(text: str) -> Path:
@@ -19,8 +19,8 @@ def whole_path(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
         raise SettingError(
-            f"the path {shown(text)!r} begins with a home folder that this system does not have:"
-            " write the whole path"
+            f"the path {redacted_line(text)!r} begins with a home folder that this system does"
+            " not have: write the whole path"
         ) from error
     except FileNotFoundError as error:
         raise SettingError(

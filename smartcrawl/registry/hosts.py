@@ -106,14 +106,14 @@ def distrusted_host_rows(connection: Connection) -> dict[str, Trust]:
     return {name: trust.at(trust.run + 1) for name, trust in known.items()}
 
 
-def store_host_block(connection: Connection, host: str, reason: str | None) -> None:
+def store_host_block_row(connection: Connection, host: str, reason: str | None) -> None:
     """Block a host from the next run on; a new host is added."""
     shown = display_url(f"http://{host}").removeprefix("http://")
     with transaction(connection):
         connection.execute(_BLOCK, (host, shown if shown != host else None, reason))
 
 
-def remove_host_block(connection: Connection, host: str) -> bool:
+def delete_host_block_row(connection: Connection, host: str) -> bool:
     """Unblock a host from the next run on; return whether it was blocked."""
     with transaction(connection):
         connection.execute(_UNBLOCK, (host,))

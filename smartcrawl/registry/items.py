@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.exceptions import RegistryError
-from smartcrawl.model.file_urls import item_kind
-from smartcrawl.model.program import program
+from smartcrawl.model.file_urls import url_item_kind
+from smartcrawl.model.program import program_name
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import (
     Trackers,
@@ -24,12 +24,12 @@ from smartcrawl.model.urls import (
     url_host_key,
     url_item_id,
 )
-from smartcrawl.registry.commit.run_counts import count_queued_address
+from smartcrawl.registry.commit.run_counts import count_queued_row
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_start_arguments, last_start_rows
+from smartcrawl.registry.runs.starts import last_start_rows, stored_start_arguments
 from smartcrawl.rules.model import Status
 
 _ITEM = """
@@ -104,7 +104,7 @@ class ItemRow:
     @property
     def id(self) -> str:
         """Public id of the item, such as ``url_k7gxn3…`` or ``file_3p4s8…`` (R0-24)."""
-        return url_item_id(item_kind(self.url), self.key)
+        return url_item_id(url_item_kind(self.url), self.key)
 
     @property
     def forced(self) -> bool:
@@ -133,7 +133,7 @@ def item_rows_by_id(connection: Connection, word: str) -> list[ItemRow]:
     span = url_digests_of_id(word)
     if span is None:
         raise RegistryError(
-            f"{word!r} is no id: it takes one as {program()} registry prints it, such as"
+            f"{word!r} is no id: it takes one as {program_name()} registry prints it, such as"
             " url_k7gxn3…"
         )
     return item_rows_between(connection, *span)
@@ -168,7 +168,7 @@ def store_order_rows(connection: Connection, wanted: Iterable[int], now: int) ->
     connection.execute(_NOW, {"numbers": these, "now": now})
 
 
-def make_records_due(
+def make_record_rows_due(
     connection: Connection, key: bytes, now: int, *, source: str | None = None
 ) -> list[tuple[str, str]]:
     """Make the records of an id (32 bytes) due now; return (source, address) of each."""
@@ -222,7 +222,7 @@ def insert_address_row(
     ``identity``: the normalized source. The caller holds the lease of the source, and opens the
     transaction.
     """
-    count_queued_address(connection, run)  # first, as batches lock the row of the run first
+    count_queued_row(connection, run)  # first, as batches lock the row of the run first
     no = draw_sequence_numbers(connection, "address")
     host = url_host_key(url)
     shown = display_url(f"http://{host}").removeprefix("http://")
@@ -253,7 +253,7 @@ def refreshable_source_rows(connection: Connection) -> dict[str, dict[str, str]]
     found: dict[str, dict[str, str]] = {}
     names: Any = connection.execute(_AD_HOC).fetchall()
     for (name,) in names:
-        listed = last_start_arguments(connection, name)
+        listed = stored_start_arguments(connection, name)
         if listed is not None:
             found[name] = listed
             continue

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
@@ -55,7 +55,7 @@ def load_registry_jobs(options: Options) -> dict[str, JobDefinition]:
 
     Without a registry there are none, and none is created.
     """
-    database = database_of(options.registry)
+    database = registry_database(options.registry)
     if not database.exists():
         return {}
     with database.translated("read"):
@@ -80,12 +80,12 @@ def load_sources_and_registry_jobs(options: Options, connection: Connection) -> 
     return known if documents is None else known | {DOCUMENTS.name: documents}
 
 
-def load_all_sources(options: Options) -> dict[str, Source]:
+def load_sources_with_registry_jobs(options: Options) -> dict[str, Source]:
     """Return the sources of ``load_sources_and_registry_jobs``, over a connection of its own.
 
     Without a registry there are only declared ones, and none is created.
     """
-    database = database_of(options.registry)
+    database = registry_database(options.registry)
     if not database.exists():
         return load_declared_sources(options.sources_file)
     with database.translated("read"):

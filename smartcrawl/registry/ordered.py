@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
@@ -56,7 +56,7 @@ def order_address_row(
     return int(connection.execute(_ORDER, (source, key, url, int(force), now)).get)
 
 
-def sources_of_ordered_address(connection: Connection, key: bytes) -> list[str]:
+def sources_of_ordered_row(connection: Connection, key: bytes) -> list[str]:
     """Return the sources that an address without a record is ordered for."""
     rows: list[Any] = connection.execute(_OF_KEY, (key,)).fetchall()
     return [source for (source,) in rows]
@@ -73,7 +73,7 @@ class ForcedOrderRow(NamedTuple):
     @property
     def id(self) -> str:
         """Public id of the item to be."""
-        return url_item_id(item_kind(self.url), self.key)
+        return url_item_id(url_item_kind(self.url), self.key)
 
 
 def force_ordered_rows(connection: Connection, first: bytes, last: bytes) -> list[ForcedOrderRow]:
@@ -87,7 +87,7 @@ def force_ordered_rows(connection: Connection, first: bytes, last: bytes) -> lis
     )
 
 
-def register_ordered_addresses(
+def register_ordered_rows(
     control: DatabaseControl, run: OpenRun, source: str, trackers: Trackers, now: int
 ) -> None:
     """Register the ordered addresses of a source, pinned and due, when a run of it begins.
@@ -112,14 +112,14 @@ def register_ordered_addresses(
     control.write(work)
 
 
-def is_name_for_documents(connection: Connection) -> bool:
+def is_stored_name_for_documents(connection: Connection) -> bool:
     """Whether no other source was ever crawled under the name of the source of single pages."""
     return connection.execute(_KIND, (DOCUMENTS.name,)).get in (None, DOCUMENTS.name)
 
 
 def stored_documents_source(connection: Connection) -> Source | None:
     """Return the source of single pages; None: there is none, or the name is that of another."""
-    if not is_name_for_documents(connection):
+    if not is_stored_name_for_documents(connection):
         return None
     rows: Sequence[Any] = connection.execute(_PAGES, {"name": DOCUMENTS.name}).fetchall()
     is_stored = connection.execute(_KIND, (DOCUMENTS.name,)).get is not None

@@ -96,13 +96,13 @@ def _own_hash(url: str, trackers: Trackers) -> str | None:
     return None if identity == url else url_hash(identity)
 
 
-def pack_numbers(numbers: Iterable[int]) -> bytes:
+def pack_stored_numbers(numbers: Iterable[int]) -> bytes:
     """Pack numbers as uint32 in the machine's byte order; not portable to other machines."""
     return array("I", numbers).tobytes()
 
 
-def unpack_numbers(packed: bytes) -> array[int]:
-    """Return the numbers that ``pack_numbers`` packed."""
+def unpack_stored_numbers(packed: bytes) -> array[int]:
+    """Return the numbers that ``pack_stored_numbers`` packed."""
     numbers = array("I")
     numbers.frombytes(packed)
     return numbers

@@ -48,7 +48,7 @@ class PendingPin(NamedTuple):
     priority: int
 
 
-def known_address_ids(
+def stored_address_ids(
     connection: Connection, ids: Sequence[bytes], sources: Sequence[str]
 ) -> set[bytes]:
     """Return those ids (32 bytes each) that sources have a record of, or that wait for one.
@@ -63,8 +63,8 @@ def known_address_ids(
     return known
 
 
-def store_pending_pins(connection: Connection, pins: Iterable[PendingPin]) -> None:
-    """Store addresses that ``known_address_ids`` did not return, in its transaction."""
+def store_pending_pin_rows(connection: Connection, pins: Iterable[PendingPin]) -> None:
+    """Store addresses that ``stored_address_ids`` did not return, in its transaction."""
     connection.fill("pending_pin", _COLUMNS, pins)
 
 
@@ -77,7 +77,7 @@ def pin_registered_rows(connection: Connection, name: str, source: int) -> None:
         connection.execute(statement, {"name": name, "no": source})
 
 
-def forget_pending_pins(
+def delete_pending_pin_rows(
     connection: Connection, key: bytes, sources: Sequence[str], *, dry: bool
 ) -> list[str]:
     """Remove a waiting address from some sources (none: from all); return their names.

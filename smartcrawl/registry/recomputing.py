@@ -69,7 +69,7 @@ def order_recomputing_row(connection: Connection, source: str) -> None:
     connection.execute(_ORDER, (source,))
 
 
-def recompute_ordered_ids(
+def recompute_row_ids(
     connection: Connection,
     indexing: Indexing,
     run: OpenRun,

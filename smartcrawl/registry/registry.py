@@ -12,7 +12,7 @@ from smartcrawl.registry.commit.snapshots import Snapshots
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
 from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.index_protocols import Indexing
 from smartcrawl.registry.numbers import RecordNumbers
 from smartcrawl.registry.readers import RegistryReaders
@@ -43,7 +43,7 @@ def open_registry(
         RegistryError: the registry cannot be opened, belongs to another program, or was written
             by a newer version.
     """
-    database = database_of(place)
+    database = registry_database(place)
     connection = database.open()
     if callable(indexing):
         with database.translated("open"):
@@ -182,7 +182,7 @@ class Registry:
         self, ending: EndingRunRow, removed: Callable[[list[RemovedRecordRow]], None]
     ) -> None:
         runs.settle_sealed_row(self.connection, ending, self.indexing)
-        runs.sweep(self.connection, self.indexing, ending, removed)
+        runs.sweep_candidate_rows(self.connection, self.indexing, ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
         """Close a run that did not end normally; it is resumable, unless it is cancelled."""

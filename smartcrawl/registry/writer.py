@@ -10,7 +10,7 @@ from functools import partial
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.commit.batch import RegistryCommit, Sharing
 from smartcrawl.registry.commit.refused import (
     DATA_ERRORS,
@@ -168,7 +168,7 @@ class RegistryWriter:
             raise error
         visit, why = refused
         failure = fail_unwritable_visit(visit, why)
-        logger.error("%s is not stored: %s", redacted(visit.page.url), visit.error)
+        logger.error("%s is not stored: %s", redacted_text(visit.page.url), visit.error)
         return failure
 
     def _work(self, batch: Batch, new: dict[bytes, str], now: int) -> Callable[[Sink, int], int]:

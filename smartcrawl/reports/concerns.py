@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from smartcrawl.reports.remedies import with_remedy
+from smartcrawl.reports.remedies import reported_reason
 from smartcrawl.reports.status import SourceStatus
 from smartcrawl.reports.text import run_state_text, time_span_text
 from smartcrawl.rules.model import RunState
@@ -33,7 +33,7 @@ class Concern(NamedTuple):
     command: tuple[str, ...] = ()  #: words of the command that lists or resolves it, if any
 
 
-def source_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concern]:
+def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator[Concern]:
     """Yield the concerns of one source.
 
     ``now`` is in Unix seconds. ``longest`` is CRAWL_MAX_INTERVAL_SECONDS.
@@ -42,7 +42,7 @@ def source_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator
     # A due crawl ends with pages that were not due until a whole round was visited: no concern.
     reasons = [] if run is None else [r for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
     for reason in reasons:
-        yield Concern(f"not complete: {with_remedy(reason)}")
+        yield Concern(f"not complete: {reported_reason(reason)}")
     if status.completed_at is None:
         yield Concern("no run was complete yet, so that orphaned pages cannot be recognized")
     elif (
@@ -54,7 +54,7 @@ def source_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterator
         yield Concern(f"the last complete run was {status.complete_run}, {age} ago")
     if (counts.error_rate or 0) > MANY_ERRORS:
         text = (
-            f"{concern_percent(counts.error_rate)} of the pages failed when they were visited last"
+            f"{reported_percent(counts.error_rate)} of the pages failed when they were visited last"
         )
         yield Concern(text, ("registry", "--status", "error", *only))
     if (status.ages.most or 0) > longest:
@@ -90,7 +90,7 @@ class StatusVerdict(NamedTuple):
         return not any(self)
 
 
-def status_verdict(status: SourceStatus, now: int, *, longest: int) -> StatusVerdict:
+def status_report_verdict(status: SourceStatus, now: int, *, longest: int) -> StatusVerdict:
     """Return whether a source is fresh, complete and healthy.
 
     ``now`` is in Unix seconds. ``longest`` is CRAWL_MAX_INTERVAL_SECONDS. Fresh: 95 % of the
@@ -134,14 +134,14 @@ def _ill(status: SourceStatus) -> str | None:
     if counts.withheld:
         found.append(f"{counts.withheld:,} withheld")
     if (counts.error_rate or 0) > MANY_ERRORS:
-        found.append(f"{concern_percent(counts.error_rate)} failed")
+        found.append(f"{reported_percent(counts.error_rate)} failed")
     return ", ".join(found) or None
 
 
-def concern_percent(share: float | None) -> str:
+def reported_percent(share: float | None) -> str:
     """Return a share as a percentage.
 
-    >>> concern_percent(0.5), concern_percent(0.125), concern_percent(None)
+    >>> reported_percent(0.5), reported_percent(0.125), reported_percent(None)
     ('50 %', '12.5 %', '0 %')
     """
     return f"{100 * (share or 0):.1f} %".replace(".0 %", " %")

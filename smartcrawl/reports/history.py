@@ -34,13 +34,13 @@ class PastRun(NamedTuple):
     due: int  #: whether it visited only pages that were due
 
 
-def run_history(connection: Connection, source: int) -> list[PastRun]:
+def run_history_report(connection: Connection, source: int) -> list[PastRun]:
     """Return the runs of a source, oldest first."""
     rows: Any = connection.execute(_RUNS, (source,)).fetchall()
     return [PastRun(*row) for row in rows]
 
 
-def page_life_history(connection: Connection, source: int) -> Iterator[Life]:
+def page_life_report(connection: Connection, source: int) -> Iterator[Life]:
     """Yield the stored pages of a source without its sitemaps, in order of discovery."""
     rows: Any = connection.execute(_LIVES, (source,))
     for (number, first_seen), found in groupby(rows, itemgetter(0, 1)):

@@ -18,7 +18,7 @@ from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Status
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
-from smartcrawl.sources.listing.entries import Entry, Listing, check_of_entry
+from smartcrawl.sources.listing.entries import Entry, Listing, check_of_listing_entry
 
 _STORED = f"""
 SELECT r.no, r.etag, coalesce(r.content_length, 0),
@@ -101,7 +101,7 @@ class ListedWalkReport(WalkReport):
         is_hash = self.source is not None and self.source.traits.is_hashed
         if stored.unread_etag is not None and not entry.ordered:
             unread = stored.unread_etag, stored.unread_length
-            if check_of_entry(*unread, found, is_hash=is_hash) is Check.SKIP:
+            if check_of_listing_entry(*unread, found, is_hash=is_hash) is Check.SKIP:
                 return None
         why = self.today.reason_without_validators(entry)
         if why is not None:
@@ -112,7 +112,7 @@ class ListedWalkReport(WalkReport):
             return "its last visit found a fault"
         if found.validator is None:
             return _NO_VALIDATOR
-        check = check_of_entry(stored.etag, stored.length, found, is_hash=is_hash)
+        check = check_of_listing_entry(stored.etag, stored.length, found, is_hash=is_hash)
         return None if check is Check.SKIP else "its validator or its size is another"
 
     def reason_without_validators(self, entry: ReportedRecord) -> str | None:

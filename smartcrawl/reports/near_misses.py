@@ -10,7 +10,7 @@ from smartcrawl.registry.connection import Connection
 _KNOWN = "SELECT DISTINCT url FROM record WHERE id = ?"
 
 
-def near_misses(connection: Connection, url: str, trackers: Trackers) -> list[str]:
+def reported_near_misses(connection: Connection, url: str, trackers: Trackers) -> list[str]:
     """Return known addresses that differ from ``url`` in scheme, slash or www. only."""
     known = request_url(url) or request_url(f"https://{url}")
     if known is None:

@@ -9,14 +9,14 @@ from typing import Any
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.removal.candidates import EVERY, lowest_record_met
-from smartcrawl.registry.removal.purge import Target, withheld_candidates
+from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_met
+from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal
 from smartcrawl.reports.listed_walk import ListedWalkReport
-from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.sources_today import reported_source_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.walk import WalkReport
-from smartcrawl.rules.absence import Loss, withholds
+from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.rules.model import RemovalRule, Standing
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
@@ -45,14 +45,16 @@ def plan_reports(
     """
     found = []
     for name, number in sources.items():
-        source = source_today(connection, declared, name)
+        source = reported_source_today(connection, declared, name)
         if source is not None and source.traits.is_listed:
             walk: WalkReport = ListedWalkReport(
                 connection, number, source, options, robots, listing=listing(source)
             )
         else:
             walk = WalkReport(connection, number, source, options, robots)
-        found.append(_as_data(name, walk, withheld_candidates(connection, sources=[name]), limit))
+        found.append(
+            _as_data(name, walk, withheld_candidate_rows(connection, sources=[name]), limit)
+        )
     return found
 
 
@@ -60,7 +62,9 @@ def _ends(walk: WalkReport, going: Iterable[ReportedRecord], waiting: Iterable[T
     """Return the record numbers below which a guard counts (registry.candidates.guard)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
-    met = {lowest_record_met(walk.connection, walk.source_no, min(since))} if since else set()
+    met = (
+        {lowest_stored_number_met(walk.connection, walk.source_no, min(since))} if since else set()
+    )
     return {EVERY, *met}
 
 
@@ -73,7 +77,7 @@ def _trips(walk: WalkReport, going: Iterable[ReportedRecord], end: int) -> bool:
     content = Loss(leaving.count(Standing.HELD), here.count(Standing.HELD))
     records = Loss(len(leaving), len(here))
     ratio, least = walk.options.sweep_max_ratio, walk.options.sweep_min_count
-    return withholds(content, records, max_ratio=ratio, min_count=least)
+    return withholds_sweep(content, records, max_ratio=ratio, min_count=least)
 
 
 def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> dict[str, Any]:

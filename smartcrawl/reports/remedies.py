@@ -44,10 +44,10 @@ NOTES = {
 }
 
 
-def with_remedy(reason: str) -> str:
+def reported_reason(reason: str) -> str:
     """Return the reason that a run is incomplete with its remedy in brackets, if there is one.
 
-    >>> with_remedy("interrupted")
+    >>> reported_reason("interrupted")
     'interrupted (go on with -a resume=1)'
     """
     remedy = REMEDIES.get(reason.partition(":")[0], "")

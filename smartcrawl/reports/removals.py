@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.removal.purge import Target, orphaned_page_rows, withheld_candidates
+from smartcrawl.registry.removal.purge import Target, orphaned_page_rows, withheld_candidate_rows
 from smartcrawl.rules.model import Word
 
 
@@ -29,7 +29,7 @@ class Release(NamedTuple):
 
 def reported_orphans(connection: Connection, sources: Sequence[str] = ()) -> Orphans:
     """Return the orphans and withheld removals of some sources; of all where none is named."""
-    waiting = withheld_candidates(connection, sources=sources)
+    waiting = withheld_candidate_rows(connection, sources=sources)
     listed = orphaned_page_rows(connection, sources=sources)
     ages = {target.no: target.age for target in listed}
     proposed = {target.no for target in waiting}

@@ -10,7 +10,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.chart import Dot, scatter_chart
-from smartcrawl.reports.history import PastRun, page_life_history, run_history
+from smartcrawl.reports.history import PastRun, page_life_report, run_history_report
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.simulate import (
     Replay,
@@ -82,7 +82,7 @@ def simulation_report(
     are compared with the complete runs that visited every page. Where these were fewer than one a
     day, one run in each base interval is assumed.
     """
-    runs, shortest = run_history(connection, number), schedule.interval(0)
+    runs, shortest = run_history_report(connection, number), schedule.interval(0)
     begin = max(since, runs[0].started_at) if runs else now
     complete = [run.started_at for run in runs if run.complete]
     whole = [run.started_at for run in runs if run.complete and not run.due]
@@ -98,7 +98,7 @@ def simulation_report(
     ]
     schedules = [setting.schedule for setting in tried]
     replayed = simulate_schedules(
-        page_life_history(connection, number), schedules, pace=between, since=since, now=now
+        page_life_report(connection, number), schedules, pace=between, since=since, now=now
     )
     first = replayed[0]
     if not first.pages:
@@ -127,7 +127,7 @@ def _missing(runs: Sequence[PastRun], shortest: int, now: int) -> str | None:
     if now < began + shortest:
         return (
             f"its first run was {iso_time(began)}, less than the base interval of"
-            f" {simulation_hours(shortest)}"
+            f" {simulation_report_hours(shortest)}"
             f" ago; there is something to replay from {ready} on"
         )
     return None
@@ -151,7 +151,7 @@ def simulation_report_settings(schedule: Schedule) -> Iterator[Setting]:
     yield Setting("never back off", unhurried_schedule(schedule), option)
 
 
-def simulation_picture(found: Simulation) -> str:
+def simulation_report_picture(found: Simulation) -> str:
     """Return the SVG of a simulation.
 
     Raises:
@@ -175,7 +175,7 @@ def simulation_picture(found: Simulation) -> str:
         title=f"{found.source}: requests saved against staleness",
         description="; ".join(
             f"{setting.name}: {simulation_report_percent(found.share(result))} saved,"
-            f" {simulation_hours(result.staleness)}"
+            f" {simulation_report_hours(result.staleness)}"
             for setting, result in found.settings
         ),
         x_axis="requests saved, %",
@@ -183,7 +183,7 @@ def simulation_picture(found: Simulation) -> str:
     )
 
 
-def simulation_as_data(found: Simulation) -> dict[str, Any]:
+def simulation_report_data(found: Simulation) -> dict[str, Any]:
     """Return a simulation under KEYS."""
     first = found.settings[0][1] if found.settings else None
     values = (
@@ -220,10 +220,10 @@ def simulation_report_percent(share: float) -> str:
     return f"{round(100 * share)} %"
 
 
-def simulation_hours(seconds: float | None) -> str:
+def simulation_report_hours(seconds: float | None) -> str:
     """Return a time in hours.
 
-    >>> simulation_hours(86_400), simulation_hours(5_400), simulation_hours(None)
-    ('24.0 h', '1.5 h', '')
+    >>> [simulation_report_hours(seconds) for seconds in (86_400, 5_400, None)]
+    ['24.0 h', '1.5 h', '']
     """
     return "" if seconds is None else f"{seconds / _HOUR:,.1f} h"

@@ -9,9 +9,9 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.files import ad_hoc_files
-from smartcrawl.sources.github.source import ad_hoc_repository
-from smartcrawl.sources.kinds import GITHUB, kind_named
+from smartcrawl.sources.files import ad_hoc_files_source
+from smartcrawl.sources.github.source import ad_hoc_repository_source
+from smartcrawl.sources.kinds import GITHUB, source_kind_named
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
 
@@ -26,7 +26,7 @@ class AddressHolders:
     refusals: dict[str, str]  #: the reasons, by source
 
 
-def source_today(
+def reported_source_today(
     connection: Connection, declared: Mapping[str, Source], name: str
 ) -> Source | None:
     """Return a source as its next run would use it; None if it is no longer declared.
@@ -38,33 +38,35 @@ def source_today(
     root = last_root_row(connection, name)
     if root is not None:
         kind = connection.execute(_KIND, (name,)).get
-        return ad_hoc_repository(root) if kind == GITHUB.name else ad_hoc_files(root)
+        return ad_hoc_repository_source(root) if kind == GITHUB.name else ad_hoc_files_source(root)
     starts = last_start_rows(connection, name)
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
     return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
 
 
-def is_listed_page(connection: Connection, source: Source | None, name: str, url: str) -> bool:
+def is_reported_page_listed(
+    connection: Connection, source: Source | None, name: str, url: str
+) -> bool:
     """Whether a listing of its source says if a page exists; ``source``: None if not declared."""
     if source is not None:
         return source.lists(url)
     kind = connection.execute(_KIND, (name,)).get
-    return kind is not None and kind_named(kind).is_listed
+    return kind is not None and source_kind_named(kind).is_listed
 
 
-def sources_today(
+def reported_sources_today(
     connection: Connection, declared: Mapping[str, Source], names: Iterable[str]
 ) -> list[Source]:
     """Return the sources of these names as their next runs would use them."""
-    found = (source_today(connection, declared, name) for name in names)
+    found = (reported_source_today(connection, declared, name) for name in names)
     return [source for source in found if source is not None]
 
 
-def address_holders(
+def reported_address_holders(
     connection: Connection, declared: Mapping[str, Source], names: Iterable[str], url: str
 ) -> AddressHolders:
     """Return those of some sources whose scope contains an address today."""
-    today = sources_today(connection, declared, names)
+    today = reported_sources_today(connection, declared, names)
     holders = [source.name for source in today if belongs_to_source(source, url)]
     return AddressHolders(holders, source_refusals(today, url))

@@ -9,10 +9,10 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.transactions import one_moment
+from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import RunState
-from smartcrawl.sources.kinds import kind_named
+from smartcrawl.sources.kinds import source_kind_named
 
 RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
 _DAY: Final = 86_400  #: seconds
@@ -194,7 +194,7 @@ def status_report(
 
     A source is listed from its first run on.
     """
-    with one_moment(connection):
+    with read_transaction(connection):
         rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
         names = {no: (str(name), str(kind)) for no, name, kind in rows}
         wanted = {"wanted": numbers_for_sql(names), "now": now}
@@ -214,7 +214,7 @@ def status_report(
             amounts.get(no, Bytes()),
             last.get(no),
             *complete.get(no, (None, None)),
-            kind_named(kind).is_listed,
+            source_kind_named(kind).is_listed,
         )
         for no, (name, kind) in names.items()
     ]
@@ -296,7 +296,7 @@ RUN_KEYS: Final = (
 )  # fmt: skip
 
 
-def status_as_data(status: SourceStatus) -> dict[str, Any]:
+def status_report_data(status: SourceStatus) -> dict[str, Any]:
     """Return a status under STATUS_KEYS."""
     changes, (median, most, day, week) = status.changes, status.ages
     values = (

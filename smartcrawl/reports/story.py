@@ -13,8 +13,8 @@ from smartcrawl.model.urls import (
     url_digest,
 )
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pack import numbers_for_sql, unpack_numbers, unpack_stored_links
-from smartcrawl.reports.tables import record_table_row
+from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
+from smartcrawl.reports.tables import record_table_report_row
 from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from smartcrawl.sources.scope import Scope
 
@@ -51,13 +51,13 @@ _PIN = "SELECT at FROM pin WHERE no = ?"
 _TIMES = ("since", "firstSeen")  #: keys of evidence
 
 
-def story_record(connection: Connection, number: int, age: int) -> dict[str, Any]:
+def reported_story_record(connection: Connection, number: int, age: int) -> dict[str, Any]:
     """Return the row of ``scrapy registry`` for a record, with the page that first linked to it."""
     found: Any = connection.execute(_FOUND, (number,)).fetchone()
-    return record_table_row(connection, number, age) | {"discoveredFrom": found[2]}
+    return record_table_report_row(connection, number, age) | {"discoveredFrom": found[2]}
 
 
-def story_events(connection: Connection, number: int) -> list[dict[str, Any]]:
+def reported_story_events(connection: Connection, number: int) -> list[dict[str, Any]]:
     """Return the events of a record, oldest first."""
     run, at, _ = connection.execute(_FOUND, (number,)).fetchone()
     events: list[dict[str, Any]] = [_happened("discovered", run, at)]
@@ -67,7 +67,7 @@ def story_events(connection: Connection, number: int) -> list[dict[str, Any]]:
         rule = RemovalRule(row[2]).word
         more = {
             "rule": rule,
-            "found": story_evidence_times(json.loads(row[3])),
+            "found": reported_evidence_times(json.loads(row[3])),
             "restorable": bool(row[5]) and row[4] is None,
             "undoneAt": iso_time(row[4]),
         }
@@ -94,7 +94,7 @@ def story_events(connection: Connection, number: int) -> list[dict[str, Any]]:
     return events
 
 
-def story_evidence_times(found: dict[str, Any]) -> dict[str, Any]:
+def reported_evidence_times(found: dict[str, Any]) -> dict[str, Any]:
     """Return the evidence of a removal with its times as ISO 8601."""
     return {key: iso_time(value) if key in _TIMES else value for key, value in found.items()}
 
@@ -103,7 +103,7 @@ def _happened(what: str, run: int, at: int) -> dict[str, Any]:
     return {"event": what, "run": run, "at": iso_time(at)}
 
 
-def story_links_in(
+def reported_links_in(
     connection: Connection, source: int, number: int, key: bytes, trackers: Trackers
 ) -> tuple[int, list[str]]:
     """Return the number of pages of the source that lead to a record, and the first of them."""
@@ -116,7 +116,7 @@ def story_links_in(
             urls = (link.url for link in unpack_stored_links(raw))
             if any(url_digest(normalize_url(url, trackers)) == key for url in urls):
                 found.add(int(str(no)))
-        elif needle in targets and number in unpack_numbers(targets):
+        elif needle in targets and number in unpack_stored_numbers(targets):
             found.add(int(str(no)))
     for row in connection.execute(_LEADS, (source, number, number)):
         found.add(row[0])
@@ -125,7 +125,7 @@ def story_links_in(
     return len(found), [str(url) for (url,) in connection.execute(_URLS, (first,))]
 
 
-def story_links_out(
+def reported_links_out(
     connection: Connection, source: int, number: int, scope: Scope | None, trackers: Trackers
 ) -> tuple[int, list[dict[str, Any]]]:
     """Return the number of links of a record, and the first of them with their status."""
@@ -149,18 +149,18 @@ def story_links_out(
     return len(links), shown
 
 
-def story_clones(connection: Connection, number: int) -> list[str]:
+def reported_clones(connection: Connection, number: int) -> list[str]:
     """Return the addresses of the pages with the same content as a record."""
     return [str(url) for (url,) in connection.execute(_CLONES, (number,))]
 
 
-def story_redirect_chain(connection: Connection, number: int) -> list[str]:
+def reported_redirect_chain(connection: Connection, number: int) -> list[str]:
     """Return the addresses of a redirect chain, the record first; empty for other pages."""
     chain: Any = connection.execute(_CHAIN, (number,)).get
     return json.loads(chain) if chain is not None else []
 
 
-def story_pinned_at(connection: Connection, number: int) -> int | None:
+def reported_pinned_at(connection: Connection, number: int) -> int | None:
     """Return the time (Unix seconds) at which a record was pinned; None if it is not."""
     value: Any = connection.execute(_PIN, (number,)).get
     return None if value is None else int(value)

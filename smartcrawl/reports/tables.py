@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_content_group, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection, Many
@@ -80,7 +80,7 @@ RUN_KEYS = (
 )  # fmt: skip
 
 
-def record_table(
+def record_table_report(
     connection: Connection,
     *,
     sources: Sequence[str] = (),
@@ -113,7 +113,7 @@ def record_table(
         yield _record(row, len(runs) - bisect_right(runs, row[9]) if row[17] > 0 else 0)
 
 
-def record_table_row(connection: Connection, number: int, age: int) -> dict[str, Any]:
+def record_table_report_row(connection: Connection, number: int, age: int) -> dict[str, Any]:
     """Return one record under RECORD_KEYS; ``age`` is its orphanAge."""
     row: Any = connection.execute(_ONE, (number,)).fetchone()
     return _record(row, age)
@@ -125,7 +125,7 @@ def _record(row: Sequence[Any], age: int) -> dict[str, Any]:
     fields = dict(zip(_FIELDS, row[_OWN:], strict=True))
     robots = fields["httpRobotsAllowed"]
     values = fields | {
-        "id": url_item_id(item_kind(row[1]), key),
+        "id": url_item_id(url_item_kind(row[1]), key),
         "RowKey": url_digest_text(key),
         "reindexRequested": bool(fields["reindexRequested"]),
         "httpRobotsAllowed": None if robots is None else bool(robots),
@@ -168,7 +168,7 @@ def _compact(chain: str | None) -> str | None:
     return None if chain is None else json.dumps(json.loads(chain), separators=(",", ":"))
 
 
-def run_table(
+def run_table_report(
     connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
 ) -> Iterator[dict[str, Any]]:
     """Yield every run, newest first, with one count for each ``lastOutcome`` word.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import normalize_url, url_digest
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pack import unpack_numbers, unpack_stored_links
+from smartcrawl.registry.pack import unpack_stored_links, unpack_stored_numbers
 from smartcrawl.reports.entries import (
     Proposal,
     ReportedRecord,
@@ -23,11 +23,17 @@ from smartcrawl.reports.entries import (
 )
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
-from smartcrawl.rules.absence import Look, lets_go
+from smartcrawl.rules.absence import Look, lets_page_go
 from smartcrawl.rules.forecast import Finding, ForecastWay, forecast_ways
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Standing, Word
-from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
+from smartcrawl.rules.moves import (
+    Fate,
+    Move,
+    canonical_after_moves,
+    fates_of_moves,
+    flooding_canonicals,
+)
 from smartcrawl.sources.base import Source
 
 
@@ -88,7 +94,7 @@ class WalkReport:
         if row is None:
             return
         if row[0] == self._scope_no:
-            yield from unpack_numbers(row[1])
+            yield from unpack_stored_numbers(row[1])
         else:
             links = unpack_stored_links(row[2])
             urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]
@@ -199,7 +205,7 @@ class WalkReport:
         age = self.past.absence(entry.seen_run)[0] + 1
         counts = (entry.lost_count, entry.gone_count)
         look = Look(proposed.probe, *counts, age, entry.http_status, host_answered=True)
-        return lets_go(look, self.options.policy)
+        return lets_page_go(look, self.options.policy)
 
     def _indexed(self) -> frozenset[int]:
         return frozenset(number for number in self.asked if self.entries[number].sound)
@@ -224,7 +230,7 @@ class WalkReport:
         held = [e for e in self.entries.values() if e.standing > 0]
         named = {e.no: e.canonical_no for e in held if e.canonical_no is not None}
         least = self.options.sweep_min_count
-        flooded = floods(Counter(named.values()), len(held), min_count=least)
+        flooded = flooding_canonicals(Counter(named.values()), len(held), min_count=least)
         hops = {e.no: e.redirect_no for e in self.entries.values() if e.redirect_no is not None}
         leads = hops | {no: target for no, target in named.items() if target not in flooded}
         indexed = self._indexed()

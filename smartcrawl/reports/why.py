@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from smartcrawl.extract.robots_txt import Answer
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
@@ -26,8 +26,12 @@ from smartcrawl.reports.entries import (
     reported_records,
     reported_runs,
 )
-from smartcrawl.reports.near_misses import near_misses
-from smartcrawl.reports.sources_today import is_listed_page, source_today, sources_today
+from smartcrawl.reports.near_misses import reported_near_misses
+from smartcrawl.reports.sources_today import (
+    is_reported_page_listed,
+    reported_source_today,
+    reported_sources_today,
+)
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
@@ -92,12 +96,12 @@ class Stories:
         ]
         values = (
             requested,
-            url_item_id(item_kind(identity), key),
+            url_item_id(url_item_kind(identity), key),
             [self.story(page, key) for page in pages],
             [] if pages else self.in_scope(url),
             [] if pages else self.listed_by(url),
             [] if pages else self.refused(url),
-            [] if pages else near_misses(connection, url, trackers),
+            [] if pages else reported_near_misses(connection, url, trackers),
         )
         return dict(zip(KEYS, values, strict=True))
 
@@ -117,24 +121,26 @@ class Stories:
 
     def _today(self) -> list[Source]:
         names = sorted({*stored_source_names(self._connection), *self._declared})
-        return sources_today(self._connection, self._declared, names)
+        return reported_sources_today(self._connection, self._declared, names)
 
     def story(self, page: KnownRecord, key: bytes) -> dict[str, Any]:
         """Return the story of one record, under STORY_KEYS."""
         connection, trackers = self._connection, self._options.trackers
         entry = next(reported_records(connection, page.source_no, page.no))
         past = reported_runs(connection, page.source_no)
-        source = source_today(connection, self._declared, page.source)
-        is_listed = is_listed_page(connection, source, page.source, entry.url)
+        source = reported_source_today(connection, self._declared, page.source)
+        is_listed = is_reported_page_listed(connection, source, page.source, entry.url)
         scope = source.scope if source else None
         age = past.absence(entry.seen_run)[0] if entry.standing else 0
-        record = story.story_record(connection, page.no, age)
-        count_in, shown_in = story.story_links_in(
+        record = story.reported_story_record(connection, page.no, age)
+        count_in, shown_in = story.reported_links_in(
             connection, page.source_no, page.no, key, trackers
         )
-        out, shown_out = story.story_links_out(connection, page.source_no, page.no, scope, trackers)
-        history = story.story_events(connection, page.no)
-        pinned = story.story_pinned_at(connection, page.no)
+        out, shown_out = story.reported_links_out(
+            connection, page.source_no, page.no, scope, trackers
+        )
+        history = story.reported_story_events(connection, page.no)
+        pinned = story.reported_pinned_at(connection, page.no)
         values = (
             record,
             Standing(entry.standing).name.lower(),
@@ -143,9 +149,12 @@ class Stories:
             history,
             {"count": count_in, "shown": shown_in},
             {"count": out, "shown": shown_out},
-            {"original": record["duplicateOf"], "others": story.story_clones(connection, page.no)},
+            {
+                "original": record["duplicateOf"],
+                "others": story.reported_clones(connection, page.no),
+            },
             self._canonical(page, entry, record),
-            story.story_redirect_chain(connection, page.no),
+            story.reported_redirect_chain(connection, page.no),
             iso_time(pinned),
             self._proposal(page),
             None if is_listed else self._robots_rule(entry.url),
@@ -243,7 +252,7 @@ class Stories:
             "rule": found.rule.word,
             "run": found.run,
             "renewedRun": found.renewed,
-            "found": story.story_evidence_times(found.detail),
+            "found": story.reported_evidence_times(found.detail),
             "probe": found.probe,
             "heldByFailedLook": failed,
             "withheld": found.withheld,

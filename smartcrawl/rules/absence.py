@@ -237,7 +237,7 @@ def needs_verification(
     """Whether to look at an unreached page, with one more request, before its removal.
 
     The answer decides whether the page's lost runs count as well, or only its gone runs
-    (``lets_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
+    (``lets_page_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
 
     Source: R4-07, M-05, U-18; design.md 8.
     """
@@ -280,7 +280,7 @@ class Look(NamedTuple):
     host_answered: bool = False  #: another page of its host answered 200 or 304 in this run
 
 
-def lets_go(look: Look, policy: Policy) -> bool:
+def lets_page_go(look: Look, policy: Policy) -> bool:
     """Whether the look at an unreached page allows its removal.
 
     An answer in SPOKEN does, after enough missing runs, even if it is a 200. An answer that counts
@@ -289,9 +289,9 @@ def lets_go(look: Look, policy: Policy) -> bool:
     missing for the sum of both thresholds. Any other answer, such as a time-out or a 503, keeps
     the page for this run.
 
-    >>> [lets_go(Look(status, 0, 0, 3), Policy()) for status in (200, 404, 503, 403, None)]
+    >>> [lets_page_go(Look(status, 0, 0, 3), Policy()) for status in (200, 404, 503, 403, None)]
     [True, True, False, False, False]
-    >>> [lets_go(Look(403, lost, 0, 1, None, True), Policy()) for lost in (1, 2)]
+    >>> [lets_page_go(Look(403, lost, 0, 1, None, True), Policy()) for lost in (1, 2)]
     [False, True]
 
     Source: R4-07, M-04, M-05; design.md 8.
@@ -316,12 +316,12 @@ class Loss(NamedTuple):
     pages: int  #: pages of the source before the run
 
 
-def exceeds(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
+def loss_exceeds_limits(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
     """Whether a loss is above both limits, or takes all of two or more pages.
 
-    >>> [exceeds(Loss(n, 200), max_ratio=0.1, min_count=10) for n in (20, 21)]
+    >>> [loss_exceeds_limits(Loss(n, 200), max_ratio=0.1, min_count=10) for n in (20, 21)]
     [False, True]
-    >>> [exceeds(Loss(n, n), max_ratio=0.1, min_count=10) for n in (1, 2)]
+    >>> [loss_exceeds_limits(Loss(n, n), max_ratio=0.1, min_count=10) for n in (1, 2)]
     [False, True]
     """
     if loss.removals > 1 and loss.removals >= loss.pages:
@@ -329,7 +329,7 @@ def exceeds(loss: Loss, *, max_ratio: float, min_count: int) -> bool:
     return loss.removals > min_count and loss.removals > max_ratio * loss.pages
 
 
-def withholds(content: Loss, records: Loss, *, max_ratio: float, min_count: int) -> bool:
+def withholds_sweep(content: Loss, records: Loss, *, max_ratio: float, min_count: int) -> bool:
     """Whether to withhold a sweep, because it would remove too much at once.
 
     ``content`` counts the pages with content; ``records`` counts pages that only keep links, too.
@@ -338,8 +338,10 @@ def withholds(content: Loss, records: Loss, *, max_ratio: float, min_count: int)
     A ``max_ratio`` of 1 turns every check off.
 
     >>> limits = {"max_ratio": 0.1, "min_count": 10}
-    >>> withholds(Loss(8, 8), Loss(8, 90), **limits), withholds(Loss(3, 8), Loss(3, 8), **limits)
-    (True, False)
+    >>> withholds_sweep(Loss(8, 8), Loss(8, 90), **limits)
+    True
+    >>> withholds_sweep(Loss(3, 8), Loss(3, 8), **limits)
+    False
 
     Source: INV-5; design.md 8 (guard).
     """
@@ -348,5 +350,6 @@ def withholds(content: Loss, records: Loss, *, max_ratio: float, min_count: int)
     if content.pages > SMALL and 2 * content.removals >= content.pages:
         return True
     return any(
-        exceeds(loss, max_ratio=max_ratio, min_count=min_count) for loss in (content, records)
+        loss_exceeds_limits(loss, max_ratio=max_ratio, min_count=min_count)
+        for loss in (content, records)
     )

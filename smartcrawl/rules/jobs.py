@@ -66,12 +66,12 @@ def may_job_become(before: JobStatus, after: JobStatus, *, recurring: bool) -> b
     return after in _NEXT[before]
 
 
-def permitted_actions(status: JobStatus) -> tuple[JobAction, ...]:
+def permitted_job_actions(status: JobStatus) -> tuple[JobAction, ...]:
     """Return the orders that a job takes.
 
     Only a paused job is resumed: one that is *created* or *scheduled* starts by itself.
 
-    >>> permitted_actions(JobStatus.PAUSED)
+    >>> permitted_job_actions(JobStatus.PAUSED)
     (<JobAction.RESUME: 'resume'>, <JobAction.CANCEL: 'cancel'>)
 
     Source: R2-32.

@@ -147,12 +147,12 @@ def _walled(
     return frozenset(no for no in temporary if shared[login_wall(moves[no].target)] >= WALL)
 
 
-def floods(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset[int]:
+def flooding_canonicals(named: Mapping[int, int], pages: int, *, min_count: int) -> frozenset[int]:
     """Return the canonical pages to ignore, because too many pages name them.
 
     ``named``: number of pages that name each canonical; ``pages``: number of pages in the source.
 
-    >>> floods({7: 30, 8: 20}, 100, min_count=10)
+    >>> flooding_canonicals({7: 30, 8: 20}, 100, min_count=10)
     frozenset({7})
     """
     most = max(min_count, MAX_CANONICAL_SHARE * pages)

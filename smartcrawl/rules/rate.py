@@ -27,7 +27,7 @@ class Rate(NamedTuple):
     size: float
 
 
-def marks_after(marks: Sequence[Mark], mark: Mark) -> list[Mark]:
+def rate_marks_after(marks: Sequence[Mark], mark: Mark) -> list[Mark]:
     """Return the marks that a run keeps after one more commit, oldest first.
 
     The newest mark always has the newest counts. It replaces the one before it that is no more
@@ -45,7 +45,7 @@ def marks_after(marks: Sequence[Mark], mark: Mark) -> list[Mark]:
     return kept[_begin(kept, mark.at) :]
 
 
-def rate_of(marks: Sequence[Mark], now: int) -> Rate:
+def rate_of_marks(marks: Sequence[Mark], now: int) -> Rate:
     """Return the mean rate of the last ``WINDOW`` seconds; of a younger run, since it began."""
     if not marks:
         return Rate(0, 0)
@@ -56,7 +56,7 @@ def rate_of(marks: Sequence[Mark], now: int) -> Rate:
     return Rate((last.visits - first.visits) / seconds, (last.size - first.size) / seconds)
 
 
-def completion(queued: int, rate: Rate, now: int) -> int | None:
+def completion_at_rate(queued: int, rate: Rate, now: int) -> int | None:
     """Return when all queued pages will be visited at this rate (Unix seconds); None: never."""
     return now + round(queued / rate.visits) if rate.visits > 0 else None
 

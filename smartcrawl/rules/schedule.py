@@ -89,17 +89,18 @@ _DAY: Final = 86_400  #: seconds
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 
-def modified_by(lastmod: str, now: int) -> int | None:
+def modified_by_lastmod(lastmod: str, now: int) -> int | None:
     """Return the last second (Unix) at which a page was modified, by the lastmod of its sitemap.
 
     A date without a time means its whole day, a month or year all of its days, up to ``now``.
     None for a date that begins more than a day in the future, and for a text that is no date in
     W3C's format.
 
-    >>> modified_by("1970-01-01", 10**9), modified_by("1970-01-01T01:00:10+01:00", 10**9)
-    (86400, 10)
-    >>> modified_by("1970", 10**9), modified_by("2031-01-01", 99), modified_by("soon", 99)
-    (31536000, None, None)
+    >>> days = ("1970-01-01", "1970-01-01T01:00:10+01:00", "1970")
+    >>> [modified_by_lastmod(day, 10**9) for day in days]
+    [86400, 10, 31536000]
+    >>> modified_by_lastmod("2031-01-01", 99), modified_by_lastmod("soon", 99)
+    (None, None)
 
     Source: sitemaps.org protocol; R0-49.
     """

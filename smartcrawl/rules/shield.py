@@ -121,7 +121,7 @@ MARKS: Final = (
 )
 
 
-def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
+def decide_challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | None:
     """Return the name of the bot wall that answered instead of the page; None: it is the page.
 
     ``headers`` have names in lower case; ``body`` is the whole one, in any encoding that is a
@@ -130,7 +130,7 @@ def challenge(status: int, headers: Mapping[str, str], body: bytes) -> str | Non
     count, nor do the scripts that products add to the pages that they protect. A captcha alone is
     a wall when nothing can be filled in and there are at most 500 characters of text.
 
-    >>> challenge(403, {"cf-mitigated": "challenge"}, b"")
+    >>> decide_challenge(403, {"cf-mitigated": "challenge"}, b"")
     'a Cloudflare challenge'
 
     Source: C18.
@@ -165,7 +165,7 @@ def _wall(body: bytes) -> str | None:
     return None
 
 
-def is_login(body: bytes, *, title: str, text_length: int, held_text_length: int) -> bool:
+def is_login_form(body: bytes, *, title: str, text_length: int, held_text_length: int) -> bool:
     """Whether a page that was stored with text now shows a login form instead.
 
     It has less than half of the stored text, and a form with a field for a password. Any form

@@ -192,16 +192,17 @@ def _most(lies: int, asked: int) -> bool:
     return lies >= MIN_LIES and lies * 2 >= asked
 
 
-def marks_after(before: int, *, contradicted: bool, taken: bool, turned: bool) -> int:
+def trust_marks_after(before: int, *, contradicted: bool, taken: bool, turned: bool) -> int:
     """Return the marks of a page after a visit.
 
     ``contradicted``: a 304 named another version than the one that was asked about. ``taken``: the
     answer was accepted; any other answer leaves the marks as they are. ``turned``: it had the
     stored bytes and another ETag.
 
-    >>> marks_after(TURNED, contradicted=True, taken=False, turned=False) == TURNED | UNCONFIRMED
+    >>> both = TURNED | UNCONFIRMED
+    >>> trust_marks_after(TURNED, contradicted=True, taken=False, turned=False) == both
     True
-    >>> marks_after(UNCONFIRMED, contradicted=False, taken=True, turned=True) == TURNED
+    >>> trust_marks_after(UNCONFIRMED, contradicted=False, taken=True, turned=True) == TURNED
     True
     """
     if contradicted:

@@ -11,9 +11,9 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Lease
-from smartcrawl.registry.ordered import register_ordered_addresses
+from smartcrawl.registry.ordered import register_ordered_rows
 from smartcrawl.registry.readers import RegistryReaders
-from smartcrawl.registry.recomputing import recompute_ordered_ids
+from smartcrawl.registry.recomputing import recompute_row_ids
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.evidence import count_run_rows
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
@@ -24,7 +24,7 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Load
@@ -154,7 +154,7 @@ class Alone:
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         lease = registry.database.take(source.name, since)
         try:
-            registry.end_last(source.name, closing_from_orders(source, options, orders), now)
+            registry.end_last(source.name, run_closing_from_orders(source, options, orders), now)
             request = RunRequest(
                 source=source.name,
                 kind=source.kind,
@@ -167,7 +167,7 @@ class Alone:
                 job_run=orders.job_run,
             )
             opened = registry.open_run(request, now)
-            recompute_ordered_ids(
+            recompute_row_ids(
                 registry.connection,
                 registry.indexing,
                 opened,
@@ -176,7 +176,7 @@ class Alone:
                 now=now,
             )
             control = DatabaseControl(registry.database, registry.connection)
-            register_ordered_addresses(control, opened, source.name, options.trackers, now)
+            register_ordered_rows(control, opened, source.name, options.trackers, now)
         except BaseException:
             lease.release()
             raise

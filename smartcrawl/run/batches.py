@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Visit
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.commit.snapshots import commits_new_snapshot
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.registry import Registry
@@ -19,8 +19,8 @@ from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
 from smartcrawl.rules.seal import counts_as_unanswered
-from smartcrawl.run.orders import Orders, closing_from_orders
-from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
+from smartcrawl.run.orders import Orders, run_closing_from_orders
+from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
 from smartcrawl.sources.base import Source
 
 
@@ -155,7 +155,7 @@ class Batches:
         tally.response_ms += answer.response_ms
         self.progress.count(visit)
         if visit.error:
-            visit.error = redacted(visit.error)
+            visit.error = redacted_text(visit.error)
         if (
             visit.outcome is Outcome.NOT_MODIFIED
             and visit.http_status == 304
@@ -185,7 +185,7 @@ class Batches:
             tally.failed -= 1
         self.progress.count(visit)
         if visit.error:
-            visit.error = redacted(visit.error)
+            visit.error = redacted_text(visit.error)
         batch.visits.append(visit)
         batch.text += sum(len(chunk.text) for chunk in visit.parsed.chunks)
 
@@ -261,7 +261,7 @@ class Batches:
         self._writer.close()
 
 
-def open_batches(
+def open_run_batches(
     *,
     source: Source,
     options: Options,
@@ -272,10 +272,10 @@ def open_batches(
     written: Callable[[Written], None],
 ) -> Batches:
     """Return the batches of a run, judged by its source, settings and orders."""
-    closing = closing_from_orders(source, options, orders)
+    closing = run_closing_from_orders(source, options, orders)
     pace = closing.pace if opened.due else 0
     judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
-    merge = merged_shortcomings if opened.shared else None
+    merge = merged_run_shortcomings if opened.shared else None
     return Batches(
         RegistryWriter(registry, opened, judgement=judgement, merged=merge),
         written=written,

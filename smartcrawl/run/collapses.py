@@ -10,7 +10,7 @@ from smartcrawl.extract.hashes import text_hash
 from smartcrawl.model.documents import Document
 from smartcrawl.model.pages import Collapse, Page, PageAnswer, Traffic, Visit
 from smartcrawl.registry.commit import collapsed
-from smartcrawl.registry.commit.snapshot_store import pack_snapshot, unpack_snapshot
+from smartcrawl.registry.commit.snapshot_store import pack_stored_snapshot, unpack_stored_snapshot
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome, Standing
@@ -25,12 +25,12 @@ _HEADERS = (
 )  # fmt: skip
 
 
-def collapse_of_visit(visit: Visit, document: Document) -> Collapse:
+def collapse_in_run(visit: Visit, document: Document) -> Collapse:
     """Return the part of a collapsed page's answer that waits for the decision.
 
     >>> from smartcrawl.rules.model import Outcome
     >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED)
-    >>> json.loads(collapse_of_visit(visit, Document()).answer)["url"]
+    >>> json.loads(collapse_in_run(visit, Document()).answer)["url"]
     ''
     """
     answer: dict[str, Any] = {
@@ -41,7 +41,7 @@ def collapse_of_visit(visit: Visit, document: Document) -> Collapse:
     answer |= {name: getattr(visit.answer, name) for name in _HEADERS}
     answer["robots_tags"] = list(visit.answer.robots_tags)
     return Collapse(
-        text_hash(document), json.dumps(answer), pack_snapshot(visit.answer.body or b"")
+        text_hash(document), json.dumps(answer), pack_stored_snapshot(visit.answer.body or b"")
     )
 
 
@@ -144,7 +144,7 @@ def _visit(page: Page, collapse: Collapse) -> Visit:
         accepted=True,
         traffic=Traffic(conditional=answer["conditional"]),
         answer=PageAnswer(
-            body=unpack_snapshot(collapse.body),
+            body=unpack_stored_snapshot(collapse.body),
             robots_tags=tuple(answer["robots_tags"]),
             **{name: answer[name] for name in _HEADERS},
         ),

@@ -8,7 +8,7 @@ from typing import Final, assert_never
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page
 from smartcrawl.rules.model import Extraction, Standing, Status
-from smartcrawl.rules.schedule import is_due, modified_by
+from smartcrawl.rules.schedule import is_due, modified_by_lastmod
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
@@ -96,7 +96,7 @@ class DuePages:
         news: dict[str, int] = {}
         for link in entries:
             if link.anchor and link.anchor != before.get(link.url):
-                modified = modified_by(link.anchor, self._now)
+                modified = modified_by_lastmod(link.anchor, self._now)
                 if modified is not None:
                     news[link.url] = modified
         for number, modified in self._links.numbers_of(news).items():

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.evidence import (
     count_run_rows,
-    count_silent_records,
+    count_silent_rows,
     failed_seed_rows,
     failed_sitemap_rows,
     kept_back_rows,
@@ -29,7 +29,7 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.links import Links
-from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Workers
@@ -172,7 +172,7 @@ class RunEnding:
         return left
 
     def _ending(self, now: int) -> EndingRunRow:
-        closing = closing_from_orders(self._source, self._options, self._orders)
+        closing = run_closing_from_orders(self._source, self._options, self._orders)
         closing = replace(closing, in_scope=self._in_scope)  # a seed may have moved it
         return EndingRunRow(self._opened.no, self._opened.source, now, closing)
 
@@ -194,15 +194,15 @@ class RunEnding:
         seeds = (*self._outside(), *failed_seed_rows(connection, run, most, optional))
         sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given, most)
         return Evidence(
-            seeds_failed=tuple(map(redacted, seeds)),
+            seeds_failed=tuple(map(redacted_text, seeds)),
             cut_by=(*self._last.cut_by(self._shortcomings), *self._kept_back()),
-            sitemaps_failed=tuple(map(redacted, sitemaps)),
+            sitemaps_failed=tuple(map(redacted_text, sitemaps)),
             visits=visits,
             unreachable=unreachable,
             pending=pending,
             skipped=skipped,
             not_due=not_due,
-            silent=count_silent_records(connection, run, since) if skipped else 0,
+            silent=count_silent_rows(connection, run, since) if skipped else 0,
         )
 
     def _kept_back(self) -> tuple[str, ...]:
@@ -213,7 +213,7 @@ class RunEnding:
         if not urls:
             return ()
         more = f" and {len(urls) - 1:,} more" if len(urls) > 1 else ""
-        return (f"redirects_left: {redacted(urls[0])}{more}",)
+        return (f"redirects_left: {redacted_text(urls[0])}{more}",)
 
     def _outside(self) -> tuple[str, ...]:
         """Return the seeds that the source's own scope leaves out."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from smartcrawl.extract.documents import media_of_body
-from smartcrawl.extract.links import links_depend_on_url
+from smartcrawl.extract.links import document_links_depend_on_url
 from smartcrawl.model.documents import Document
 from smartcrawl.model.pages import NAMES_SIGNED, Visit
 from smartcrawl.run.run import Run
 
 
-def take_stored_extraction(run: Run, visit: Visit, body: bytes) -> Document | None:
+def take_equal_bytes_in_run(run: Run, visit: Visit, body: bytes) -> Document | None:
     """Return the document of a stored page with the bytes of a visit; None: the body is to be read.
 
     Only pages that a listing names are looked up, once for each body that would be read. The stored
@@ -22,7 +22,7 @@ def take_stored_extraction(run: Run, visit: Visit, body: bytes) -> Document | No
     if run.forces(visit.page):
         return None
     stored = run.stored_pages.extraction(visit)
-    if stored is None or links_depend_on_url(stored.document, stored.url, visit.url):
+    if stored is None or document_links_depend_on_url(stored.document, stored.url, visit.url):
         return None
     parsed.taken_over = True
     parsed.content_hash, parsed.text_hash = stored.content_hash, stored.text_hash

@@ -9,10 +9,10 @@ from smartcrawl.model.documents import CUT, Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.pack import (
-    pack_numbers,
     pack_stored_links,
-    unpack_numbers,
+    pack_stored_numbers,
     unpack_stored_links,
+    unpack_stored_numbers,
 )
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.http import MAX_REDIRECTS, redirects_followed
@@ -172,7 +172,7 @@ class Links:
         if self.is_too_deep(depth):
             return
         numbers, whole = self._targets(listed, page, visit.kind, depth)
-        parsed.targets = pack_numbers(numbers)
+        parsed.targets = pack_stored_numbers(numbers)
         parsed.scope = self._seeds.scope_no if whole else _UNFILTERED
         parsed.canonical_no = self._canonical(canonical, page.no, depth)
 
@@ -213,7 +213,7 @@ class Links:
         hops = self._hops_to(number) + 1
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
-        targets = unpack_numbers(visit.parsed.targets)
+        targets = unpack_stored_numbers(visit.parsed.targets)
         if len(self._frontier) > waiting:  # the target is new in this run
             self._hops.update(dict.fromkeys(targets, hops))
         self._seeds.redirected(number, targets)
@@ -250,7 +250,7 @@ class Links:
             pack_stored_links([Link(target, "", REDIRECT, False)]),
             1,
         )
-        parsed.targets = pack_numbers([no for no in known if no != visit.page.no])
+        parsed.targets = pack_stored_numbers([no for no in known if no != visit.page.no])
         parsed.scope = _UNFILTERED  # a run that may follow it filters the link again
 
     def numbers_of(self, urls: Mapping[str, int]) -> dict[int, int]:
@@ -273,11 +273,13 @@ class Links:
         if record.targets is None or self.is_too_deep(depth) or self._is_kept_back(page):
             return
         if self._is_limited and record.moved and state.standing is Standing.BARE:
-            followed = dict.fromkeys(unpack_numbers(record.targets), self._hops_to(page.no) + 1)
+            followed = dict.fromkeys(
+                unpack_stored_numbers(record.targets), self._hops_to(page.no) + 1
+            )
             self._hops = followed | self._hops  # a shorter way to a page counts
         scope_no = self._seeds.scope_no
         if record.scope == scope_no:
-            self._offers.offer(unpack_numbers(record.targets), depth)
+            self._offers.offer(unpack_stored_numbers(record.targets), depth)
             return
         raw = page.raw if page.raw is not None else self._reader.raw_links([page.no])[page.no]
         links = unpack_stored_links(raw)
@@ -287,7 +289,7 @@ class Links:
         if state.standing is Standing.HELD:  # an alias keeps its stored canonical page
             number = self._canonical(named, page.no, depth)
         if whole:
-            targets = pack_numbers(numbers)
+            targets = pack_stored_numbers(numbers)
             self._batches.batch.retargeted.append((page.no, scope_no, targets, number))
 
     def lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
@@ -295,7 +297,7 @@ class Links:
         if self._is_limited and any(map(self._is_kept_back, self._book.pages([number], 0))):
             return
         if scope == self._seeds.scope_no:
-            self._offers.offer(unpack_numbers(targets), depth)
+            self._offers.offer(unpack_stored_numbers(targets), depth)
             return
         [page] = self._book.pages([number], 0)
         if not self._source.kind_of(page.url).follows_links:

@@ -18,7 +18,7 @@ from smartcrawl.run.hosts.trust import HostTrust
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_entry
+from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_listing_entry
 
 _DEPTH: Final = 0  #: of every listed file
 
@@ -195,12 +195,14 @@ class ListedFiles:
         ageless = record._replace(verified_at=None)
         is_doubted = not self._is_hashed and self._trust.doubts_listed(ageless)
         unread = record.unread_etag, record.unread_length
-        check = check_of_entry(*unread, entry, is_hash=self._is_hashed)
+        check = check_of_listing_entry(*unread, entry, is_hash=self._is_hashed)
         return check is Check.SKIP and not (self._opened.forced or is_doubted)
 
     def _is_same(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether a file of a listing is the one that was read, under today's configuration."""
-        check = check_of_entry(record.etag, record.content_length, entry, is_hash=self._is_hashed)
+        check = check_of_listing_entry(
+            record.etag, record.content_length, entry, is_hash=self._is_hashed
+        )
         return (
             not self._opened.forced
             and check is Check.SKIP

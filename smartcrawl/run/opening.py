@@ -8,22 +8,22 @@ from importlib import import_module
 from typing import Any
 
 from smartcrawl.model.exceptions import SourceError
-from smartcrawl.model.meant import meant
+from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
-from smartcrawl.registry.jobs import load_all_sources
+from smartcrawl.registry.jobs import load_sources_with_registry_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
-    ad_hoc,
+    ad_hoc_site_source,
     load_declared_sources,
     select_declared_source,
     source_with_sitemaps,
 )
-from smartcrawl.sources.files import FilesSource, ad_hoc_files
+from smartcrawl.sources.files import FilesSource, ad_hoc_files_source
 from smartcrawl.sources.github.api import github_token
-from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository
+from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE, Kind
 
 logger = logging.getLogger(__name__)
@@ -84,11 +84,11 @@ def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Sour
     if url is not None and name is not None:
         raise SourceError("give either -a url=… or -a source=…, not both")
     if url is not None:
-        return ad_hoc(url, declared, sitemaps=sitemaps)
+        return ad_hoc_site_source(url, declared, sitemaps=sitemaps)
     if name is not None:
         return source_with_sitemaps(_named(options, declared, name, SITE), sitemaps)
     if sitemaps:
-        return ad_hoc(None, declared, sitemaps=sitemaps)
+        return ad_hoc_site_source(None, declared, sitemaps=sitemaps)
     if (only := _only(declared, SITE)) is not None:
         return only
     raise SourceError(
@@ -104,7 +104,7 @@ def files_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -
         SourceError: no source or several sources fit, or an argument is unknown.
     """
     _refuse_unknown(arguments, FILES, FILES_ARGUMENTS)
-    found = _listed_source(options, arguments, FILES, "root", ad_hoc_files)
+    found = _listed_source(options, arguments, FILES, "root", ad_hoc_files_source)
     if found is None:
         raise SourceError(
             "nothing to crawl: give -a root=FOLDER, or declare a source of the kind files in"
@@ -123,7 +123,7 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
         SettingError: GITHUB_TOKEN cannot be a token.
     """
     _refuse_unknown(arguments, GITHUB, GITHUB_ARGUMENTS)
-    found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository)
+    found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository_source)
     if found is None:
         raise SourceError(
             "nothing to crawl: give -a url=https://github.com/OWNER/REPO, or declare a source of"
@@ -168,7 +168,7 @@ def _refuse_unknown(arguments: dict[str, Any], kind: Kind, known: tuple[str, ...
     if unknown:
         raise SourceError(
             f"unknown argument {unknown[0]!r}: the spider {kind.spider} takes {', '.join(known)}"
-            f"{meant(unknown[0], known)}"
+            f"{meant_word(unknown[0], known)}"
         )
 
 
@@ -178,7 +178,7 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     Raises:
         SourceError: there is none, or another spider crawls it.
     """
-    source = source_named(options, declared, name)
+    source = run_source_named(options, declared, name)
     if source.traits.spider != kind.spider:
         raise SourceError(
             f"-a source={name}: it is of the kind {source.kind}, so the spider is"
@@ -187,13 +187,15 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     return source
 
 
-def source_named(options: Options, declared: Mapping[str, Source], name: str) -> Source:
+def run_source_named(options: Options, declared: Mapping[str, Source], name: str) -> Source:
     """Return the source of a name, which may be that of a job of the HTTP API.
 
     Raises:
         SourceError: there is none.
     """
-    return select_declared_source(name, declared if name in declared else load_all_sources(options))
+    return select_declared_source(
+        name, declared if name in declared else load_sources_with_registry_jobs(options)
+    )
 
 
 def _only(declared: Mapping[str, Source], kind: Kind) -> Source | None:

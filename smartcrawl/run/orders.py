@@ -23,18 +23,18 @@ class Orders:
     job_run: str | None = None  #: id of the run of a job of the HTTP API
 
 
-def policy_from_orders(options: Options, orders: Orders) -> Policy:
+def run_policy_from_orders(options: Options, orders: Orders) -> Policy:
     """Return the removal policy of the settings, changed by the orders."""
     if orders.lost_threshold is None:
         return options.policy
     return replace(options.policy, lost_threshold=orders.lost_threshold)
 
 
-def closing_from_orders(source: Source, options: Options, orders: Orders) -> RemovalChoices:
+def run_closing_from_orders(source: Source, options: Options, orders: Orders) -> RemovalChoices:
     """Return the source's rules and the settings that the end of a run needs."""
     depth_limit = source.max_depth or options.depth_limit
     return RemovalChoices(
-        policy=policy_from_orders(options, orders),
+        policy=run_policy_from_orders(options, orders),
         max_ratio=options.sweep_max_ratio,
         min_count=options.sweep_min_count,
         remove_excluded=options.out_of_scope_policy == "remove",

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from smartcrawl.extract import html
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.documents import FORMAT_FAULTS, DocumentLimits, DocumentReader
 from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
@@ -25,12 +25,12 @@ from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.http import redirects_followed
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide
-from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login
+from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_form
 from smartcrawl.rules.traps import Trap
-from smartcrawl.run.collapses import collapse_of_visit
-from smartcrawl.run.equal_bytes import take_stored_extraction
+from smartcrawl.run.collapses import collapse_in_run
+from smartcrawl.run.equal_bytes import take_equal_bytes_in_run
 from smartcrawl.run.run import Run
-from smartcrawl.run.sitemaps import take_sitemap_visit
+from smartcrawl.run.sitemaps import take_sitemap_in_run
 
 logger = logging.getLogger(__name__)
 
@@ -173,7 +173,7 @@ class Reading:
         visit.parsed.body_hash = body_hash(body)
         noindex, nofollow = _header_directives(visit)
         as_sitemap = page.kind or page.plan.named or looks_like_sitemap(body)
-        if as_sitemap and kind.follows_links and take_sitemap_visit(run, visit, body):
+        if as_sitemap and kind.follows_links and take_sitemap_in_run(run, visit, body):
             return
         if kind.is_shielded and _is_emptied(visit, body) and not run.forces(page):
             visit.fail(Fault.EMPTY, "status 200 with an empty body: the stored page stays")
@@ -206,7 +206,7 @@ class Reading:
         alike = run.stored_pages.is_read_alike(visit)
         keeps = alike and run.links.keeps_links(page) and not nofollow
         known = None if run.forces(page) else run.stored_pages.language(page)
-        stored = take_stored_extraction(run, visit, body)
+        stored = take_equal_bytes_in_run(run, visit, body)
         try:
             document, readable = (
                 (stored, True)
@@ -284,17 +284,17 @@ class Reading:
             visit.error = "status 200 with the text that the host has for missing pages"
         elif held and not run.forces(page) and (refusal := self._shield(visit, document)):
             if refusal[0] is Fault.COLLAPSED and run.collapses.undecided:
-                visit.collapse = collapse_of_visit(visit, document)
+                visit.collapse = collapse_in_run(visit, document)
             visit.fail(*refusal)
             parsed.document = None
             return
-        parsed.chunks = chunks(document)
+        parsed.chunks = document_chunks(document)
 
     def _shield(self, visit: Visit, document: Document) -> tuple[Fault, str] | None:
         """Return the reason to keep the stored page instead of an answer, or None."""
         pages, page = self._run.stored_pages, visit.page
         length, before = len(document.text), pages.text_length(page)
-        if is_login(
+        if is_login_form(
             visit.answer.body or b"",
             title=document.title,
             text_length=length,
@@ -321,7 +321,7 @@ class Reading:
             run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
 
-def decide_reading(run: Run, visit: Visit) -> Verdict:
+def verdict_in_run(run: Run, visit: Visit) -> Verdict:
     """Return the action that the rules choose for a visit after ``Reading.take``."""
     page = visit.page
     record = page.record
@@ -332,7 +332,7 @@ def decide_reading(run: Run, visit: Visit) -> Verdict:
 
 def _header_directives(visit: Visit) -> tuple[bool, bool]:
     """Return two flags: noindex and nofollow in the X-Robots-Tag lines of an answer."""
-    directives = [html.robots_directives(line) for line in visit.answer.robots_tags]
+    directives = [html.robots_meta_directives(line) for line in visit.answer.robots_tags]
     return any(noindex for noindex, _ in directives), any(nofollow for _, nofollow in directives)
 
 

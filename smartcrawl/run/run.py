@@ -15,7 +15,7 @@ from smartcrawl.registry.writer import Written
 from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
-from smartcrawl.run.batches import Batches, open_batches
+from smartcrawl.run.batches import Batches, open_run_batches
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
@@ -116,7 +116,7 @@ class Run:
         self._pins = Pins(source, registry, opened, self._readers.pages, self._offers)
 
     def _new_batches(self) -> Batches:
-        return open_batches(
+        return open_run_batches(
             source=self.source,
             options=self.options,
             orders=self.orders,

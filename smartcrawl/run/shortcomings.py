@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Self
 
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.rules.traps import Trap
 
 logger = logging.getLogger(__name__)
@@ -28,14 +28,14 @@ class Shortcomings:
 
     def add(self, reason: str) -> None:
         """Note a reason, once."""
-        reason = redacted(reason)
+        reason = redacted_text(reason)
         if reason not in self.reasons:
             self.reasons.append(reason)
             self.changed = True
 
     def count(self, kind: str, url: str) -> None:
         """Count an address where a limit left links out; ``kind`` is such as ``too_many_links``."""
-        count, first = self.refused.get(kind, (0, redacted(url)[:_SHOWN]))
+        count, first = self.refused.get(kind, (0, redacted_text(url)[:_SHOWN]))
         self.refused[kind] = count + 1, first
         self.changed = True
 
@@ -67,7 +67,7 @@ class Shortcomings:
     def news(self) -> str:
         """Return the reasons, and the counts since the last call, as JSON.
 
-        See ``merged_shortcomings``.
+        See ``merged_run_shortcomings``.
         """
         refused = {
             kind: (count - self._reported.get(kind, 0), first)
@@ -87,10 +87,10 @@ class Shortcomings:
         return cls(list(stored.get("reasons", [])), refused)
 
 
-def merged_shortcomings(stored: str, news: str) -> str:
+def merged_run_shortcomings(stored: str, news: str) -> str:
     """Add the news of one worker to the stored JSON of all workers.
 
-    >>> merged_shortcomings('{"refused": {"calendar": [2, "http://a.example/1"]}}',
+    >>> merged_run_shortcomings('{"refused": {"calendar": [2, "http://a.example/1"]}}',
     ...        '{"reasons": ["max_pages"], "refused": {"calendar": [1, "http://a.example/9"]}}')
     '{"reasons": ["max_pages"], "refused": {"calendar": [3, "http://a.example/1"]}}'
     """

@@ -26,7 +26,7 @@ _FAULTS: Final = {
 }
 
 
-def take_sitemap_visit(run: Run, visit: Visit, body: bytes) -> bool:
+def take_sitemap_in_run(run: Run, visit: Visit, body: bytes) -> bool:
     """Read a sitemap or feed; return False if the body is a page after all.
 
     A sitemap is never indexed. If it does not parse to its end, its visit changes nothing: the
@@ -41,7 +41,7 @@ def take_sitemap_visit(run: Run, visit: Visit, body: bytes) -> bool:
             return False
         is_page = (
             error.kind is SitemapFault.NOT_A_SITEMAP
-            and html.media_type(answer.content_type, body) in html.HTML_TYPES
+            and html.sniffed_media_type(answer.content_type, body) in html.HTML_TYPES
             and page.state.standing is not Standing.LINKS
             and page.no not in run.seeds.given
             and run.scope.allows(visit.url)
@@ -61,7 +61,7 @@ def take_sitemap_visit(run: Run, visit: Visit, body: bytes) -> bool:
         for link in before:
             if link.type == kind and len(links) < MAX_ENTRIES:
                 links.setdefault(link.url, link)
-    parsed.document = Document(content_type=html.media_type(answer.content_type, body))
+    parsed.document = Document(content_type=html.sniffed_media_type(answer.content_type, body))
     parsed.text_hash = parsed.content_hash = parsed.body_hash
     visit.outcome = Outcome.NOT_ACCEPTABLE
     noun = "feed" if found.kind.is_feed else "sitemap"

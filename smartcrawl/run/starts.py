@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from smartcrawl.model.options import Options
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
 from smartcrawl.sources.base import Source
@@ -25,7 +25,7 @@ def warn_of_other_run_start(
             " leads to will age and be removed; to keep both, declare the source in %s with"
             " both as seeds, to go back, start it from the former again",
             source.name,
-            ", ".join(redacted(start.url) for start in left),
-            ", ".join(map(redacted, source.starts)),
+            ", ".join(redacted_text(start.url) for start in left),
+            ", ".join(map(redacted_text, source.starts)),
             options.sources_file,
         )

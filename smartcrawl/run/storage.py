@@ -5,10 +5,10 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 
-from smartcrawl.index.choice import check_server_of, index_writer_of_registry
+from smartcrawl.index.choice import check_index_server, index_writer_of_registry
 from smartcrawl.model.options import Options
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.registry import Registry, open_registry
 from smartcrawl.sources.private_files import narrow_private_data, private_folder
 
@@ -19,8 +19,8 @@ def open_registry_for_run(options: Options) -> Registry:
     Raises:
         RegistryError: it cannot be opened or written, or its table cannot have the chosen name.
     """
-    if options.elasticsearch is not None and not database_of(options.registry).exists():
-        check_server_of(options.elasticsearch)
+    if options.elasticsearch is not None and not registry_database(options.registry).exists():
+        check_index_server(options.elasticsearch)
     if options.snapshot_store == str(options.data_dir / "snapshots"):
         with suppress(OSError):  # the first write reports the error
             private_folder(options.data_dir)

@@ -19,7 +19,7 @@ from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.context import Context
 from smartcrawl.server.data import documents, frontier_stats, search, search_status
 from smartcrawl.server.direct import Direct
-from smartcrawl.server.errors import add_handlers
+from smartcrawl.server.errors import add_error_handlers
 from smartcrawl.server.frontier import routes as frontier_routes
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.items import routes as item_routes
@@ -30,7 +30,7 @@ from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits
 from smartcrawl.server.measures import Metrics
 from smartcrawl.server.metrics import Measured
-from smartcrawl.server.openapi import describe
+from smartcrawl.server.openapi import describe_api
 from smartcrawl.server.request_ids import Faults, RequestIds
 from smartcrawl.server.robots import routes as robots_routes
 from smartcrawl.server.stores import Stores
@@ -102,6 +102,6 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
         for add_routes in version.routes:
             add_routes(context, router)
         api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
-    add_handlers(api)
-    describe(api)
+    add_error_handlers(api)
+    describe_api(api)
     return api

@@ -15,7 +15,7 @@ from anyio import move_on_after, to_thread
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from smartcrawl.server.errors import ApiError, invalid_input, send_error
+from smartcrawl.server.errors import ApiError, api_invalid_input, send_error_response
 
 LIMIT: Final = 1_048_576  #: bytes
 _DISCARDED: Final = 16 * LIMIT  #: bytes of a body that is too large that are read, at most
@@ -53,7 +53,7 @@ class Bodies:
         except ApiError as error:
             if error.code == "PAYLOAD_TOO_LARGE" and "expect" not in headers:
                 await _discard_rest(receive)
-            await send_error(scope, receive, send, error)
+            await send_error_response(scope, receive, send, error)
             return
         if body is not None:
             await self._app(scope, _replayed(body, receive), send)
@@ -62,7 +62,7 @@ class Bodies:
 def _check_address(scope: Scope) -> None:
     """Refuse NUL in path and query: no page has it, and PostgreSQL refuses it as a value."""
     if "\x00" in scope["path"] or b"%00" in scope.get("query_string", b""):
-        raise invalid_input(None, "path and query must not contain NUL (%00)")
+        raise api_invalid_input(None, "path and query must not contain NUL (%00)")
 
 
 def _check_length(headers: Headers) -> None:
@@ -118,9 +118,9 @@ def _check_headers(headers: Headers) -> None:
     """Refuse what a form of a web page could send, and compressed bodies."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        raise invalid_input("Content-Type", "Content-Type must be application/json")
+        raise api_invalid_input("Content-Type", "Content-Type must be application/json")
     if headers.get("content-encoding", "identity").lower() != "identity":
-        raise invalid_input("Content-Encoding", "the body must not be compressed")
+        raise api_invalid_input("Content-Encoding", "the body must not be compressed")
 
 
 def check_json_body(body: bytes) -> None:
@@ -138,10 +138,10 @@ def check_json_body(body: bytes) -> None:
             parse_float=_float,
         )
     except UnicodeDecodeError as error:
-        raise invalid_input(None, "the body must be UTF-8") from error
+        raise api_invalid_input(None, "the body must be UTF-8") from error
     except json.JSONDecodeError as error:
         reason = f"the body is no JSON: {error.msg} at character {error.pos + 1}"
-        raise invalid_input(None, reason) from error
+        raise api_invalid_input(None, reason) from error
     _check_texts(value)
 
 
@@ -151,24 +151,24 @@ def _check_depth(body: bytes) -> None:
         mark = found[0]
         depth += (mark in (b"[", b"{")) - (mark in (b"]", b"}"))
         if depth > DEPTH:
-            raise invalid_input(None, f"the body is nested deeper than {DEPTH} levels")
+            raise api_invalid_input(None, f"the body is nested deeper than {DEPTH} levels")
 
 
 def _refused_constant(name: str) -> NoReturn:
-    raise invalid_input(None, f"{name} is no number of JSON")
+    raise api_invalid_input(None, f"{name} is no number of JSON")
 
 
 def _integer(digits: str) -> int:
     value = int(digits) if len(digits) <= _DIGITS else _LARGEST
     if not -_LARGEST <= value < _LARGEST:
-        raise invalid_input(None, "integers must fit into 64 bits")
+        raise api_invalid_input(None, "integers must fit into 64 bits")
     return value
 
 
 def _float(digits: str) -> float:
     value = float(digits)
     if not isfinite(value):
-        raise invalid_input(None, "a number is too large")
+        raise api_invalid_input(None, "a number is too large")
     return value
 
 
@@ -179,7 +179,7 @@ def _check_texts(value: Any) -> None:
         value = pending.pop()
         if isinstance(value, str):
             if _UNSTORABLE.search(value):
-                raise invalid_input(None, "texts must not contain NUL or lone surrogates")
+                raise api_invalid_input(None, "texts must not contain NUL or lone surrogates")
         elif isinstance(value, list):
             pending += value
         elif isinstance(value, dict):

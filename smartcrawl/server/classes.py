@@ -24,22 +24,24 @@ class RateClass(Enum):
     MONITORING = "monitoring"
 
 
-def request_changes_something(method: str, path: str) -> bool:
+def api_request_changes_something(method: str, path: str) -> bool:
     """Whether a request may change something.
 
-    >>> [request_changes_something("GET", path) for path in ("/v2/crawler/crawl", "/api/v1/jobs")]
-    [True, False]
+    >>> api_request_changes_something("GET", "/v2/crawler/crawl")
+    True
+    >>> api_request_changes_something("GET", "/api/v1/jobs")
+    False
     """
     return method not in _SAFE or _is_at(path, _ACTING)
 
 
-def rate_class(method: str, path: str) -> RateClass:
+def api_rate_class(method: str, path: str) -> RateClass:
     """Return the class whose limit counts a request.
 
-    >>> rate_class("GET", "/api/v1/documents/1f"), rate_class("GET", "/api/SearchStatus")
+    >>> api_rate_class("GET", "/api/v1/documents/1f"), api_rate_class("GET", "/api/SearchStatus")
     (<RateClass.DATA: 'data'>, <RateClass.MONITORING: 'monitoring'>)
     """
-    if request_changes_something(method, path):
+    if api_request_changes_something(method, path):
         return RateClass.JOBS
     return RateClass.DATA if _is_at(path, _DATA) else RateClass.MONITORING
 
@@ -52,7 +54,7 @@ def api_scope_needed(method: str, path: str) -> Scope:
     """
     if _is_at(path, _ADMIN):
         return Scope.ADMIN
-    return Scope.OPERATE if request_changes_something(method, path) else Scope.READ
+    return Scope.OPERATE if api_request_changes_something(method, path) else Scope.READ
 
 
 def _is_at(path: str, places: tuple[str, ...]) -> bool:

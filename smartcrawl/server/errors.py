@@ -1,7 +1,7 @@
 """Errors of the API, all in one envelope (R2-09 to R2-13).
 
 An error is raised as ``ApiError`` anywhere below a route, or answered by a layer with
-``send_error``. Its code decides its status.
+``send_error_response``. Its code decides its status.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.jobs.errors import JobError
 
 logger = logging.getLogger(__name__)
@@ -69,23 +69,23 @@ class ApiError(Exception):
         super().__init__(self.message)
 
 
-def not_found(message: str | None = None, *, reason: str | None = None) -> ApiError:
+def api_not_found(message: str | None = None, *, reason: str | None = None) -> ApiError:
     """Return the error of a thing that does not exist."""
     return ApiError("NOT_FOUND", message, reason=reason)
 
 
-def invalid_input(field: str | None, reason: str) -> ApiError:
+def api_invalid_input(field: str | None, reason: str) -> ApiError:
     """Return the error of a request that is wrong in ``field``."""
     return ApiError("INVALID_INPUT", field=field, reason=reason)
 
 
-def unavailable(reason: str, *, seconds: int = RETRY_AFTER) -> ApiError:
+def api_unavailable(reason: str, *, seconds: int = RETRY_AFTER) -> ApiError:
     """Return the error of a store that is away; a client may ask again after ``seconds``."""
     headers = {"Retry-After": str(seconds)}
     return ApiError("SERVICE_UNAVAILABLE", reason=reason, headers=headers)
 
 
-def error_of_job(error: JobError) -> ApiError:
+def api_error_of_job(error: JobError) -> ApiError:
     """Return the error of a request about jobs."""
     return ApiError(error.code, error.message, field=error.field, reason=error.reason)
 
@@ -105,7 +105,7 @@ def error_response(error: ApiError, request_id: str) -> Response:
     return Response(body, error.status, error.headers, media_type="application/json")
 
 
-async def send_error(scope: Scope, receive: Receive, send: Send, error: ApiError) -> None:
+async def send_error_response(scope: Scope, receive: Receive, send: Send, error: ApiError) -> None:
     """Answer a request with an error, in a layer around the routes."""
     await error_response(error, request_id_of(scope))(scope, receive, send)
 
@@ -115,11 +115,11 @@ def request_id_of(scope: Scope) -> str:
     return str(scope["smartcrawl.request_id"])
 
 
-def add_handlers(api: FastAPI) -> None:
+def add_error_handlers(api: FastAPI) -> None:
     """Turn every error of the routes into the envelope."""
     kinds: Mapping[type[Exception], Callable[[Request, Any], ApiError]] = {
         ApiError: _as_raised,
-        JobError: lambda _, error: error_of_job(error),
+        JobError: lambda _, error: api_error_of_job(error),
         RequestValidationError: _of_validation,
         HTTPException: _of_routing,
         RegistryError: _of_store,
@@ -156,20 +156,20 @@ def _of_store(_: Request, error: Exception) -> ApiError:
         FrontierError: "Redis",
     }
     what = next(name for kind, name in kinds.items() if isinstance(error, kind))
-    return unavailable(f"{what} is not available")
+    return api_unavailable(f"{what} is not available")
 
 
 def _of_routing(request: Request, error: HTTPException) -> ApiError:
     """Return the error of an unknown path, or of a method that a path does not take."""
-    path = shown(request.url.path)
+    path = redacted_line(request.url.path)
     if error.status_code == 405:
         allowed = ", ".join(_allowed(request))
         reason = f"{path} takes {allowed}"
         return ApiError("METHOD_NOT_ALLOWED", reason=reason, headers={"Allow": allowed})
     if error.status_code == 404:
-        return not_found(reason=f"there is no endpoint {path}; /openapi.json lists them")
+        return api_not_found(reason=f"there is no endpoint {path}; /openapi.json lists them")
     if error.status_code == 400:
-        return invalid_input(None, "the body could not be read")
+        return api_invalid_input(None, "the body could not be read")
     return ApiError("INTERNAL_ERROR")
 
 
@@ -195,13 +195,13 @@ def _of_validation(_: Request, error: RequestValidationError) -> ApiError:
         return ApiError("INVALID_CONFIG", field=field, reason=reason)
     if _ADDRESSES & set(names):
         return ApiError("INVALID_URL", field=field, reason=reason)
-    return invalid_input(field, reason)
+    return api_invalid_input(field, reason)
 
 
 def _reason(field: str | None, defect: Mapping[str, Any]) -> str:
     """Return the reason; a rule of ours has it in a whole sentence."""
     if defect["type"] == "extra_forbidden":
-        return f"{shown(str(field))} is not known"
+        return f"{redacted_line(str(field))} is not known"
     if defect["type"] == "missing":
         return f"{field or 'a JSON body'} is missing"
     if defect["type"] == "value_error":

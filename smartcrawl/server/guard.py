@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.classes import api_scope_needed
-from smartcrawl.server.errors import ApiError, send_error, unavailable
+from smartcrawl.server.errors import ApiError, api_unavailable, send_error_response
 from smartcrawl.server.keys import Key, KeyCache
 
 #: Paths that answer without a key, for probes.
@@ -43,7 +43,7 @@ class Identity:
             except ApiError as error:
                 scope["smartcrawl.refused"] = error
             except RegistryError:
-                scope["smartcrawl.refused"] = unavailable("the registry is not available")
+                scope["smartcrawl.refused"] = api_unavailable("the registry is not available")
         await self._app(scope, receive, send)
 
     async def _key(self, scope: Scope) -> Key | None:
@@ -95,7 +95,7 @@ class Guard:
         if refused is None:
             await self._app(scope, receive, send)
         else:
-            await send_error(scope, receive, send, refused)
+            await send_error_response(scope, receive, send, refused)
 
     def _refused(self, scope: Scope) -> ApiError | None:
         refused: ApiError | None = scope["smartcrawl.refused"]

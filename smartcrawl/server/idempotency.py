@@ -23,9 +23,9 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
 from smartcrawl.server.errors import (
     ApiError,
-    error_of_job,
+    api_error_of_job,
+    api_invalid_input,
     error_response,
-    invalid_input,
     request_id_of,
 )
 from smartcrawl.sources.jobs.errors import JobError
@@ -136,11 +136,11 @@ class Once:
         given = request.headers.getlist(HEADER)
         if not given:
             if self._required:
-                raise invalid_input(HEADER, f"{HEADER} is missing: send a UUID of version 4")
+                raise api_invalid_input(HEADER, f"{HEADER} is missing: send a UUID of version 4")
             return None
         key = given[0].lower()
         if len(given) > 1 or not _UUID.fullmatch(key):
-            raise invalid_input(HEADER, f"{HEADER} must be one UUID of version 4")
+            raise api_invalid_input(HEADER, f"{HEADER} must be one UUID of version 4")
         return key
 
     def _once(
@@ -200,7 +200,7 @@ def _errors_replied(request: Request, work: Work) -> Work:
         try:
             return work(connection)
         except JobError as error:
-            response = error_response(error_of_job(error), request_id_of(request.scope))
+            response = error_response(api_error_of_job(error), request_id_of(request.scope))
             return Reply(response.status_code, bytes(response.body).decode())
 
     return replied

@@ -56,7 +56,7 @@ class Key:
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
-def make_key(
+def make_api_key(
     connection: Connection, name: str, scope: Scope, now: int, *, expires: int | None = None
 ) -> tuple[str, Key]:
     """Store a new key, and return it with its text, which cannot be had again."""
@@ -67,23 +67,23 @@ def make_key(
     return text, key
 
 
-def list_keys(connection: Connection) -> list[Key]:
+def list_api_keys(connection: Connection) -> list[Key]:
     """Return every key, oldest first, revoked ones too."""
     return [_key(row) for row in connection.execute(_LIST)]
 
 
-def revoke_key(connection: Connection, key_id: str, now: int) -> bool:
+def revoke_api_key(connection: Connection, key_id: str, now: int) -> bool:
     """Revoke a key; False where no key with this id counts."""
     connection.execute(_REVOKE, (now, key_id))
     return connection.changes() > 0
 
 
-def key_exists(connection: Connection, now: int) -> bool:
+def api_key_exists(connection: Connection, now: int) -> bool:
     """Whether any key is neither revoked nor expired."""
     return bool(connection.execute(_COUNTS, (now,)).get)
 
 
-def find_key(connection: Connection, text: str, now: float) -> Key | None:
+def find_api_key(connection: Connection, text: str, now: float) -> Key | None:
     """Return the key with this text; None if it never existed, or counts no more."""
     found = _KEY.fullmatch(text)
     row = connection.execute(_FIND, (found[1],)).fetchone() if found else None
@@ -123,7 +123,7 @@ class KeyCache:
         """Return a key as the registry has it now."""
         now = self._clock()
         with self._stores.reading() as connection:
-            key = find_key(connection, text, now)
+            key = find_api_key(connection, text, now)
         if key is not None:
             if len(self._found) >= self._MOST:
                 self._found.clear()

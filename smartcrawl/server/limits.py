@@ -18,8 +18,8 @@ from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.classes import RateClass, rate_class, request_changes_something
-from smartcrawl.server.errors import ApiError, send_error, unavailable
+from smartcrawl.server.classes import RateClass, api_rate_class, api_request_changes_something
+from smartcrawl.server.errors import ApiError, api_unavailable, send_error_response
 
 logger = logging.getLogger(__name__)
 
@@ -59,8 +59,8 @@ class Limits:
                     await self._shared.close()
             return
         method, path, now = scope["method"], scope["path"], self._clock()
-        kind, minute = rate_class(method, path), int(now // _MINUTE)
-        counted = f"{kind.value}:{client_of(scope)}"
+        kind, minute = api_rate_class(method, path), int(now // _MINUTE)
+        counted = f"{kind.value}:{api_client(scope)}"
         used = self._here.counted(counted, minute)
         away = False
         if self._shared is not None:
@@ -80,9 +80,11 @@ class Limits:
             await send(message)
 
         if used > limit:
-            await send_error(scope, receive, limited, _above(limit, kind, reset - now))
-        elif away and request_changes_something(method, path):
-            await send_error(scope, receive, limited, unavailable("Redis is not available"))
+            await send_error_response(scope, receive, limited, _above(limit, kind, reset - now))
+        elif away and api_request_changes_something(method, path):
+            await send_error_response(
+                scope, receive, limited, api_unavailable("Redis is not available")
+            )
         else:
             await self._app(scope, receive, limited)
 
@@ -93,21 +95,21 @@ def _above(limit: int, kind: RateClass, seconds: float) -> ApiError:
     return ApiError("RATE_LIMITED", reason=reason, headers={"Retry-After": str(int(seconds) + 1)})
 
 
-def client_of(scope: Scope) -> str:
+def api_client(scope: Scope) -> str:
     """Return the client of a request: its key, else its address."""
     key = scope.get("smartcrawl.key")
     if key is not None:
         return f"key:{key.id}"
     address = scope["client"][0] if scope.get("client") else "unknown"
-    return f"address:{client_network(address)}"
+    return f"address:{api_client_network(address)}"
 
 
 @lru_cache(maxsize=10_000)
-def client_network(address: str) -> str:
+def api_client_network(address: str) -> str:
     """Return the address of a client; of IPv6 the network, for each client has 2⁶⁴ addresses.
 
-    >>> client_network("2001:db8::1"), client_network("::ffff:10.0.0.1"), client_network("10.0.0.1")
-    ('2001:db8::/64', '10.0.0.1', '10.0.0.1')
+    >>> [api_client_network(x) for x in ("2001:db8::1", "::ffff:10.0.0.1", "10.0.0.1")]
+    ['2001:db8::/64', '10.0.0.1', '10.0.0.1']
     """
     try:
         parsed = ip_address(address.partition("%")[0])

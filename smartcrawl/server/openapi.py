@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from smartcrawl.server.classes import rate_class
+from smartcrawl.server.classes import api_rate_class
 from smartcrawl.server.errors import CODES
 from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.guard import OPEN
@@ -42,7 +42,7 @@ _ERROR: Final = {
 }
 
 
-def describe(api: FastAPI) -> None:
+def describe_api(api: FastAPI) -> None:
     """Replace the errors of FastAPI's description, before anything asks for it."""
     schema = api.openapi()  # FastAPI keeps this object, and answers /openapi.json with it
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
@@ -55,7 +55,7 @@ def describe(api: FastAPI) -> None:
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
     }
     for method, path, operation in _operations(schema):
-        operation["x-rate-limit-class"] = rate_class(method, path).value
+        operation["x-rate-limit-class"] = api_rate_class(method, path).value
         answers = operation["responses"]
         if "HTTPValidationError" in str(answers.get("422")):
             del answers["422"]

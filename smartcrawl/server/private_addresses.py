@@ -11,7 +11,7 @@ from smartcrawl.rules.connections import (
 )
 
 
-def names_refused_address(url: str, guard: ConnectionGuard) -> bool:
+def names_private_job_address(url: str, guard: ConnectionGuard) -> bool:
     """Whether a request URL names a private address that is not allowed.
 
     Other names are checked when they are resolved. The port counts as permitted: the scope of a

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from smartcrawl.server.errors import ApiError, send_error
+from smartcrawl.server.errors import ApiError, send_error_response
 
 logger = logging.getLogger(__name__)
 
@@ -76,4 +76,4 @@ class Faults:
                 raise
             logger.exception("a request failed unexpectedly")
             if not begun:
-                await send_error(scope, receive, send, ApiError("INTERNAL_ERROR"))
+                await send_error_response(scope, receive, send, ApiError("INTERNAL_ERROR"))

@@ -15,13 +15,13 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.redaction import redacted_log_format
+from smartcrawl.model.redaction import log_format_option
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.server.wire import Wire
 from smartcrawl.terminal.bar import AboveBar
-from smartcrawl.terminal.log_lines import log_formatter
+from smartcrawl.terminal.log_lines import printed_line_formatter
 
 _GRACE = 10  #: seconds in which requests may end after SIGTERM
 _BACKLOG = 2_048
@@ -36,7 +36,7 @@ class ListenError(SmartcrawlError):
     """The server cannot listen at its address."""
 
 
-def listen(server: ServerOptions) -> socket.socket:
+def listening_server_socket(server: ServerOptions) -> socket.socket:
     """Return a socket that listens.
 
     Raises:
@@ -76,7 +76,7 @@ class _Server(uvicorn.Server):
         super().handle_exit(sig, frame)
 
 
-def serve(
+def serve_api(
     app: ASGIApp, listening: socket.socket, server: ServerOptions, scheduler: SchedulerThread
 ) -> None:
     """Answer requests and start jobs until SIGTERM or SIGINT.
@@ -110,6 +110,6 @@ def log_server_to_stderr(settings: Mapping[str, Any]) -> None:
     handler = AboveBar()
     handler.setLevel(settings["LOG_LEVEL"])
     handler.addFilter(WithRequestId())
-    handler.setFormatter(log_formatter(redacted_log_format(settings)))
+    handler.setFormatter(printed_line_formatter(log_format_option(settings)))
     logging.root.addHandler(handler)
     logging.root.setLevel(settings["LOG_LEVEL"])

@@ -14,8 +14,8 @@ from anyio import fail_after, to_thread
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
-from smartcrawl.registry.database.databases import Database, database_of
-from smartcrawl.registry.database.transactions import one_moment
+from smartcrawl.registry.database.databases import Database, registry_database
+from smartcrawl.registry.database.transactions import read_transaction
 
 _T = TypeVar("_T")
 
@@ -35,7 +35,7 @@ class Stores:
 
     def __init__(self, place: Path | str) -> None:
         """``place``: REGISTRY_URL, as of the options."""
-        self._database = database_of(place, patience=PATIENCE)
+        self._database = registry_database(place, patience=PATIENCE)
         self._reading = _Pool(lambda: self._connected(readonly=True), READING)
         self._writing = _Pool(lambda: self._connected(readonly=False), WRITING)
         self._turn = asyncio.Lock()
@@ -83,7 +83,7 @@ class Stores:
 
     def read_moment(self, work: Callable[[Connection], _T]) -> _T:
         """Do ``work``, of several statements, as ``read`` does, with all rows as of one moment."""
-        with self.reading() as connection, one_moment(connection):
+        with self.reading() as connection, read_transaction(connection):
             return work(connection)
 
     def write(self, work: Callable[[Connection], _T]) -> _T:

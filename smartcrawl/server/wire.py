@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from smartcrawl.server.errors import ApiError, error_response, invalid_input
+from smartcrawl.server.errors import ApiError, api_invalid_input, error_response
 
 HEAD: Final = 65_536  #: bytes of a request line with all headers
 _NO_REQUEST: Final = "this is no request of HTTP/1.1"
@@ -56,7 +56,7 @@ class Wire(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no request, unless another answer has begun, and close."""
-        error = invalid_input(None, _NO_REQUEST)
+        error = api_invalid_input(None, _NO_REQUEST)
         if self._is_too_long:
             error = ApiError("PAYLOAD_TOO_LARGE", reason=_TOO_LONG)
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from smartcrawl.model.meant import nearest
+from smartcrawl.model.meant import nearest_word
 from smartcrawl.model.urls import request_url
 
 _WEB: Final = ("http", "https")
@@ -19,19 +19,19 @@ _ASCII_QUOTES: Final = '"<>`'  #: a URL has none of them; ' may be in one
 _QUOTES: Final = _ASCII_QUOTES + "“”„‘’«»"
 
 
-def address_hint(text: str) -> str:
+def declared_address_hint(text: str) -> str:
     """Return the probable correction of an invalid address, or an empty string.
 
-    >>> address_hint("htps://docs.example.com/")
+    >>> declared_address_hint("htps://docs.example.com/")
     '; did you mean https://docs.example.com/?'
-    >>> address_hint("http://::1:8000/")
+    >>> declared_address_hint("http://::1:8000/")
     '; an IPv6 address goes in brackets, as in http://[::1]:8000/'
-    >>> address_hint("mailto:me@example.com")
+    >>> declared_address_hint("mailto:me@example.com")
     ''
     """
     found = _SCHEME.match(text)
     if found and (found[1].lower() not in _WEB or "://" not in found[0]):
-        scheme = nearest(found[1].lower(), _WEB, least=_LIKE_WEB)
+        scheme = nearest_word(found[1].lower(), _WEB, least=_LIKE_WEB)
         url = request_url(f"{scheme}://{text[found.end() :]}") if scheme else None
         if url is not None:
             return f"; did you mean {url}?"
@@ -45,14 +45,14 @@ def address_hint(text: str) -> str:
     return ""
 
 
-def address_without_quotes(text: str) -> str | None:
+def declared_address_unquoted(text: str) -> str | None:
     """Return the URL between quotes that were pasted with it; None where there are none.
 
     A typographic quotation mark at the end may be part of the address, unless one is before it.
 
-    >>> address_without_quotes('https://docs.example.com/"'), address_without_quotes("https://docs.example.com/")
+    >>> declared_address_unquoted('https://docs.example.com/"'), declared_address_unquoted("https://docs.example.com/")
     ('https://docs.example.com/', None)
-    >>> address_without_quotes("https://de.example.org/„Foo“"), address_without_quotes("„https://a.example/“")
+    >>> declared_address_unquoted("https://de.example.org/„Foo“"), declared_address_unquoted("„https://a.example/“")
     (None, 'https://a.example/')
     """
     given = text.strip()

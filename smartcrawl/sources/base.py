@@ -19,7 +19,7 @@ from smartcrawl.sources.fields import (
     Pattern,
     Selectors,
 )
-from smartcrawl.sources.kinds import Kind, kind_named
+from smartcrawl.sources.kinds import Kind, source_kind_named
 from smartcrawl.sources.scope import Scope
 
 _ID_LENGTH: Final = 6  #: characters of a digest in the name of an ad-hoc source
@@ -64,7 +64,7 @@ class Source(BaseModel):
     @property
     def traits(self) -> Kind:
         """Properties of its kind."""
-        return kind_named(self.kind)
+        return source_kind_named(self.kind)
 
     @property
     def kinds(self) -> tuple[Kind, ...]:
@@ -115,10 +115,10 @@ class Source(BaseModel):
         return tuple(key for key in cls.model_fields if key not in cls.UNDECLARED)
 
 
-def ad_hoc_name(words: str, start: str) -> str:
+def ad_hoc_source_name(words: str, start: str) -> str:
     """Return the name of a source that a command names by its start alone: words and a digest.
 
-    >>> ad_hoc_name("docs", "file:///srv/docs")
+    >>> ad_hoc_source_name("docs", "file:///srv/docs")
     'docs-kxmku7'
     """
     return f"{words}-{url_digest_text(url_digest(start))[:_ID_LENGTH]}"

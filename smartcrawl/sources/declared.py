@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from smartcrawl.model.exceptions import SourceError
-from smartcrawl.model.meant import meant
+from smartcrawl.model.meant import meant_word
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
@@ -69,7 +69,7 @@ def load_declared_sources(path: Path) -> dict[str, Source]:
             " or name another file with -s SOURCES_FILE="
         ) from error
     problems = [
-        f"{key}: unknown key{meant(key, ['sources'])}; a source is a table [sources.NAME]"
+        f"{key}: unknown key{meant_word(key, ['sources'])}; a source is a table [sources.NAME]"
         for key in content
         if key != "sources"
     ]
@@ -91,7 +91,7 @@ def load_declared_sources(path: Path) -> dict[str, Source]:
     return sources
 
 
-def ad_hoc(
+def ad_hoc_site_source(
     url: str | None, declared: Mapping[str, Source], *, sitemaps: Sequence[str] = ()
 ) -> Source:
     """Return the source with the name of the host of ``url`` and with all pages of that host.
@@ -155,7 +155,7 @@ def select_declared_source(name: str, sources: Mapping[str, Source]) -> Source:
             " sources.toml (see sources.example.toml), or crawl an address with -a url="
         )
     raise SourceError(
-        f"there is no source {name!r}{meant(name, sources)};"
+        f"there is no source {name!r}{meant_word(name, sources)};"
         f" declared in sources.toml: {', '.join(sources)}"
     )
 
@@ -178,7 +178,7 @@ def _declared(name: str, table: object, folder: Path) -> Source:
         raise SourceError(f"{where} kind is {kind!r}: it takes {known}")
     keys = model.keys()
     problems = [
-        f"{where} {key}: unknown key{meant(key, keys)}; known are {', '.join(keys)}"
+        f"{where} {key}: unknown key{meant_word(key, keys)}; known are {', '.join(keys)}"
         for key in table
         if key not in keys
     ]

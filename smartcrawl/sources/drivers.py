@@ -12,7 +12,7 @@ from fsspec.config import apply_config
 from fsspec.core import url_to_fs
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import redacted, shown
+from smartcrawl.model.redaction import redacted_line, redacted_text
 from smartcrawl.sources.stores import file_store_fault_reason
 
 #: Packages whose name differs from their module's.
@@ -34,21 +34,21 @@ _CREDENTIALS: Final = {
 _WORDY: Final = ("adlfs", "aiobotocore", "azure", "botocore", "fsspec", "gcsfs", "s3fs")
 
 
-def refuse_url_secrets(setting: str, protocol: str, place: str) -> None:
+def refuse_store_url_secrets(setting: str, protocol: str, place: str) -> None:
     """Refuse a URL with credentials, which would be logged and stored. The message has none.
 
     Raises:
         SettingError: it has a password, a query or a fragment.
     """
     user = unquote(place).rpartition("@")[0]  # of the whole rest: a password may contain a slash
-    if ":" in user or "?" in place or "#" in place or redacted(place) != place:
+    if ":" in user or "?" in place or "#" in place or redacted_text(place) != place:
         raise SettingError(
             f"{setting} is a {protocol} URL with a password, a query or a fragment: it takes"
             " none of them; credentials belong in the environment of the driver"
         )
 
 
-def driver_class(setting: str, protocol: str, url: str) -> Any:
+def store_driver_class(setting: str, protocol: str, url: str) -> Any:
     """Return the class of fsspec that implements a protocol.
 
     Raises:
@@ -58,23 +58,23 @@ def driver_class(setting: str, protocol: str, url: str) -> Any:
         return get_filesystem_class(protocol)
     except ValueError:
         raise SettingError(
-            f"{setting} is {shown(url)!r}: no driver of fsspec is called {protocol}; use"
+            f"{setting} is {redacted_line(url)!r}: no driver of fsspec is called {protocol}; use"
             " file, s3, abfs or another that it knows"
         ) from None
     except ImportError as error:
         module = getattr(error.__cause__, "name", None) or protocol
         raise SettingError(
-            f"{setting} is {shown(url)!r}, whose driver is not installed ({error}): run"
+            f"{setting} is {redacted_line(url)!r}, whose driver is not installed ({error}): run"
             f" {_remedy(module)}"
         ) from error
 
 
-def driver_credentials(driver: Any) -> str:
+def store_driver_credentials(driver: Any) -> str:
     """Return the credentials of a driver, for a sentence about what they may do."""
     return f"the credentials in {_CREDENTIALS.get(_package(driver), 'what its driver reads')}"
 
 
-def start_driver(setting: str, driver: Any, url: str, **options: Any) -> tuple[Any, str]:
+def start_store_driver(setting: str, driver: Any, url: str, **options: Any) -> tuple[Any, str]:
     """Return a file system of fsspec, and its name for the place of ``url``.
 
     ``options`` are for the driver's class and for fsspec; the environment adds others.
@@ -93,8 +93,9 @@ def start_driver(setting: str, driver: Any, url: str, **options: Any) -> tuple[A
         raise
     except Exception as error:  # the library's errors about its configuration
         raise SettingError(
-            f"the driver of {setting} {shown(url)!r} does not start"
-            f" ({shown(file_store_fault_reason(error))}); check {driver_credentials(driver)}"
+            f"the driver of {setting} {redacted_line(url)!r} does not start"
+            f" ({redacted_line(file_store_fault_reason(error))}); check"
+            f" {store_driver_credentials(driver)}"
         ) from error
     return found
 

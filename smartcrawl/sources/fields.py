@@ -10,10 +10,10 @@ import can_ada
 from cssselect import HTMLTranslator, SelectorError
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
-from smartcrawl.model.authorities import authority_file
+from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.model import Mode
-from smartcrawl.sources.address_hints import address_hint, address_without_quotes
+from smartcrawl.sources.address_hints import declared_address_hint, declared_address_unquoted
 from smartcrawl.sources.patterns import compile_scope_pattern
 
 MAX_PATTERNS: Final = 100  #: in each list
@@ -40,7 +40,7 @@ def declared_web_address(text: str) -> str:
         ValueError: it is no web address; with the probable address, if it can be guessed.
     """
     given = declared_field_text(text)
-    quoted = address_without_quotes(text)
+    quoted = declared_address_unquoted(text)
     if quoted is not None:
         raise ValueError(f"is {given}, with a quotation mark that is no part of it: write {quoted}")
     url = request_url(text)
@@ -57,7 +57,7 @@ def declared_web_address(text: str) -> str:
             raise ValueError(f"is {given}, without its scheme: write {meant}")
     raise ValueError(
         f"is {given}: it takes an http or https address, as in https://docs.example.com/"
-        f"{address_hint(text)}"
+        f"{declared_address_hint(text)}"
     )
 
 
@@ -139,7 +139,7 @@ def _authorities(text: object, info: ValidationInfo) -> object:
         return text
     folder: Path | None = info.context["folder"] if info.context else None
     try:
-        return authority_file(text, folder)
+        return authority_file_option(text, folder)
     except ValueError as error:
         raise ValueError(f"is {declared_field_text(text)}: {error}") from error
 

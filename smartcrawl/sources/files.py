@@ -15,10 +15,10 @@ from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.file_urls import folder_url, path_of_file_url
 from smartcrawl.model.urls import display_url
-from smartcrawl.sources.base import Source, ad_hoc_name
+from smartcrawl.sources.base import Source, ad_hoc_source_name
 from smartcrawl.sources.fields import LIST, Limit
-from smartcrawl.sources.listing.names import folder_path
-from smartcrawl.sources.listing.places import store_place
+from smartcrawl.sources.listing.names import listing_folder_path
+from smartcrawl.sources.listing.places import file_store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.scope import Scope
 
@@ -56,7 +56,7 @@ def _store_root(text: str) -> str:
         known = ", ".join(f"{scheme}://" for scheme in STORE_SCHEMES)
         raise ValueError(f"is of the kind {scheme}://: it takes a folder's path, or {known}")
     try:
-        place = store_place(text)
+        place = file_store_place(text)
     except SettingError as error:
         raise ValueError(str(error).removeprefix("root ")) from error
     return place.url_of(place.key).removesuffix("/")
@@ -119,7 +119,7 @@ class FilesScope:
 
     def relative(self, url: str) -> str:
         """Return the path of a file below the root, as ``os.fsdecode`` gives it."""
-        return folder_path(url[len(self.root) + 1 :])
+        return listing_folder_path(url[len(self.root) + 1 :])
 
     def fingerprint(self) -> bytes:
         """Return a 16-byte digest of the settings that ``allows`` depends on (M-15)."""
@@ -184,10 +184,10 @@ class FilesSource(Source):
     @property
     def folder(self) -> str:
         """The absolute path of a local root."""
-        return folder_path(self.root) or "/"
+        return listing_folder_path(self.root) or "/"
 
 
-def ad_hoc_files(root: str) -> FilesSource:
+def ad_hoc_files_source(root: str) -> FilesSource:
     """Return the source of all files below ``root``, with a name that depends on the root alone.
 
     Raises:
@@ -195,4 +195,4 @@ def ad_hoc_files(root: str) -> FilesSource:
     """
     url = declared_root(root)
     slug = _NO_NAME.sub("-", url.rpartition("/")[2]).strip("-.") or "files"
-    return FilesSource(name=ad_hoc_name(slug, url), root=url, ad_hoc=True)
+    return FilesSource(name=ad_hoc_source_name(slug, url), root=url, ad_hoc=True)

@@ -56,7 +56,7 @@ KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS
 SPIDERS: Final = tuple(dict.fromkeys(kind.spider for kind in KINDS.values()))
 
 
-def kind_named(name: str) -> Kind:
+def source_kind_named(name: str) -> Kind:
     """Return the kind of this name, as a source or the registry has it.
 
     Raises:

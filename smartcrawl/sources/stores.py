@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from fsspec.asyn import sync
 
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.sources.private_files import folder_like_its_parent, write_like_its_folder
 
 PARALLEL: Final = 8  #: transfers at once; drivers keep 10 connections or more
@@ -364,4 +364,4 @@ def file_store_fault_reason(error: Exception) -> str:
     text = str(getattr(error, "strerror", None) or error).strip().partition("\n")[0]
     if not text and isinstance(error, TimeoutError):
         return ""
-    return f"{type(error).__name__}: {redacted(text)[:_LONGEST]}"
+    return f"{type(error).__name__}: {redacted_text(text)[:_LONGEST]}"

@@ -66,10 +66,10 @@ class FilesSpider(VisitSpider):
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
         """Turn the answer of the file handler into the Visit of its file."""
-        yield visit_of_file(response)
+        yield visit_of_spider_answer(response)
 
 
-def visit_of_file(response: Response) -> Visit:
+def visit_of_spider_answer(response: Response) -> Visit:
     """Return the Visit of a file by the answer of its handler."""
     attempt: VisitAttempt = response.meta["attempt"]
     visit = attempt.visit(response.url)

@@ -12,13 +12,13 @@ from scrapy.http import Response
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
-from smartcrawl.model.urls import is_same_place
+from smartcrawl.model.urls import is_same_url_place
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run.opening import github_source_of_run_arguments
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.github.content import LFS_REASON, blob_sha, is_lfs_pointer
+from smartcrawl.sources.github.content import LFS_REASON, github_blob_sha, is_github_lfs_pointer
 from smartcrawl.sources.kinds import GITHUB
-from smartcrawl.spiders.files import visit_of_file
+from smartcrawl.spiders.files import visit_of_spider_answer
 from smartcrawl.spiders.site import SiteSpider
 
 
@@ -67,7 +67,7 @@ class GithubSpider(SiteSpider):
                     _judge_front(found, self.run.source)
                 yield found
             return
-        visit = visit_of_file(response)
+        visit = visit_of_spider_answer(response)
         if visit.answer.body is not None:
             _check(visit, visit.answer.body)
         yield visit
@@ -81,7 +81,7 @@ def _judge_front(visit: Visit, source: Source) -> None:
     target = visit.answer.location
     if target is None or visit.page.state.standing is Standing.BARE:
         return
-    if any(is_same_place(target, front) for front in source.optional_seeds.values()):
+    if any(is_same_url_place(target, front) for front in source.optional_seeds.values()):
         visit.outcome, visit.http_status, visit.answer.location = Outcome.NOT_FOUND, 404, None
         visit.error = f"no wiki: it redirects to the front of the repository, {target}"
 
@@ -89,13 +89,13 @@ def _judge_front(visit: Visit, source: Source) -> None:
 def _check(visit: Visit, body: bytes) -> None:
     """Compare a body with the blob of the commit, and set aside a pointer of Git LFS."""
     answer = visit.answer
-    listed, found = answer.etag, blob_sha(body, like=answer.etag)
+    listed, found = answer.etag, github_blob_sha(body, like=answer.etag)
     answer.etag, answer.content_length = found, len(body)
     if listed is not None and found != listed:
         answer.body = None
         visit.fail(
             Fault.CHANGED_WHILE_READ, "its bytes are not those of the commit: check GITHUB_RAW_URL"
         )
-    elif is_lfs_pointer(body):
+    elif is_github_lfs_pointer(body):
         answer.body = None
         visit.outcome, visit.error = Outcome.NOT_ACCEPTABLE, LFS_REASON

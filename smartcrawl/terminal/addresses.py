@@ -13,7 +13,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.removal.purge import known_record_rows
-from smartcrawl.reports.sources_today import sources_today
+from smartcrawl.reports.sources_today import reported_sources_today
 
 _RELATIVE: Final = re.compile(r"~|\.\.?(?:/|\Z)")
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
@@ -41,5 +41,5 @@ def _is_of_files(url: str, connection: Connection, options: Options) -> bool:
         return True
     declared = load_sources_and_registry_jobs(options, connection)
     names = sorted({*stored_source_names(connection), *declared})
-    today = sources_today(connection, declared, names)
+    today = reported_sources_today(connection, declared, names)
     return any(source.traits.is_listed and source.scope.holds(url) for source in today)

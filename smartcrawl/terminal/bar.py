@@ -19,7 +19,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress_bar import ProgressBar
 
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.redaction import escaped_text
 from smartcrawl.terminal.output import terminal_width
 
 SECONDS: Final = 10  #: between two plain lines
@@ -73,7 +73,7 @@ class Bar:
         if long and cell_len(long) + 2 + _SHORTEST <= width:
             return f"{long}  {self._bar(facts, min(40, width - cell_len(long) - 2))}"
         done = f"{facts.done:,}" + ("" if facts.total is None else f" of {facts.total:,}")
-        name, parts = escaped(facts.name), list(facts.parts)
+        name, parts = escaped_text(facts.name), list(facts.parts)
         while True:
             text = ", ".join([done, *parts])
             room = width - cell_len(text) - 2 - _SHORTEST
@@ -127,7 +127,7 @@ def print_progress_line(line: str) -> None:
     """Print one line of progress on standard error, over the bar of another process if any."""
     with suppress(OSError, ValueError):  # as for the bar
         before = _CLEAR if sys.stderr.isatty() else ""
-        print(f"{before}{escaped(line)}", file=sys.stderr, flush=True)
+        print(f"{before}{escaped_text(line)}", file=sys.stderr, flush=True)
 
 
 class AboveBar(logging.StreamHandler[IO[str]]):

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any, ClassVar
 
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.terminal.output import show_anything
+from smartcrawl.terminal.output import print_any_character
 from smartcrawl.terminal.usage import check_usage
 
 CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
@@ -64,7 +64,7 @@ class BaseCommand(ABC):
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options of all commands: those of Scrapy where it calls."""
-        show_anything()  # the parser may print the help
+        print_any_character()  # the parser may print the help
         self.parser = parser
         if self.under_scrapy:
             import_module("scrapy.commands").ScrapyCommand.add_options(self, parser)
@@ -75,7 +75,9 @@ class BaseCommand(ABC):
         Without Scrapy the caller did so (``smartcrawl.commands.running``).
         """
         if self.under_scrapy:
-            import_module("smartcrawl.engine.project_settings").complete(self.settings)
+            import_module("smartcrawl.engine.project_settings").complete_scrapy_settings(
+                self.settings
+            )
             check_usage(self.parser, self.settings, args, opts, words=self.takes_words)
             import_module("scrapy.commands").ScrapyCommand.process_options(self, args, opts)
 

@@ -19,20 +19,20 @@ from rich.markup import escape
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.model.program import OURS, program, program_crawl_line
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import OURS, program_crawl_line, program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.names import stored_source_names, stored_sources_named
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.rules.absence import withholds
+from smartcrawl.rules.absence import withholds_sweep
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar
 from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
 from smartcrawl.terminal.meter import Meter
-from smartcrawl.terminal.output import Output, json_text, print_complaint, print_note
+from smartcrawl.terminal.output import Output, print_complaint, print_note, printed_json
 from smartcrawl.terminal.standard_output import printed
-from smartcrawl.terminal.state_folder import data_dir_option
+from smartcrawl.terminal.state_folder import data_dir_words
 
 if TYPE_CHECKING:
     from smartcrawl.registry.removal.purge import Removal, Target
@@ -61,15 +61,15 @@ class RegistryCommand(BaseCommand):
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Open the registry, do the work, and print errors as messages."""
         if args and not self.takes_words:
-            word = shown(args[0])
+            word = redacted_line(args[0])
             raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
         try:
             self.options = options = Options.of(self.settings)
-            self.database = database_of(options.registry)
+            self.database = registry_database(options.registry)
             if not self.database.exists():
-                raise command_without_registry_error(self.database)
+                raise base_command_missing_registry(self.database)
             narrow_private_data(options.data_dir)
-            with command_error_of_damage(self.database), printed():
+            with base_command_damage(self.database), printed():
                 self._work(args, opts)
         except RunHeldError as error:
             print_complaint(self.name, str(error))
@@ -96,10 +96,10 @@ class RegistryCommand(BaseCommand):
 
     def again(self, *words: object) -> str:
         """Return a command line for the same registry; ``words``: the command and its arguments."""
-        line = [program(), str(words[0])]
+        line = [program_name(), str(words[0])]
         named = ["DATA_DIR", "REGISTRY_URL"]
-        if program() == OURS:
-            line += data_dir_option(self.options.data_dir)
+        if program_name() == OURS:
+            line += data_dir_words(self.options.data_dir)
             named = ["REGISTRY_URL"]
         for name in named:
             if self.settings.getpriority(name) == CMDLINE:
@@ -119,9 +119,9 @@ class RegistryCommand(BaseCommand):
         """Do the work and print the result; ``sources`` empty means all."""
 
 
-def command_without_registry_error(database: Database) -> RegistryError:
+def base_command_missing_registry(database: Database) -> RegistryError:
     """Return the error that a registry is missing, with the remedy."""
-    folder = "--data-dir" if program() == OURS else "-s DATA_DIR="
+    folder = "--data-dir" if program_name() == OURS else "-s DATA_DIR="
     return RegistryError(
         f"there is no registry at {database} yet: crawl something first, such as"
         f" {program_crawl_line('https://…')}, or name its folder with {folder}, or its database"
@@ -144,7 +144,7 @@ def warnings_printed(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def command_error_of_damage(database: Database) -> Iterator[None]:
+def base_command_damage(database: Database) -> Iterator[None]:
     """Turn an unexpected error into that of the damaged registry, if this is its cause.
 
     Raises:
@@ -221,7 +221,7 @@ class ChangingCommand(RegistryCommand):
             of_source = [target for target in targets if target.source_no == number]
             content, records = count_removal_losses(connection, number, of_source)
             ratio, least = options.sweep_max_ratio, options.sweep_min_count
-            if withholds(content, records, max_ratio=ratio, min_count=least):
+            if withholds_sweep(content, records, max_ratio=ratio, min_count=least):
                 return (
                     f"this would remove {records.removals} of the {records.pages} pages of {name}"
                     f" ({content.removals} of {content.pages} with content); more than"
@@ -318,4 +318,4 @@ def single_argument(args: Sequence[str], what: str, example: str) -> str:
 
 def print_json(value: object) -> None:
     """Print one JSON document."""
-    print(json_text(value, sys.stdout, indent=2))
+    print(printed_json(value, sys.stdout, indent=2))

@@ -16,10 +16,10 @@ from structlog.processors import JSONRenderer, format_exc_info
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
-from smartcrawl.model.redaction import shown, shown_lines
+from smartcrawl.model.redaction import redacted_line, redacted_lines
 
 
-def log_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
+def printed_line_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
     """Return the formatter of log lines; ``kind`` is one of FORMATS."""
     json = kind == "json"
     clock = partial(logging.Formatter().formatTime, datefmt=date_format)
@@ -42,15 +42,15 @@ def _as_data(
     data = {
         "timestamp": clock(record),
         "level": record.levelname.lower(),
-        "logger": shown(record.name),
-        "event": shown(_message(str(event["event"]), event.get("positional_args"))),
+        "logger": redacted_line(record.name),
+        "event": redacted_line(_message(str(event["event"]), event.get("positional_args"))),
     }
     request_id = getattr(record, "request_id", None)  # of a request to the HTTP API
     if request_id is not None:
         data["request_id"] = request_id
     traces = [event[name] for name in ("exception", "stack_info") if name in event]
     if traces:
-        data["exception"] = shown_lines("\n".join(traces))
+        data["exception"] = redacted_lines("\n".join(traces))
     return data
 
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.text import Text
 
-from smartcrawl.model.redaction import json_safe, shown
+from smartcrawl.model.redaction import json_safe_text, redacted_line
 
 _DEFAULT_WIDTH: Final = 80  #: columns of a terminal that does not say how many it has
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"  #: three letters each
@@ -28,7 +28,7 @@ _YEAR: Final = timedelta(days=300)  #: older times have their year in place of t
 _WORD: Final = re.compile(r"(?:[\d.,]+ (?=(?:%|(?:s|min|h|days|bytes|[kMGT]?B)\b)))?[^ ]+ *")
 
 
-def show_anything() -> None:
+def print_any_character() -> None:
     """Let standard output and error print ``?`` for a character that their encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
@@ -48,10 +48,10 @@ def terminal_width(file: IO[str] | None) -> int | None:
         return _DEFAULT_WIDTH
 
 
-def json_text(value: object, file: IO[str], *, indent: int | None = None) -> str:
+def printed_json(value: object, file: IO[str], *, indent: int | None = None) -> str:
     """Return JSON for a file: with escapes where its encoding lacks characters of Unicode."""
     unicode = (getattr(file, "encoding", None) or "utf-8").lower().startswith("utf")
-    return json_safe(json.dumps(value, ensure_ascii=not unicode, indent=indent))
+    return json_safe_text(json.dumps(value, ensure_ascii=not unicode, indent=indent))
 
 
 class Output:
@@ -102,7 +102,7 @@ def print_complaint(name: str, text: str) -> None:
     """Print the message of a command on standard error; each line of ``text`` is a sentence."""
     output = Output(sys.stderr)
     for line in f"{name}: {text}".split("\n"):
-        output.say(escape(shown(line)))
+        output.say(escape(redacted_line(line)))
 
 
 def _ends(text: str, width: int) -> list[int]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.terminal.output import show_anything
+from smartcrawl.terminal.output import print_any_character
 
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
@@ -30,7 +30,7 @@ def printed() -> Iterator[None]:
     """
     if sys.stdout is None:  # it was closed before the start
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # until the end
-    show_anything()
+    print_any_character()
     try:
         try:
             yield

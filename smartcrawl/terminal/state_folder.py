@@ -21,7 +21,7 @@ LOCAL: Final = ".smartcrawl"
 VARIABLES: Final = ("DATA_DIR", "SMARTCRAWL_DATA_DIR")
 
 
-def default_folder() -> Path:
+def default_state_folder() -> Path:
     """Return ``.smartcrawl`` of the current folder if it exists, else the user's data folder.
 
     Raises:
@@ -44,7 +44,7 @@ def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
     """Return the folder of all state.
 
     ``given`` is the folder of the command line. Without it, the first environment variable with a
-    value counts, and then ``default_folder``.
+    value counts, and then ``default_state_folder``.
 
     Raises:
         SettingError: it is below the home of a user who does not exist, or the current folder was
@@ -52,12 +52,12 @@ def state_folder(given: str | None, environment: Mapping[str, str]) -> Path:
     """
     named = [given, *(environment.get(name) for name in VARIABLES)]
     value = next((one for one in named if one and one.strip()), None)
-    return default_folder() if value is None else whole_path(value.strip())
+    return default_state_folder() if value is None else whole_path(value.strip())
 
 
-def data_dir_option(folder: Path) -> list[str]:
+def data_dir_words(folder: Path) -> list[str]:
     """Return the words that name ``folder`` on a command line; none where it is the default."""
     with suppress(SettingError):  # where there is no default, the folder is named
-        if folder == default_folder():
+        if folder == default_state_folder():
             return []
     return ["--data-dir", os.fspath(folder)]

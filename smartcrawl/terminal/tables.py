@@ -14,7 +14,7 @@ from typing import IO, Any, Final, NamedTuple, Self
 from rich.cells import cell_len, chop_cells
 from rich.markup import escape
 
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.redaction import escaped_text
 from smartcrawl.terminal.output import Output
 
 _CHUNK: Final = 1_000  #: rows whose widths are compared before they are printed
@@ -43,27 +43,27 @@ class Column(NamedTuple):
     kind: Kind
 
 
-def number_column(key: str, head: str = "") -> Column:
+def printed_number_column(key: str, head: str = "") -> Column:
     """Return a column of numbers."""
     return Column(key, head or key, Kind.NUMBER)
 
 
-def word_column(key: str, head: str = "") -> Column:
+def printed_word_column(key: str, head: str = "") -> Column:
     """Return a column of words that are never broken, such as times."""
     return Column(key, head or key, Kind.WORD)
 
 
-def name_column(key: str, head: str = "") -> Column:
+def printed_name_column(key: str, head: str = "") -> Column:
     """Return a column of names, which may be folded."""
     return Column(key, head or key, Kind.NAME)
 
 
-def whole_column(key: str, head: str = "") -> Column:
+def printed_whole_column(key: str, head: str = "") -> Column:
     """Return a column of addresses or commands, which can be copied."""
     return Column(key, head or key, Kind.WHOLE)
 
 
-def note_column(key: str, head: str = "") -> Column:
+def printed_note_column(key: str, head: str = "") -> Column:
     """Return a column of sentences, which most rows do not have."""
     return Column(key, head or key, Kind.NOTE)
 
@@ -116,7 +116,7 @@ def _is_filled(row: str | Sequence[str], n: int) -> bool:
 
 
 def _cells(columns: Sequence[Column], row: Mapping[str, Any]) -> list[str]:
-    return [escaped(_text(row[column.key])) for column in columns]
+    return [escaped_text(_text(row[column.key])) for column in columns]
 
 
 def _text(value: Any) -> str:
@@ -190,7 +190,7 @@ class Layout(NamedTuple):
 
     def _folded(self, n: int, text: str) -> list[str]:
         if self.limited and self.columns[n].kind is Kind.NAME:
-            return fold_cell_text(text, self.widths[n])
+            return fold_printed_cell(text, self.widths[n])
         return [text]
 
     def _line(self, cells: Mapping[int, str]) -> str:
@@ -216,14 +216,14 @@ def _spaces(columns: Sequence[Column], inline: Sequence[int], gaps: int) -> int:
     return sum(gaps if one is other is Kind.NUMBER else 2 for one, other in pairwise(kinds))
 
 
-def fold_cell_text(text: str, width: int) -> list[str]:
+def fold_printed_cell(text: str, width: int) -> list[str]:
     """Return a name in lines of at most ``width`` columns, broken after its parts.
 
     A number is only broken where it is longer than a line.
 
-    >>> fold_cell_text("docs.example.com:8080", 14), fold_cell_text("page12345", 6)
+    >>> fold_printed_cell("docs.example.com:8080", 14), fold_printed_cell("page12345", 6)
     (['docs.example.', 'com:8080'], ['page', '12345'])
-    >>> fold_cell_text("127.0.0.1:8000", 12)
+    >>> fold_printed_cell("127.0.0.1:8000", 12)
     ['127.0.0.1:', '8000']
     """
     lines = []

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.meant import nearest
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.meant import nearest_word
+from smartcrawl.model.redaction import redacted_line
 
 _OPTION: Final = re.compile(r"-(?!\d|\Z)")  #: "-" alone and negative numbers are words
 _AFTER: Final = " A word that begins with a dash goes after --"
@@ -50,7 +50,7 @@ def check_usage(
     for setting in opts.set:
         if not setting.partition("=")[0] or "=" not in setting:
             after = f".{_AFTER}" if words else ""
-            parser.error(f"-s is {shown(setting)!r}: it takes NAME=VALUE{after}")
+            parser.error(f"-s is {redacted_line(setting)!r}: it takes NAME=VALUE{after}")
     for problem in _settings_problems(opts.set, settings):
         parser.error(problem)
     for note in _settings_notes(opts.set, settings) if notes else ():
@@ -65,9 +65,9 @@ def _no_option(parser: ArgumentParser, word: str, words: bool) -> str:
     option = word.partition("=")[0]
     known = [name for action in parser._actions for name in action.option_strings]
     long = [name for name in known if name.startswith("--")]
-    near = nearest(f"--{option.lstrip('-')}", long, least=_LIKE_OPTION)
+    near = nearest_word(f"--{option.lstrip('-')}", long, least=_LIKE_OPTION)
     question = f", did you mean {near}?" if near else ": --help lists them"
-    return f"there is no option {shown(option)}{question}{_AFTER if words else ''}"
+    return f"there is no option {redacted_line(option)}{question}{_AFTER if words else ''}"
 
 
 def _unknown(given: Iterable[str], settings: Collection[str]) -> list[str]:
@@ -79,22 +79,22 @@ def _settings_problems(given: Sequence[str], settings: Collection[str]) -> list[
     """Return a message for each setting of ``-s`` whose name is nearly that of a known one."""
     problems = []
     for name in _unknown(given, settings):
-        near = nearest(name.upper(), settings, least=_MISTYPED)
+        near = nearest_word(name.upper(), settings, least=_MISTYPED)
         if near is not None:
-            problems.append(f"there is no setting {shown(name)}, did you mean {near}?")
+            problems.append(f"there is no setting {redacted_line(name)}, did you mean {near}?")
     return problems
 
 
 def _settings_notes(given: Sequence[str], settings: Collection[str]) -> list[str]:
     """Return a message for each other unknown setting: code of the user's own may read it."""
     return [
-        f"no setting of smartcrawl or Scrapy is called {shown(name)}; it has an effect only if code"
-        " of your own reads it"
+        f"no setting of smartcrawl or Scrapy is called {redacted_line(name)}; it has an effect"
+        " only if code of your own reads it"
         for name in _unknown(given, settings)
     ]
 
 
-def check_log_file(settings: Mapping[str, Any]) -> None:
+def check_log_file_usage(settings: Mapping[str, Any]) -> None:
     """Check that the log can be written, before anything else is.
 
     Raises:

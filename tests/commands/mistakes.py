@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRET = "hunter2hunter2"  #: in every URL with a password; no message may repeat it
@@ -98,7 +98,7 @@ def of_a_newer_version(place: Place) -> None:
 def held(place: Place) -> None:
     """Let this process crawl the source."""
     crawled(place)
-    lease = database_of(place.data / "registry.db").take(place.source, "2026-11-23")
+    lease = registry_database(place.data / "registry.db").take(place.source, "2026-11-23")
     place.ends.append(lease.release)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import display_url, url_digest, url_item_id
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports import plan, why
@@ -107,7 +107,7 @@ class World:
     @contextmanager
     def crawled(self, source: str, since: str = "now") -> Iterator[None]:
         """A source that this process crawls."""
-        lease = database_of(self.place).take(source, since)
+        lease = registry_database(self.place).take(source, since)
         yield
         lease.release()
 

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.commands.completion import bash, fish, main, options_by_command, zsh
+from smartcrawl.commands.completion import (
+    bash_completion,
+    completion_command,
+    fish_completion,
+    options_of_commands,
+    zsh_completion,
+)
 from smartcrawl.commands.listed import COMMANDS
 
 
 @pytest.fixture(scope="module")
 def options():
-    return options_by_command()
+    return options_of_commands()
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +28,7 @@ def complete(options, tmp_path_factory: pytest.TempPathFactory):
     folder = tmp_path_factory.mktemp("bash")
     (folder / "state").mkdir()
     (folder / "a file.log").touch()
-    (folder / "script").write_text(bash(options), encoding="utf-8")
+    (folder / "script").write_text(bash_completion(options), encoding="utf-8")
 
     def complete(line: str) -> list[str]:
         words = [shlex.quote(word) for word in line.split(" ")]
@@ -64,7 +70,11 @@ def test_bash_completes_files_and_no_other_value(complete):
 
 def test_every_option_of_every_command_is_completed(options):
     assert options.keys() == COMMANDS.keys()
-    scripts = {"bash": bash(options), "zsh": zsh(options), "fish": fish(options)}
+    scripts = {
+        "bash": bash_completion(options),
+        "zsh": zsh_completion(options),
+        "fish": fish_completion(options),
+    }
 
     for name, found in options.items():
         line = next(
@@ -92,7 +102,7 @@ def test_the_script_is_one_of_its_shell(
 ):
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed on this machine")
-    assert main([shell]) == 0
+    assert completion_command([shell]) == 0
     (tmp_path / "script").write_text(capsys.readouterr().out, encoding="utf-8")
 
     result = subprocess.run(
@@ -104,10 +114,10 @@ def test_the_script_is_one_of_its_shell(
 
 @pytest.mark.parametrize("words", [[], ["tcsh"], ["bash", "zsh"]])
 def test_another_shell_is_refused(words: list[str], capsys: pytest.CaptureFixture[str]):
-    assert main(words) == 2
+    assert completion_command(words) == 2
     assert "it takes one of bash, zsh, fish" in capsys.readouterr().err
 
 
 def test_help_says_where_the_script_goes(capsys: pytest.CaptureFixture[str]):
-    assert main(["--help"]) == 0
+    assert completion_command(["--help"]) == 0
     assert "~/.config/fish/completions/smartcrawl.fish" in capsys.readouterr().out

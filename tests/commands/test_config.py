@@ -14,7 +14,12 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as module
 from smartcrawl.commands import config
-from smartcrawl.commands.config import MASK, OVERRIDES, config_descriptions, config_value_masked
+from smartcrawl.commands.config import (
+    MASK,
+    OVERRIDES,
+    config_command_descriptions,
+    config_command_value_masked,
+)
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.run.opening import ARGUMENTS
@@ -102,7 +107,7 @@ def test_the_seeds_variables_come_from_the_command_line_the_environment_or_the_d
 
 
 def ordered(names: object) -> list[str]:
-    return [one.name for one in config_descriptions() if one.name in names]
+    return [one.name for one in config_command_descriptions() if one.name in names]
 
 
 @pytest.mark.covers("R0-80", "R0-81", "R0-82", "R0-83", "R0-84", "R0-85", "R0-86")
@@ -210,7 +215,7 @@ def test_every_setting_is_told_in_the_order_and_the_groups_of_the_manual(ask_con
 
 
 def test_every_setting_has_a_meaning_of_one_line():
-    found = config_descriptions()
+    found = config_command_descriptions()
 
     assert [one.name for one in found] == list(module.defaults)
     assert [one.name for one in found if len(one.meaning) < 5 or not one.group] == []
@@ -303,7 +308,7 @@ def test_a_module_of_somebody_else_is_a_place_of_its_own(monkeypatch: pytest.Mon
     settings = Settings(OURS | {"DEPTH_LIMIT": 9, "LOST_THRESHOLD": "5"}, priority="project")
     settings.set("ORPHAN_THRESHOLD", 4, priority="cmdline")
 
-    found = {name: config.config_value_source(settings, name) for name in module.defaults}
+    found = {name: config.config_command_value_source(settings, name) for name in module.defaults}
 
     assert found.pop("DEPTH_LIMIT") == "settings module"
     assert found.pop("LOST_THRESHOLD") == "environment"
@@ -341,8 +346,8 @@ def test_a_module_of_somebody_else_is_a_place_of_its_own(monkeypatch: pytest.Mon
     ],
 )
 def test_secrets_are_masked(name: str, value: object, shown: object):
-    assert config_value_masked(name, value) == shown
-    assert "8c1f" not in str(config_value_masked(name, value))
+    assert config_command_value_masked(name, value) == shown
+    assert "8c1f" not in str(config_command_value_masked(name, value))
 
 
 @pytest.mark.covers("R0-77", "M-42")
@@ -364,7 +369,7 @@ def test_the_message_about_a_secret_does_not_tell_it(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Options, "of", of)
     monkeypatch.setitem(module.defaults, "API_KEYS", "")
 
-    assert config.config_error(Settings({"API_KEYS": "8c1f"})) == (
+    assert config.config_command_error(Settings({"API_KEYS": "8c1f"})) == (
         f"API_KEYS is {MASK}: it takes keys, not {MASK}"
     )
 

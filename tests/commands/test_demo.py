@@ -30,7 +30,7 @@ from smartcrawl.commands.demo_server import (
     DemoError,
     Document,
     Site,
-    serving,
+    serving_demo_site,
 )
 from smartcrawl.commands.demo_shell import STATE, Shell
 from smartcrawl.commands.demo_stage import TextStage
@@ -227,7 +227,7 @@ def test_kept_data_is_named_and_works(place: Place) -> None:
 def test_the_commands_for_kept_data_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(Site()) as url:
+    with serving_demo_site(Site()) as url:
         shell = Shell(tmp_path, columns=80, colour=False)
         assert shell.run(("crawl", url)).status == 0
     stage = TextStage(pause=False)
@@ -305,11 +305,11 @@ def test_a_step_that_does_not_show_its_facts_ends_the_demo(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = Changing()
-    with serving(site) as url:
+    with serving_demo_site(site) as url:
         shell = Shell(tmp_path, columns=80, colour=False)
         scene = Scene(site, url, tmp_path / STATE / "registry.db")
         with pytest.raises(DemoError, match="step 3 did not show what it explains"):
-            demo.play(scene, shell, TextStage(pause=False))
+            demo.play_demo(scene, shell, TextStage(pause=False))
 
     assert "not so: the server answered 304 for all 15 pages" in capsys.readouterr().out
 
@@ -346,7 +346,10 @@ def test_a_full_disk_is_one_sentence_with_the_remedy(place: Place) -> None:
 
 
 def test_a_port_that_cannot_be_opened_is_one_sentence_with_the_remedy() -> None:
-    with pytest.raises(DemoError, match="ip link set lo up"), serving(Site(), "192.0.2.1"):
+    with (
+        pytest.raises(DemoError, match="ip link set lo up"),
+        serving_demo_site(Site(), "192.0.2.1"),
+    ):
         pass
 
 
@@ -364,7 +367,7 @@ def test_words_are_wrong_usage(place: Place) -> None:
 @pytest.fixture
 def site() -> Iterator[Site]:
     site = Site()
-    with serving(site):
+    with serving_demo_site(site):
         yield site
 
 

@@ -22,7 +22,14 @@ from tests.commands.test_commands_removal import (  # noqa: F401  # fixtures
 #: Commands that change the registry and need no --dry-run, each with the reason.
 WITHOUT: dict[str, str] = {}
 #: Functions that remove pages, records or documents.
-REMOVING = ("self.purge(", " undo(", "undeclare(", "Mender(", " salvage(", " remove(")
+REMOVING = (
+    "self.purge(",
+    "undo_stored_removals(",
+    "undeclare_source_row(",
+    "Mender(",
+    "salvage_registry(",
+    " remove(",
+)
 
 #: A command that removes, restores or repairs, and the line that it prints in a dry run.
 DRY = [

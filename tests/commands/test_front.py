@@ -12,11 +12,11 @@ from typing import IO
 import pytest
 
 from smartcrawl import __version__, commands
-from smartcrawl.commands.front import main
+from smartcrawl.commands.front import main_command
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.options import Options
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.terminal.base_command import CMDLINE
 from smartcrawl.terminal.usage import check_usage
 
@@ -34,7 +34,7 @@ def _called(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 
 
 def test_alone_it_greets_with_three_commands(capsys: pytest.CaptureFixture[str], tmp_path: Path):
-    assert main([]) == 0
+    assert main_command([]) == 0
 
     out = capsys.readouterr().out
     tried = [line.split()[1] for line in out.splitlines() if line.startswith("  smartcrawl ")]
@@ -45,7 +45,7 @@ def test_alone_it_greets_with_three_commands(capsys: pytest.CaptureFixture[str],
 def test_the_greeting_names_the_state_of_this_folder(capsys: pytest.CaptureFixture[str]):
     Path(".smartcrawl").mkdir()
 
-    main([])
+    main_command([])
 
     assert f"The state is in {Path.cwd() / '.smartcrawl'}" in capsys.readouterr().out
 
@@ -57,7 +57,7 @@ def test_the_greeting_names_the_state_of_this_folder(capsys: pytest.CaptureFixtu
 def test_greeting_and_help_name_the_given_folder(
     capsys: pytest.CaptureFixture[str], before: list[str], words: list[str]
 ):
-    assert main([*before, *words]) == 0
+    assert main_command([*before, *words]) == 0
 
     assert f" {Path.cwd() / 'x'}\n" in capsys.readouterr().out
 
@@ -67,7 +67,7 @@ def test_an_option_without_its_value_is_refused(
     capsys: pytest.CaptureFixture[str], words: list[str]
 ):
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        main_command(words)
 
     assert ended.value.code == 2
     assert "expected one argument" in capsys.readouterr().err
@@ -75,7 +75,7 @@ def test_an_option_without_its_value_is_refused(
 
 def test_a_folder_that_cannot_be_is_one_sentence(capsys: pytest.CaptureFixture[str]):
     for words in (["--data-dir", "~no-such-user/x"], ["status", "--data-dir", "~no-such-user/x"]):
-        assert main(words) == 1
+        assert main_command(words) == 1
         assert capsys.readouterr().err == (
             "smartcrawl: the path '~no-such-user/x' begins with a home folder that this system does"
             " not have: write the whole path\n"
@@ -123,7 +123,7 @@ def called(words: list[str], out: IO[str], **environment: str) -> tuple[int, str
 
 @pytest.mark.parametrize("words", [["--help"], ["-h"], ["help"]])
 def test_help_lists_every_command_on_one_line(capsys: pytest.CaptureFixture[str], words: list[str]):
-    assert main(words) == 0
+    assert main_command(words) == 0
 
     lines = capsys.readouterr().out.splitlines()
     assert all(f"  {name:<10}  {text}" in lines for name, text in COMMANDS.items())
@@ -142,12 +142,12 @@ def test_the_list_has_every_command_with_its_own_description():
 
 
 def test_the_version_is_printed(capsys: pytest.CaptureFixture[str]):
-    assert main(["--version"]) == 0
+    assert main_command(["--version"]) == 0
     assert capsys.readouterr().out == f"smartcrawl {__version__}\n"
 
 
 def test_a_mistyped_command_is_corrected(capsys: pytest.CaptureFixture[str]):
-    assert main(["serach", "x"]) == 2
+    assert main_command(["serach", "x"]) == 2
     assert capsys.readouterr().err == (
         "smartcrawl: there is no command 'serach'; did you mean search?\n"
     )
@@ -156,7 +156,7 @@ def test_a_mistyped_command_is_corrected(capsys: pytest.CaptureFixture[str]):
 @pytest.mark.parametrize("name", [name for name in COMMANDS if name != "completion"])
 def test_help_of_a_command_names_it_as_it_is_called(capsys: pytest.CaptureFixture[str], name: str):
     with pytest.raises(SystemExit) as ended:
-        main([name, "--help"])
+        main_command([name, "--help"])
 
     out = capsys.readouterr().out
     assert ended.value.code == 0
@@ -167,7 +167,7 @@ def test_help_of_a_command_names_it_as_it_is_called(capsys: pytest.CaptureFixtur
 
 def test_a_mistyped_option_is_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
-        main(["search", "--limt", "3", "foo"])
+        main_command(["search", "--limt", "3", "foo"])
 
     assert ended.value.code == 2
     assert "there is no option --limt, did you mean --limit?" in capsys.readouterr().err
@@ -178,7 +178,7 @@ def test_a_crawl_refuses_a_mistyped_option_too(
     capsys: pytest.CaptureFixture[str], words: list[str]
 ):
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        main_command(words)
 
     assert ended.value.code == 2
     assert f"there is no option {words[1]}, did you mean" in capsys.readouterr().err
@@ -186,7 +186,7 @@ def test_a_crawl_refuses_a_mistyped_option_too(
 
 def test_an_unknown_setting_is_reported_once(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
-        main(["crawl", "https://a.example/", "-s", "FOO_BARX=1", "-s", "LOST_THRESHOLD=x"])
+        main_command(["crawl", "https://a.example/", "-s", "FOO_BARX=1", "-s", "LOST_THRESHOLD=x"])
 
     err = capsys.readouterr().err
     assert ended.value.code == 1
@@ -206,7 +206,7 @@ def test_words_after_two_dashes_and_numbers_are_no_options():
 def test_a_missing_registry_is_reported_with_the_words_of_smartcrawl(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ):
-    assert main(["status"]) == 1
+    assert main_command(["status"]) == 1
 
     err = capsys.readouterr().err
     assert str(tmp_path / "home" / "smartcrawl" / "registry.db") in err
@@ -226,24 +226,24 @@ def test_a_missing_registry_is_reported_with_the_words_of_smartcrawl(
     ],
 )
 def test_the_folder_of_state_can_be_named(capsys: pytest.CaptureFixture[str], words: list[str]):
-    database_of(Path("state/registry.db")).open().close(True)
+    registry_database(Path("state/registry.db")).open().close(True)
 
-    assert main(words) == 0
+    assert main_command(words) == 0
     assert "nothing was crawled yet" in capsys.readouterr().out
 
 
 def test_a_search_without_words_proposes_a_command_of_smartcrawl(
     capsys: pytest.CaptureFixture[str],
 ):
-    database_of(Path("state/registry.db")).open().close(True)
+    registry_database(Path("state/registry.db")).open().close(True)
 
-    assert main(["search", "--data-dir", "state", "!?"]) == 0
+    assert main_command(["search", "--data-dir", "state", "!?"]) == 0
     assert "such as: smartcrawl search 'two words'" in capsys.readouterr().err
 
 
 def test_a_setting_without_a_value_is_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as ended:
-        main(["status", "-s", "DATA_DIR"])
+        main_command(["status", "-s", "DATA_DIR"])
 
     assert ended.value.code == 2
     assert "-s is 'DATA_DIR': it takes NAME=VALUE" in capsys.readouterr().err
@@ -253,7 +253,7 @@ def test_a_word_that_looks_like_a_setting_goes_after_two_dashes(
     capsys: pytest.CaptureFixture[str],
 ):
     with pytest.raises(SystemExit) as ended:
-        main(["search", "-starter"])
+        main_command(["search", "-starter"])
 
     assert ended.value.code == 2
     err = capsys.readouterr().err

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from smartcrawl.commands.summary import print_summary
+from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES
 from smartcrawl.rules.absence import Policy
@@ -67,7 +67,7 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
             halt=SimpleNamespace(order=order),
             batches=SimpleNamespace(progress=progress or RunCounters()),
         )
-        print_summary(run, data_dir)
+        print_crawl_summary(run, data_dir)
         return capsys.readouterr().out
 
     return shown

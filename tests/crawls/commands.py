@@ -21,7 +21,7 @@ from uuid import uuid4
 import apsw
 from redis import Redis
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.postgres import postgres_url_without_password
 from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls import indexes
@@ -361,7 +361,7 @@ class Crawl:
     def held(self, source: str) -> Iterator[None]:
         """A source that this process crawls."""
         place = self.registry.url if isinstance(self.registry, Remote) else self.registry
-        lease = database_of(place).take(source, "now")
+        lease = registry_database(place).take(source, "now")
         yield
         lease.release()
 
@@ -389,7 +389,7 @@ class Crawl:
     def counted(self, run: int) -> bool:
         """Whether the counts in the row of a run are those of a scan, as of one moment."""
         place = self.registry.url if isinstance(self.registry, Remote) else self.registry
-        with closing(database_of(place).connect()) as connection:
+        with closing(registry_database(place).connect()) as connection:
             level = " ISOLATION LEVEL REPEATABLE READ" if isinstance(place, str) else ""
             connection.execute(f"BEGIN{level}")
             try:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from redis import Redis
 
-from smartcrawl.registry.pack import unpack_numbers
+from smartcrawl.registry.pack import unpack_stored_numbers
 from tests.crawls.commands import Crawl, Result
 from tests.servers.processes import state_of
 
@@ -191,7 +191,7 @@ def facts(crawl: Crawl) -> dict[str, Any]:
     return {
         "records": {url: [_plain(value) for value in row] for url, *row in crawl.rows(_RECORDS)},
         "links": {
-            url: sorted(urls[number] for number in unpack_numbers(targets))
+            url: sorted(urls[number] for number in unpack_stored_numbers(targets))
             for url, targets in crawl.rows(_LINKS)
         },
         "chunks": Counter(map(str, crawl.rows(_CHUNKS))),

@@ -92,7 +92,7 @@ class Reads:
     """Reading of files, with what happens meanwhile."""
 
     def __init__(self) -> None:
-        self._real = files.read_folder_file
+        self._real = files.read_listed_file
         self._log = os.environ.get("READS")
         self._last = int(os.environ.get("INTERRUPTED", "0"))
         self._programs = json.loads(os.environ.get("WHEN_READ", "{}"))
@@ -123,7 +123,7 @@ def arrange() -> None:
         folder.os = _Os(found)  # type: ignore[assignment]
     if page := os.environ.get("PAGE"):
         store_files._PAGE = int(page)  # type: ignore[misc]
-    files.read_folder_file = Reads()
+    files.read_listed_file = Reads()
 
 
 if os.environ.get("ARRANGED_BY") == __name__:  # not where tests are only collected

@@ -5,7 +5,7 @@ from collections import Counter
 from contextlib import closing
 from typing import Final
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.rules.model import RunOrder
@@ -45,7 +45,7 @@ def order(crawl: Crawl, what: RunOrder, run: int = 1) -> bool:
     """Order a run, as the HTTP API does; return whether it takes the order."""
     crawl._told.clear()
     place = crawl.registry.url if isinstance(crawl.registry, Remote) else crawl.registry
-    with closing(database_of(place).connect()) as connection, transaction(connection):
+    with closing(registry_database(place).connect()) as connection, transaction(connection):
         return order_run_row(connection, run, what, int(time.time()))
 
 

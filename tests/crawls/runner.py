@@ -173,13 +173,13 @@ def objects() -> None:
 
 def _at_exit(tell: Any) -> None:
     """Call `tell` when the last crawl is over, in the crawling process."""
-    real = crawl.print_summary
+    real = crawl.print_crawl_summary
 
     def print_summary(*args: Any) -> None:
         real(*args)
         tell()
 
-    crawl.print_summary = print_summary
+    crawl.print_crawl_summary = print_summary
 
 
 def main() -> None:

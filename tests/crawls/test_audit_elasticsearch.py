@@ -26,7 +26,7 @@ from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
-from smartcrawl.registry.database.databases import Database, database_of
+from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.terminal.meter import Meter
 from tests import servers
 from tests.crawls.commands import Crawl, path_of
@@ -104,7 +104,7 @@ def found(told: dict[str, Any]) -> dict[str, int]:
 
 
 def database(crawl: Crawl) -> Database:
-    return database_of(crawl.environment.get("REGISTRY_URL") or Path(crawl.registry))
+    return registry_database(crawl.environment.get("REGISTRY_URL") or Path(crawl.registry))
 
 
 def keys_of(crawl: Crawl) -> dict[int, str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from scrapy.settings import Settings
 
-from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
+from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
 from tests.certificates import Signer, certificate, made, written
 from tests.crawls.commands import Crawl, Record
 from tests.site_server import Site, html
@@ -168,22 +168,22 @@ def test_the_lane_refuses_what_the_engine_refuses(
     secure: Secure, spoil, words: str, remedies: tuple[str, ...]
 ):
     """Without a word: the engine asks again, and finds the reason."""
-    context = asyncio_context(Settings({"DOWNLOAD_VERIFY_CERTIFICATES": 0}), secure.trust)
+    context = lane_tls_context(Settings({"DOWNLOAD_VERIFY_CERTIFICATES": 0}), secure.trust)
     handshake(secure, context)
 
     spoil(secure)
     with pytest.raises(ssl.SSLCertVerificationError):
         handshake(secure, context)
 
-    handshake(secure, asyncio_context(Settings(), CertificateTrust(verify=False)))
+    handshake(secure, lane_tls_context(Settings(), CertificateTrust(verify=False)))
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(secure, asyncio_context(Settings(), CertificateTrust()))
+        handshake(secure, lane_tls_context(Settings(), CertificateTrust()))
 
 
 @pytest.mark.parametrize("hosts", [(), ("127.0.0.2",)], ids=["nameless", "for an address"])
 def test_the_lane_does_not_look_at_the_common_name(secure: Secure, hosts: tuple[str, ...]):
     """Python's default does, where a certificate is for no host name (RFC 9110 section 4.3.4)."""
-    context = asyncio_context(Settings(), secure.trust)
+    context = lane_tls_context(Settings(), secure.trust)
     handshake(secure, context, "localhost")
 
     secure.show(made("localhost", hosts=hosts, issuer=secure.authority))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import JobError
@@ -34,7 +34,7 @@ def crawl_job(
     }
     definition = JobDefinition.checked(body, now)
     assert isinstance(crawl.registry, Path)
-    database = database_of(crawl.registry)
+    database = registry_database(crawl.registry)
     connection = database.open()
     try:
         JobStore(database, connection).create(definition, (), now)

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobDefinition
 from tests.crawls.commands import Crawl, Result
@@ -26,7 +26,7 @@ def create(crawl: Crawl, site: Site, *, host: str = "127.0.0.1", **config: objec
         "seed_urls": [site.url("/").replace("127.0.0.1", host)],
         "config": {"crawl_delay_ms": 0, "user_agent": "Jobber/7", **config},
     }
-    database = database_of(crawl.registry)
+    database = registry_database(crawl.registry)
     connection = database.open()
     try:
         job = JobStore(database, connection).create(JobDefinition.checked(body, now), (), now)
@@ -36,7 +36,7 @@ def create(crawl: Crawl, site: Site, *, host: str = "127.0.0.1", **config: objec
 
 
 def delete(crawl: Crawl, id_: str) -> None:
-    database = database_of(crawl.registry)
+    database = registry_database(crawl.registry)
     connection = database.open()
     try:
         JobStore(database, connection).delete(id_, int(time.time()))

@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import ad_hoc
+from smartcrawl.sources.declared import ad_hoc_site_source
 from tests.choices import options
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
@@ -307,7 +307,7 @@ def test_the_scope_moves_with_a_seed_to_its_host_with_www_and_says_so(site: Site
 def test_a_seed_moves_to_the_same_host_with_or_without_www_only(
     tmp_path: Path, seed: str, target: str, moves: bool
 ):
-    run = Run.open(ad_hoc(seed, {}), options(tmp_path), Orders(), now=1_700_000_000)
+    run = Run.open(ad_hoc_site_source(seed, {}), options(tmp_path), Orders(), now=1_700_000_000)
     try:
         assert run.seeds.move(1, target) is moves
         assert run.scope.allows(target) is (moves or target.startswith(seed))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.sources.listing.names import quoted_name
+from smartcrawl.sources.listing.names import quoted_listing_name
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.crawls.files import FilesStory, Folder
 from tests.crawls.test_crawl_formats import bomb, docx, pdf
@@ -86,7 +86,7 @@ def build(folder: Folder, outside: Path) -> None:
     outside.mkdir()
     (outside / "secret.md").write_text(SECRET)
     for name in (*PLAIN, *ODD, LONG):
-        folder.write(name, f"# Plain\n\nwhale in {quoted_name(name)}")
+        folder.write(name, f"# Plain\n\nwhale in {quoted_listing_name(name)}")
     folder.write("empty.md", b"")
     folder.write("robots.txt", "User-agent: *\nDisallow: /")
     folder.write("sitemap.xml", "<urlset><url><loc>file:///etc/passwd</loc></url></urlset>")
@@ -150,7 +150,7 @@ def test_only_files_below_the_root_are_read_and_each_of_them_once(hostile: Hosti
     ]  # fmt: skip
     assert hostile.read == sorted({*expected} - {"large.md"})  # its entry decides
     assert set(hostile.story.files) == {
-        "/".join(map(quoted_name, name.split("/"))) for name in expected
+        "/".join(map(quoted_listing_name, name.split("/"))) for name in expected
     }
     assert not any(SECRET in text or "root:" in text for text in hostile.story.crawl.texts())
     assert hostile.story.counts()["requests"] == len(expected)
@@ -158,7 +158,7 @@ def test_only_files_below_the_root_are_read_and_each_of_them_once(hostile: Hosti
 
 @pytest.mark.covers("R1-29")
 def test_names_are_bytes_and_no_terminal_obeys_them(hostile: Hostile):
-    names = [quoted_name(name) for name in ODD]
+    names = [quoted_listing_name(name) for name in ODD]
     assert {"not%FFutf8.md", "a%0Anewline.md"} < set(names)
     assert {hostile.story[name]["lastOutcome"] for name in names} == {"new"}
     assert set(names) <= set(hostile.story.hits("whale"))

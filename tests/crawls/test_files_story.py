@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.sources.listing.names import quoted_name
+from smartcrawl.sources.listing.names import quoted_listing_name
 from smartcrawl.sources.listing.stamps import RACY
 from tests.crawls.commands import Crawl
 from tests.crawls.files import FilesStory, Folder, Place
@@ -194,7 +194,7 @@ def test_odd_keys_of_a_bucket_are_records_of_their_own(s3_server: ObjectStore, c
     ]  # fmt: skip
     for n, key in enumerate(keys):
         bucket.write(key, f"# Odd {n}\n\nwhale{n} and whale")
-    names = ["/".join(map(quoted_name, key.split("/"))) for key in keys]
+    names = ["/".join(map(quoted_listing_name, key.split("/"))) for key in keys]
 
     story.run()
 

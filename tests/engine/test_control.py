@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 
 from smartcrawl.engine.control import OrderWatch, _refuse_queue
 from smartcrawl.engine.download.halted import HaltedRequestError
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
@@ -32,12 +32,12 @@ class _Named:
 
 
 def opened(place: Path | str) -> None:
-    with closing(database_of(place).open()) as connection:
+    with closing(registry_database(place).open()) as connection:
         open_run_row(connection, RunRequest("docs", "site"), 1)
 
 
 def pause(place: Path | str) -> None:
-    with closing(database_of(place).connect()) as connection, transaction(connection):
+    with closing(registry_database(place).connect()) as connection, transaction(connection):
         assert order_run_row(connection, 1, RunOrder.PAUSE, 2)
 
 

@@ -16,7 +16,7 @@ from smartcrawl import settings as shipped
 from smartcrawl.engine.download import files
 from smartcrawl.engine.download.faults import PASSING_FAULTS, download_fault
 from smartcrawl.engine.download.files import FileHandler
-from smartcrawl.engine.listing import listing_of_source
+from smartcrawl.engine.listing import listing_of_scrapy_settings
 from smartcrawl.model.exceptions import ChangedWhileReadError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
@@ -94,7 +94,7 @@ def test_only_pages_of_the_run_below_its_root_are_read(
 
 
 def names(source: FilesSource) -> list[str]:
-    listing = listing_of_source(source, OPTIONS, get_crawler().settings, LATER)
+    listing = listing_of_scrapy_settings(source, OPTIONS, get_crawler().settings, LATER)
     found = [source.scope.relative(entry.url) for batch in listing.batches() for entry in batch]
     assert listing.problems == []
     return sorted(found)

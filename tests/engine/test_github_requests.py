@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import headers
 from smartcrawl.engine.download.github import RepositoryHandler
-from smartcrawl.engine.repositories import repository_listing
+from smartcrawl.engine.repositories import repository_listing_of_scrapy_settings
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
@@ -78,7 +78,7 @@ def test_a_spent_quota_is_waited_for_as_long_as_the_setting_permits(
         return False
 
     source = GithubSource(name="docs", url=SITE)
-    listing = repository_listing(
+    listing = repository_listing_of_scrapy_settings(
         source, Options.of(settings), BaseSettings(settings), known=None, wait=wait
     )
     entries = [entry for batch in listing.batches() for entry in batch]

@@ -19,13 +19,13 @@ from smartcrawl.model.redaction import (
     FORMATS,
     HIDDEN,
     LONGEST,
-    escaped,
-    redacted,
-    redacted_log_format,
-    shown,
-    shown_lines,
+    escaped_text,
+    log_format_option,
+    redacted_line,
+    redacted_lines,
+    redacted_text,
 )
-from smartcrawl.terminal.log_lines import log_formatter
+from smartcrawl.terminal.log_lines import printed_line_formatter
 
 DATES = "%Y-%m-%d %H:%M:%S"
 UNSAFE = [
@@ -85,7 +85,7 @@ def record(message: object, *args: object, level: int = logging.INFO, **more: ob
 
 
 def line(kind: str, *args: object, **more: object) -> str:
-    return log_formatter(kind, DATES).format(record(*args, **more))
+    return printed_line_formatter(kind, DATES).format(record(*args, **more))
 
 
 def failure(*messages: str):
@@ -109,13 +109,13 @@ def test_a_line_of_text_looks_like_scrapys():
     made = record("run %d of %s", 3, "docs")
     scrapys = logging.Formatter("%(asctime)s [%(name)s] %(levelname)s: %(message)s", DATES)
 
-    logged = log_formatter("text", DATES).format(made)
+    logged = printed_line_formatter("text", DATES).format(made)
 
     assert logged == scrapys.format(made)
     assert re.fullmatch(
         r"\d{4}-\d\d-\d\d [\d:]{8} \[smartcrawl.run.run\] INFO: run 3 of docs", logged
     )
-    assert log_formatter("text").format(made) == logged.replace(
+    assert printed_line_formatter("text").format(made) == logged.replace(
         " [", ",123 [", 1
     )  # without a format
 
@@ -180,10 +180,10 @@ def test_a_long_message_is_cut(kind: str):
     assert fits in line(kind, fits)
     logged = line(kind, longer)
     assert longer not in logged
-    assert shown(longer) == "x" * (LONGEST - 1) + HIDDEN
-    assert len(shown("\n" * LONGEST + ".")) == LONGEST
+    assert redacted_line(longer) == "x" * (LONGEST - 1) + HIDDEN
+    assert len(redacted_line("\n" * LONGEST + ".")) == LONGEST
     assert all(
-        len(part) <= LONGEST for part in shown_lines("\n".join([longer, "y"] * 2)).split("\n")
+        len(part) <= LONGEST for part in redacted_lines("\n".join([longer, "y"] * 2)).split("\n")
     )
     trace = line(kind, "oops", exc_info=failure("y" * 3 * LONGEST))
     assert trace.count("y") < LONGEST
@@ -191,7 +191,9 @@ def test_a_long_message_is_cut(kind: str):
 
 def test_a_secret_is_hidden_before_a_long_message_is_cut():
     """The end of user information is its @, and that may be what is cut off."""
-    assert "geheim" not in shown("x" * (LONGEST - 20) + " http://u:geheim" + "z" * 50 + "@h/")
+    assert "geheim" not in redacted_line(
+        "x" * (LONGEST - 20) + " http://u:geheim" + "z" * 50 + "@h/"
+    )
 
 
 # What is escaped
@@ -199,7 +201,7 @@ def test_a_secret_is_hidden_before_a_long_message_is_cut():
 
 @pytest.mark.parametrize("char", UNSAFE, ids=ascii)
 def test_no_character_moves_the_cursor_or_turns_the_text(char: str):
-    logged = escaped(f"a{char}b")
+    logged = escaped_text(f"a{char}b")
 
     assert re.fullmatch(r"a\\(x[0-9a-f]{2}|u[0-9a-f]{4}|[nrt])b", logged)
     for kind in FORMATS:
@@ -210,7 +212,7 @@ def test_no_character_moves_the_cursor_or_turns_the_text(char: str):
 
 
 def test_escapes_are_those_of_python():
-    assert escaped("\n\t\x1b[31m\x7f\x85\u2028\u202e\ud800") == (
+    assert escaped_text("\n\t\x1b[31m\x7f\x85\u2028\u202e\ud800") == (
         r"\n\t\x1b[31m\x7f\x85\u2028\u202e\ud800"
     )
 
@@ -218,7 +220,7 @@ def test_escapes_are_those_of_python():
 def test_ordinary_text_stays_as_it_is():
     text = "Grüße, 日本, עברית, 👩\u200d💻, \\n, C:\\new"
 
-    assert escaped(text) == redacted(text) == shown(text) == text
+    assert escaped_text(text) == redacted_text(text) == redacted_line(text) == text
 
 
 @given(st.text(), st.text(), st.text())
@@ -281,7 +283,7 @@ def test_any_event_is_one_line_of_text(message: str):
     ],
 )  # fmt: skip
 def test_secrets_are_hidden_and_what_is_around_them_stays(text: str, logged: str):
-    assert redacted(text) == logged
+    assert redacted_text(text) == logged
 
 
 @pytest.mark.parametrize(
@@ -298,7 +300,7 @@ def test_secrets_are_hidden_and_what_is_around_them_stays(text: str, logged: str
     ],
 )
 def test_what_is_no_secret_stays(text: str):
-    assert redacted(text) == text
+    assert redacted_text(text) == text
 
 
 @given(st.sampled_from(NAMES), st.sampled_from(FORMS), st.booleans(), letters, letters)
@@ -306,8 +308,8 @@ def test_no_named_secret_is_left(name: str, form: str, upper: bool, before: str,
     secret = f"{before}Kanari{after}".replace("%5C", "").replace("%22", "")
     text = form.format(n=name.upper() if upper and name != "sasToken" else name, c=secret)
 
-    assert "Kanari" not in redacted(text)
-    assert "Kanari" not in redacted(f"a {text} b")
+    assert "Kanari" not in redacted_text(text)
+    assert "Kanari" not in redacted_text(f"a {text} b")
 
 
 @given(
@@ -317,19 +319,19 @@ def test_no_user_information_is_left(start: str, user: str, before: str, after: 
     user = re.sub("[:/?@]", "", user)
     secret = re.sub("[/?]", "", f"{before}Kanari{after}")
 
-    assert "Kanari" not in redacted(f"see {start}{user}:{secret}@a.example/x and go on")
+    assert "Kanari" not in redacted_text(f"see {start}{user}:{secret}@a.example/x and go on")
 
 
 @given(st.text(alphabet="x /?#", min_size=1), st.text(alphabet="x/?#"))
 def test_a_password_that_breaks_a_url_is_not_left(before: str, after: str):
-    assert "Kanari" not in redacted(f"//me:x{before.replace(' ', '')}Kanari{after}@a.example")
+    assert "Kanari" not in redacted_text(f"//me:x{before.replace(' ', '')}Kanari{after}@a.example")
 
 
 @given(st.text(alphabet="/\\:@?&='\"[]{}, \n%2F40tokensigcookie") | st.text())
 def test_what_is_redacted_stays_as_it_is(text: str):
-    once = redacted(text)
+    once = redacted_text(text)
 
-    assert redacted(once) == once
+    assert redacted_text(once) == once
 
 
 @pytest.mark.parametrize(
@@ -343,11 +345,11 @@ def test_hostile_text_costs_no_more_than_its_length(part: str):
     """Each of these would take hours if anything were read twice over."""
     text = (part * (1_000_000 // len(part) + 1))[:1_000_000]
 
-    assert len(shown(text)) <= LONGEST
+    assert len(redacted_line(text)) <= LONGEST
 
 
 def test_quotes_of_falling_depth_cost_no_more_than_their_length():
-    shown("".join("token=" + "\\" * depth + '"' for depth in range(1400, 0, -1)))
+    redacted_line("".join("token=" + "\\" * depth + '"' for depth in range(1400, 0, -1)))
 
 
 # Where lines go
@@ -359,7 +361,7 @@ def test_another_format_is_refused(root: logging.Logger, value: object):
         Logs.update_pre_crawler_settings(settings(LOG_FORMAT=value))
 
     assert str(caught.value) == f"LOG_FORMAT is {value!r}: it takes one of text, json"
-    assert redacted_log_format({"LOG_FORMAT": " JSON "}) == "json"
+    assert log_format_option({"LOG_FORMAT": " JSON "}) == "json"
 
 
 def test_lines_go_to_standard_error_from_the_level_on(root: logging.Logger, capfd):

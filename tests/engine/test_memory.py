@@ -9,12 +9,12 @@ import pytest
 #: Prints how many MiB go when every other block of 2 MiB is freed, after one of 30 MiB was.
 _FREED = """
 import re
-from smartcrawl.engine.memory import return_freed_memory
+from smartcrawl.engine.memory import return_engine_memory
 
 def taken():
     return int(re.search(r"VmRSS:\\s+(\\d+) kB", open("/proc/self/status").read())[1]) // 1024
 
-return_freed_memory()
+return_engine_memory()
 bytearray(30 << 20)
 blocks = [bytearray(2 << 20) for _ in range(40)]
 before = taken()

@@ -27,7 +27,7 @@ from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.files import ad_hoc_files
+from smartcrawl.sources.files import ad_hoc_files_source
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.site import SiteSource
 
@@ -147,7 +147,7 @@ def test_a_head_asks_for_no_file_of_a_listing(crawler: Crawler, run: Run):
     assert method(site, "http://a.example/") == "HEAD"
     assert method(GithubSource(name="docs", url=repository), f"{repository}/wiki/A") == "HEAD"
     assert method(GithubSource(name="docs", url=repository), f"{repository}/blob/HEAD/a") == "GET"
-    assert method(ad_hoc_files("/srv/docs"), "file:///srv/docs/a.md") == "GET"
+    assert method(ad_hoc_files_source("/srv/docs"), "file:///srv/docs/a.md") == "GET"
     run.source = site
 
 

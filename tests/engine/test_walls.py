@@ -4,7 +4,7 @@ import pytest
 from scrapy.http import HtmlResponse
 
 from smartcrawl.engine.download.bot_walls import bot_wall_of_response
-from smartcrawl.rules.shield import MARKS, START, Mark, challenge
+from smartcrawl.rules.shield import MARKS, START, Mark, decide_challenge
 
 
 def answered(body: bytes, **headers: str) -> HtmlResponse:
@@ -25,7 +25,7 @@ def wall(mark: Mark) -> str:
 def test_whatever_is_a_wall_by_the_rules_is_found_in_an_answer(mark, spelled):
     body = spelled(wall(mark)).encode(errors="surrogateescape")
 
-    assert bot_wall_of_response(answered(body)) == challenge(200, {}, body) is not None
+    assert bot_wall_of_response(answered(body)) == decide_challenge(200, {}, body) is not None
 
 
 @pytest.mark.parametrize("mark", MARKS, ids=lambda mark: mark.signs[0])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.extract.chunks import MAX_CHARACTERS, chunks
+from smartcrawl.extract.chunks import MAX_CHARACTERS, document_chunks
 from smartcrawl.model.documents import Chunk, Document, Section
 
 
@@ -24,7 +24,7 @@ def test_one_chunk_for_each_section_with_the_headings_above_it():
         )
     )
 
-    assert chunks(document) == [
+    assert document_chunks(document) == [
         Chunk((), "before"),
         Chunk(("A",), "a"),
         Chunk(("A", "B"), "b"),
@@ -36,19 +36,19 @@ def test_one_chunk_for_each_section_with_the_headings_above_it():
 
 
 def test_empty_document_has_no_chunks():
-    assert chunks(Document()) == []
+    assert document_chunks(Document()) == []
 
 
 def test_section_of_1500_characters_is_one_chunk():
     assert MAX_CHARACTERS == 1_500
-    assert len(chunks(Document(sections=(Section(1, "A", "x" * 1_500),)))) == 1
-    assert len(chunks(Document(sections=(Section(1, "A", "x" * 1_501),)))) == 2
+    assert len(document_chunks(Document(sections=(Section(1, "A", "x" * 1_500),)))) == 1
+    assert len(document_chunks(Document(sections=(Section(1, "A", "x" * 1_501),)))) == 2
 
 
 def test_long_section_is_cut_at_lines_and_each_part_keeps_the_headings():
     lines = "\n".join("A line of text that is not to be torn apart." for _ in range(100))
 
-    parts = chunks(Document(sections=(Section(1, "A", "x"), Section(2, "B", lines))))[1:]
+    parts = document_chunks(Document(sections=(Section(1, "A", "x"), Section(2, "B", lines))))[1:]
 
     assert len(parts) == 4
     assert {part.headings for part in parts} == {("A", "B")}
@@ -57,7 +57,7 @@ def test_long_section_is_cut_at_lines_and_each_part_keeps_the_headings():
 
 @pytest.mark.parametrize("unit", ["three words here ", "a line of words\n"])
 def test_no_word_and_no_line_is_torn_in_a_very_long_section(unit):
-    found = chunks(Document(sections=(Section(0, "", unit * 5_000),)))
+    found = document_chunks(Document(sections=(Section(0, "", unit * 5_000),)))
 
     words = {word for chunk in found for word in chunk.text.split()}
     assert words == set(unit.split())
@@ -69,7 +69,7 @@ def test_no_word_and_no_line_is_torn_in_a_very_long_section(unit):
 def test_time_grows_with_the_size_of_a_section_not_with_its_square(unit):
     document = Document(sections=(Section(0, "", unit * (4_000_000 // len(unit))),))
     before = time.process_time()
-    parts = chunks(document)
+    parts = document_chunks(document)
 
     assert time.process_time() - before < 5
     assert len(parts) < 3_000  # nearly full ones
@@ -93,7 +93,7 @@ def test_time_grows_with_the_size_of_a_section_not_with_its_square(unit):
 def test_chunks_are_small_enough_and_lose_nothing_but_white_space(parts):
     sections = tuple(Section(level, head, text * n) for level, head, text, n in parts)
 
-    found = chunks(Document(sections=sections))
+    found = document_chunks(Document(sections=sections))
 
     assert all(len(chunk.text) <= MAX_CHARACTERS for chunk in found)
     assert "".join("".join(c.text for c in found).split()) == "".join(

@@ -11,10 +11,10 @@ from smartcrawl.extract import parsing, reader
 from smartcrawl.extract.html import (
     HTML_TYPES,
     TEXT_TYPES,
-    media_type,
     parse_html,
     parse_plain_text,
-    robots_directives,
+    robots_meta_directives,
+    sniffed_media_type,
 )
 from smartcrawl.model.documents import Document, Image, Section
 
@@ -460,7 +460,7 @@ def test_images_are_limited_to_1000():
     ],
 )
 def test_robots_directives(value, noindex, nofollow):
-    assert robots_directives(value) == (noindex, nofollow)
+    assert robots_meta_directives(value) == (noindex, nofollow)
 
 
 @pytest.mark.parametrize(
@@ -515,7 +515,7 @@ def test_meta_robots(meta, noindex, nofollow):
     ],
 )
 def test_media_type(content_type, body, expected):
-    assert media_type(content_type, body) == expected
+    assert sniffed_media_type(content_type, body) == expected
 
 
 def test_types_that_are_read():
@@ -686,7 +686,7 @@ def test_what_lies_behind_two_million_tokens_is_cut_and_links_are_not():
     body = b"<main>" + b"<p>x" * 10 + b"<h1>t</h1><a href=/y>y</a></main><nav>z</nav>"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MAX_TOKENS", 12)
-        seen = parsing.read(body)
+        seen = parsing.parse_markup(body)
         document = parse_html(body, content_type="text/html", url=URL)
 
     assert len(seen.tokens) == 12

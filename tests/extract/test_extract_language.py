@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.language import _detector, language
+from smartcrawl.extract.language import _detector, detected_language
 
 TEXTS = {
     "de": "Der Crawler besucht jede Seite, die er kennt, und fragt, ob sie sich geändert hat.",
@@ -24,9 +24,9 @@ NO_LANGUAGE = "0123 4567 +++ 89 === 1,2 3.4 -- 77 %% 12:34 // 2024-01-01 <> 55 6
 def test_text_tells_its_language_whatever_is_declared(code):
     text = TEXTS[code].replace(", ", ",\n")
 
-    assert language(text) == code
-    assert language(text, "en" if code != "en" else "de") == code
-    assert language(text.upper()) == code
+    assert detected_language(text) == code
+    assert detected_language(text, "en" if code != "en" else "de") == code
+    assert detected_language(text.upper()) == code
 
 
 @pytest.mark.parametrize(
@@ -46,12 +46,12 @@ def test_text_tells_its_language_whatever_is_declared(code):
     ],
 )
 def test_declaration_counts_when_the_text_is_short(declared, code):
-    assert language("Home Login", declared) == code
+    assert detected_language("Home Login", declared) == code
 
 
 def test_declaration_counts_when_the_detector_is_unsure():
-    assert language(NO_LANGUAGE, "cs") == "cs"
-    assert language(NO_LANGUAGE) == ""
+    assert detected_language(NO_LANGUAGE, "cs") == "cs"
+    assert detected_language(NO_LANGUAGE) == ""
 
 
 def test_declaration_counts_when_the_detector_has_no_code_of_two_letters():
@@ -60,8 +60,8 @@ def test_declaration_counts_when_the_detector_has_no_code_of_two_letters():
         "nagpuyo niini sukad pa kaniadto."
     )
 
-    assert language(cebuano, "tl") == "tl"
-    assert language(cebuano) == ""
+    assert detected_language(cebuano, "tl") == "tl"
+    assert detected_language(cebuano) == ""
 
 
 def test_norwegian_keeps_its_declared_form():
@@ -70,16 +70,16 @@ def test_norwegian_keeps_its_declared_form():
         "om noe har endret seg siden forrige gang."
     )
 
-    assert language(text) == "no"
+    assert detected_language(text) == "no"
     for declared in ("nb-NO", "nn", "no"):
-        assert language(text, declared) == declared[:2]
-    assert language(text, "sv") == "no"
-    assert language(TEXTS["de"], "nb") == "de"
+        assert detected_language(text, declared) == declared[:2]
+    assert detected_language(text, "sv") == "no"
+    assert detected_language(TEXTS["de"], "nb") == "de"
 
 
 def test_only_the_beginning_is_looked_at():
     """The whole text would cost 20 times as much (feasibility.md, trap 14)."""
-    assert language(TEXTS["de"] * 30 + TEXTS["en"] * 1000) == "de"
+    assert detected_language(TEXTS["de"] * 30 + TEXTS["en"] * 1000) == "de"
 
 
 def test_model_is_loaded_once_and_never_downloaded(monkeypatch):
@@ -89,13 +89,13 @@ def test_model_is_loaded_once_and_never_downloaded(monkeypatch):
     monkeypatch.setattr(socket.socket, "connect", refuse)
     _detector.cache_clear()
 
-    assert language(TEXTS["en"]) == "en"
-    assert language(TEXTS["de"]) == "de"
+    assert detected_language(TEXTS["en"]) == "en"
+    assert detected_language(TEXTS["de"]) == "de"
     assert _detector.cache_info().misses == 1
 
 
 @given(st.text(st.characters()), st.text())
 def test_answer_is_a_code_of_two_letters_or_nothing(text, declared):
-    code = language(text, declared)
+    code = detected_language(text, declared)
 
     assert code == "" or (len(code) == 2 and code.isascii() and code.islower())

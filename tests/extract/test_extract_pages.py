@@ -140,7 +140,7 @@ def reading(body, **told):
 child._load_pages()
 child._load_pages = lambda: None
 child.html.parse_html = reading
-child.child_main()
+child.extraction_child_main()
 """
 
 

@@ -217,10 +217,10 @@ def test_document_that_takes_too_much_processor_time_is_a_time_out():
 
 COUNTED = """
 import resource, time
-from smartcrawl.extract.confine import confine, confine_cpu_time
-confine(300 * 1024 * 1024)
+from smartcrawl.extract.confine import confine_extraction, confine_extraction_time
+confine_extraction(300 * 1024 * 1024)
 def limit():
-    confine_cpu_time(5)
+    confine_extraction_time(5)
     return resource.getrlimit(resource.RLIMIT_CPU)[0]
 before, used = limit(), time.process_time()
 while time.process_time() < used + 1.5:
@@ -265,7 +265,8 @@ def test_crash_of_a_parser_is_an_error_of_its_document(pool, monkeypatch):
         "import ctypes, sys; sys.argv = ['-', *sys.argv[1:]]\n"
         "from smartcrawl.extract import child\n"
         "def crash(*_, **__): ctypes.string_at(0)\n"
-        "child._load(); child._load = lambda: None; child.read_document = crash; child.child_main()"
+        "child._load(); child._load = lambda: None; child.read_document = crash\n"
+        "child.extraction_child_main()"
     )
     monkeypatch.setattr(pools, "_CHILD", ("-c", crashing))
 
@@ -398,9 +399,9 @@ def test_pool_works_on_the_reactor_of_scrapy():
 
 CONFINED = """
 import ctypes, errno, json, os, socket, subprocess, sys, threading
-from smartcrawl.extract.confine import confine
+from smartcrawl.extract.confine import confine_extraction
 libc = ctypes.CDLL(None, use_errno=True)
-found = {"missing": confine(300 * 1024 * 1024)}
+found = {"missing": confine_extraction(300 * 1024 * 1024)}
 def attempt(name, action):
     try:
         action()
@@ -481,7 +482,7 @@ def test_process_has_no_environment_and_no_open_files(pool, monkeypatch):
 def test_limits_that_the_platform_lacks_are_told_once(pool, monkeypatch, caplog):
     unlimited = (
         "import sys\nfrom smartcrawl.extract import child\n"
-        "child.confine = lambda memory: ['memory']\nchild.child_main()"
+        "child.confine_extraction = lambda memory: ['memory']\nchild.extraction_child_main()"
     )
     monkeypatch.setattr(pools, "_CHILD", ("-c", unlimited))
     monkeypatch.setattr(pools, "MAX_DOCUMENTS", 1)
@@ -517,7 +518,7 @@ def test_answer_is_the_document():
 
 
 def test_answer_is_the_error():
-    answer = wire.wire_error(FormatError(FormatFault.ENCRYPTED, "wants a password"))
+    answer = wire.wire_extraction_error(FormatError(FormatFault.ENCRYPTED, "wants a password"))
     with pytest.raises(FormatError, match="wants a password") as caught:
         answers.parse_document_answer(answer, CSV)
     assert caught.value.kind is FormatFault.ENCRYPTED
@@ -634,11 +635,14 @@ def test_process_that_was_taken_over_takes_over_nothing(pool, monkeypatch, answe
 
 def test_frames_are_bounded_and_whole():
     stream = BytesIO()
-    wire.send_wire_frames(stream, b"one", b"")
+    wire.send_extraction_frames(stream, b"one", b"")
     stream.seek(0)
-    assert [wire.receive_wire_frame(stream, 3), wire.receive_wire_frame(stream, 3)] == [b"one", b""]
+    assert [wire.receive_extraction_frame(stream, 3), wire.receive_extraction_frame(stream, 3)] == [
+        b"one",
+        b"",
+    ]
     with pytest.raises(EOFError):
-        wire.receive_wire_frame(stream, 3)
+        wire.receive_extraction_frame(stream, 3)
     stream.seek(0)
     with pytest.raises(wire.AnswerError, match="3 bytes"):
-        wire.receive_wire_frame(stream, 2)
+        wire.receive_extraction_frame(stream, 2)

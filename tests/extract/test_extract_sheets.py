@@ -57,7 +57,10 @@ def test_two_cells_in_opposite_corners_cost_two_cells(tmp_path):
     packed = sheets.pack_spreadsheet_cells(ZipArchive(body))
 
     assert packed is not None
-    assert list(map(sheets.cell_place, packed.places(0))) == [(0, 0), (1_048_575, 16_383)]
+    assert list(map(sheets.spreadsheet_cell_place, packed.places(0))) == [
+        (0, 0),
+        (1_048_575, 16_383),
+    ]
     assert text(body) == "at A1\n" + "\t" * 100 + "at XFD1048576"
 
 

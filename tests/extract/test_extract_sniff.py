@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from smartcrawl.extract import sniff
 from smartcrawl.extract.formats import FORMATS
 from smartcrawl.extract.html import HTML_TYPES, TEXT_TYPES
-from smartcrawl.extract.html import media_type as former_name
+from smartcrawl.extract.html import sniffed_media_type as former_name
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
-from smartcrawl.extract.sniff import media_type as sniffed
+from smartcrawl.extract.sniff import sniffed_media_type as sniffed
 from tests.extract.made_documents import epub, every, odt, slides, word, word_of, workbook, zipped
 
 URL = "http://site.example/dir/file"

@@ -4,9 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index.queries import Query, parsed_query, search_query_sources
-from smartcrawl.index.ranking import ProposedPage, RankedPart, rank_pages, term_weight
-from smartcrawl.index.spelling import SpellingFound, corrected_query
+from smartcrawl.index.queries import Query, parsed_search_query, search_query_sources
+from smartcrawl.index.ranking import (
+    ProposedPage,
+    RankedPart,
+    rank_searched_pages,
+    search_term_weight,
+)
+from smartcrawl.index.spelling import SpellingFound, corrected_search_query
 
 
 def page(name: str, *texts: str, title: str = "", headings: str = "") -> ProposedPage:
@@ -16,8 +21,8 @@ def page(name: str, *texts: str, title: str = "", headings: str = "") -> Propose
 
 def ranked(query: str, *pages: ProposedPage, weights: tuple[float, ...] | None = None) -> str:
     """The names of the pages that answer a query, best first."""
-    terms = parsed_query(query).terms
-    found = rank_pages(terms, weights or [1.0] * len(terms), pages)
+    terms = parsed_search_query(query).terms
+    found = rank_searched_pages(terms, weights or [1.0] * len(terms), pages)
     return " ".join(one.page.key for one in found)
 
 
@@ -41,11 +46,13 @@ def ranked(query: str, *pages: ProposedPage, weights: tuple[float, ...] | None =
     ],
 )
 def test_terms_of_a_query(query: str, terms: list[str]):
-    assert [term.text for term in parsed_query(query).terms] == terms
+    assert [term.text for term in parsed_search_query(query).terms] == terms
 
 
 def test_filters_of_a_query():
-    found = parsed_query('lamp -draft -"old lamp" site:https://A.example/docs in:one in:two e-mail')
+    found = parsed_search_query(
+        'lamp -draft -"old lamp" site:https://A.example/docs in:one in:two e-mail'
+    )
 
     assert found.excluded == ("draft", "old lamp")
     assert (found.sites, found.sources) == (("A.example/docs",), ("one", "two"))
@@ -53,7 +60,7 @@ def test_filters_of_a_query():
 
 
 def test_excluded_sites_and_sources_of_a_query():
-    found = parsed_query('lamp -site:http://a.example/x -in:"my pages" -on:x e-site:y')
+    found = parsed_search_query('lamp -site:http://a.example/x -in:"my pages" -on:x e-site:y')
 
     assert (found.excluded_sites, found.excluded_sources) == (("a.example/x",), ("my pages",))
     assert (found.sites, found.sources, found.excluded) == ((), (), ("on:x",))
@@ -62,11 +69,13 @@ def test_excluded_sites_and_sources_of_a_query():
 
 @pytest.mark.parametrize("part", ["site:", "in:", "-site:", 'site:""', "in:https://"])
 def test_a_filter_without_a_value_is_left_out(part: str):
-    assert parsed_query(f"lamp {part} oil") == parsed_query("lamp oil")
+    assert parsed_search_query(f"lamp {part} oil") == parsed_search_query("lamp oil")
 
 
 def test_the_first_32_parts_of_each_kind_count():
-    found = parsed_query("lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99)))
+    found = parsed_search_query(
+        "lamp -x -x " + " ".join(f"-w{n} site:s{n} in:i{n}" for n in range(99))
+    )
 
     assert found.excluded == ("x", *(f"w{n}" for n in range(31)))
     assert found.sites == tuple(f"s{n}" for n in range(32))
@@ -75,11 +84,11 @@ def test_the_first_32_parts_of_each_kind_count():
 
 @given(st.text(max_size=60))
 def test_every_text_is_a_query(text: str):
-    assert isinstance(parsed_query(text), Query)
+    assert isinstance(parsed_search_query(text), Query)
 
 
 def test_a_query_is_relaxed_until_nothing_is_required():
-    query = parsed_query('"a lamp" "no such" fuse')
+    query = parsed_search_query('"a lamp" "no such" fuse')
     once = query.relaxed([3, 0, 1])
     assert once is not None
     twice = once.relaxed([3, 0, 1])
@@ -154,8 +163,8 @@ def test_joined_words_count_where_they_follow_one_another():
 
 
 def test_the_best_part_is_shown():
-    (found,) = rank_pages(
-        parsed_query("red lamp").terms, [1.0, 1.0], [page("a", "red", "a red lamp", "lamp")]
+    (found,) = rank_searched_pages(
+        parsed_search_query("red lamp").terms, [1.0, 1.0], [page("a", "red", "a red lamp", "lamp")]
     )
 
     assert found.part is not None
@@ -163,7 +172,9 @@ def test_the_best_part_is_shown():
 
 
 def test_weights_fall_with_the_number_of_pages():
-    assert term_weight(1, 100) > term_weight(50, 100) > term_weight(100, 100) > 0
+    assert (
+        search_term_weight(1, 100) > search_term_weight(50, 100) > search_term_weight(100, 100) > 0
+    )
 
 
 # Words that were meant
@@ -179,7 +190,9 @@ def test_only_unknown_words_of_enough_letters_are_replaced():
         )
 
     query = 'red lantren abc 12345 "quoted"'
-    terms, meant = corrected_query(query, parsed_query(query).terms, [1, 0, 0, 0, 0], nearest)
+    terms, meant = corrected_search_query(
+        query, parsed_search_query(query).terms, [1, 0, 0, 0, 0], nearest
+    )
 
     assert meant == 'red lantern abc 12345 "quoted"'
     assert [term.text for term in terms] == ["red", "lantern", "abc", "12345", "quoted"]
@@ -200,10 +213,10 @@ def test_signs_around_a_word_stay_when_it_is_replaced(query: str, meant: str):
     def nearest(word: str, far: bool) -> SpellingFound:
         return SpellingFound(frozenset({"lantern"}), ["the lantern"])
 
-    terms = parsed_query(query).terms
+    terms = parsed_search_query(query).terms
     pages = [int("ntr" not in term.stems[0]) for term in terms]
 
-    assert corrected_query(query, terms, pages, nearest)[1] == meant
+    assert corrected_search_query(query, terms, pages, nearest)[1] == meant
 
 
 def test_two_errors_are_looked_for_in_long_words_only():
@@ -214,7 +227,7 @@ def test_two_errors_are_looked_for_in_long_words_only():
         return SpellingFound(frozenset(), [])
 
     query = "lampx lanternxx"
-    terms, meant = corrected_query(query, parsed_query(query).terms, [0, 0], nearest)
+    terms, meant = corrected_search_query(query, parsed_search_query(query).terms, [0, 0], nearest)
 
     assert (meant, [term.text for term in terms]) == ("", ["lampx", "lanternxx"])
     assert asked == [("lampx", False), ("lanternxx", False), ("lanternxx", True)]
@@ -228,7 +241,7 @@ def test_few_words_are_looked_for_and_two_errors_in_none_of_many_letters():
         return SpellingFound(frozenset(), [])
 
     query = "lanternslanterx lanternslantex lamx oilx fusex"
-    corrected_query(query, parsed_query(query).terms, [0, 0, 0, 0, 0], nearest)
+    corrected_search_query(query, parsed_search_query(query).terms, [0, 0, 0, 0, 0], nearest)
 
     assert asked == [
         ("lanternslanterx", False),
@@ -242,4 +255,6 @@ def test_the_form_that_texts_have_most_often_is_meant():
     def nearest(word: str, far: bool) -> SpellingFound:
         return SpellingFound(frozenset({"lamp", "lump"}), ["lump lamp", "lamp"])
 
-    assert corrected_query("lomp", parsed_query("lomp").terms, [0], nearest)[1] == "lamp"
+    assert (
+        corrected_search_query("lomp", parsed_search_query("lomp").terms, [0], nearest)[1] == "lamp"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from backports import zstd
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.model.documents import Document, Image, Section
@@ -18,7 +18,7 @@ from smartcrawl.registry.pack import (
     unpack_stored_images,
 )
 from smartcrawl.registry.removal import purge
-from smartcrawl.reports.tables import record_table
+from smartcrawl.reports.tables import record_table_report
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome
 from tests.index.asking import search
@@ -47,7 +47,9 @@ def addresses(desk: Desk, *urls: str) -> list[list[str]]:
 
 
 def page_id(desk: Desk, url: str) -> str:
-    return next(record["id"] for record in record_table(desk.connection) if record["url"] == url)
+    return next(
+        record["id"] for record in record_table_report(desk.connection) if record["url"] == url
+    )
 
 
 @pytest.mark.covers("R0-02", "R0-26", "R0-64", "R0-65", "R0-96", "G-02")
@@ -190,7 +192,7 @@ def test_images_go_with_their_page_and_come_back_with_it(desk: Desk):
         removal.run,
         LATER,
         pin=False,
-        chunked=lambda packed: chunks(unpack_stored_document(packed)),
+        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
     )
 
     assert addresses(desk, A, B) == [

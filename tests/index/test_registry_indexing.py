@@ -17,7 +17,7 @@ from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
-from smartcrawl.reports.tables import record_table
+from smartcrawl.reports.tables import record_table_report
 from tests.registry.build import NOW, Desk, Elsewhere
 
 A, B = "http://a.example/a", "http://a.example/b"
@@ -109,7 +109,7 @@ def test_a_content_group_is_the_same_in_the_index_and_in_the_registry(desk, remo
     ]
     _write(desk, remote, visits, desk._run.number)
 
-    listed = {row["url"]: row["contentGroupId"] for row in record_table(desk.connection)}
+    listed = {row["url"]: row["contentGroupId"] for row in record_table_report(desk.connection)}
     held = [shelf.groups[desk.number(url)] for url in urls]
     assert held == [listed[url] for url in urls]
     assert held[0] == held[1] != held[2] == held[3]
@@ -267,6 +267,6 @@ def test_claim_numbers_of_settlement_and_sweep_are_their_own(desk, remote, shelf
     before = desk.value("SELECT value FROM sequence WHERE name = 'number'")
     runs.seal_run_row(desk.connection, desk._run.no, (), NOW)
     runs.settle_sealed_row(desk.connection, desk.ending(), remote)
-    runs.sweep(desk.connection, remote, desk.ending(), lambda _: None)
+    runs.sweep_candidate_rows(desk.connection, remote, desk.ending(), lambda _: None)
 
     assert desk.value("SELECT value FROM sequence WHERE name = 'number'") == before + 2

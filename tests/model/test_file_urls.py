@@ -7,12 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.file_urls import (
-    file_partition,
+    file_url_partition,
     folder_url,
-    item_kind,
     normalize_file_url,
     path_of_file_url,
-    web_store,
+    url_item_kind,
+    url_web_store,
 )
 from smartcrawl.model.urls import (
     display_url,
@@ -184,8 +184,8 @@ def test_path_of_a_url_is_that_of_a_file_of_this_machine(url, path):
 def test_type_of_an_item_is_decided_by_its_address(url, kind):
     normal = normalize_url(url)
 
-    assert item_kind(normal) == kind
-    assert url_item_id(item_kind(normal), url_digest(normal)).startswith(f"{kind}_")
+    assert url_item_kind(normal) == kind
+    assert url_item_id(url_item_kind(normal), url_digest(normal)).startswith(f"{kind}_")
 
 
 @covers("R0-08", "R0-09", "R0-81")
@@ -206,7 +206,7 @@ def test_type_of_an_item_is_decided_by_its_address(url, kind):
 )
 def test_file_has_a_place_instead_of_a_host(url, host, scheme):
     assert url_host_key(url) == url_partition_key(url) == host
-    assert url_partition_key(url, "scheme") == file_partition(url) == scheme
+    assert url_partition_key(url, "scheme") == file_url_partition(url) == scheme
 
 
 @covers("R0-09", "R0-22")
@@ -217,7 +217,7 @@ def test_blob_with_a_web_address_keeps_its_host_and_is_parted_by_container():
     assert url_host_key(blob) == "acc.blob.core.windows.net"
     assert [url_partition_key(url) for url in (blob, share)] == ["acc/docs", "acc/docs"]
     assert [url_partition_key(url, "scheme") for url in (blob, share)] == ["blob", "share"]
-    assert [web_store(url) for url in (blob, share)] == ["blob", "share"]
+    assert [url_web_store(url) for url in (blob, share)] == ["blob", "share"]
 
 
 @covers("R0-19", "R0-20")
@@ -269,4 +269,4 @@ def test_second_call_changes_nothing(url):
     if normal != url:
         assert normalize_file_url(normal) == normal
         assert normal.isascii()
-        assert item_kind(normal) == "file"
+        assert url_item_kind(normal) == "file"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.model.program import pasted_command, program, program_crawl_line
+from smartcrawl.model.program import program_as_typed, program_crawl_line, program_name
 
 CODE = sorted((Path(__file__).parents[2] / "smartcrawl").rglob("*.py"))
 #: A command line of scrapy that works as well with smartcrawl.
@@ -35,7 +35,7 @@ def test_the_called_program_is_named(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [called])
 
-    assert (program(), pasted_command()) == (name, typed)
+    assert (program_name(), program_as_typed()) == (name, typed)
 
 
 def test_a_crawl_is_named_as_each_program_takes_it(monkeypatch: pytest.MonkeyPatch):
@@ -65,7 +65,7 @@ def texts(tree: ast.Module) -> Iterator[ast.Constant]:
 
 @pytest.mark.parametrize("path", CODE, ids=[path.stem for path in CODE])
 def test_no_message_names_a_command_of_scrapy_by_itself(path: Path):
-    """It would not work where smartcrawl was called: write program() in its place."""
+    """It would not work where smartcrawl was called: write program_name() in its place."""
     found = [
         f"{path.name}:{node.lineno}: {node.value}"
         for node in texts(ast.parse(path.read_text(encoding="utf-8")))

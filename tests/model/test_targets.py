@@ -6,7 +6,12 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl import settings as module
-from smartcrawl.commands.config import MASK, config_error, config_rows, config_settings_named
+from smartcrawl.commands.config import (
+    MASK,
+    config_command_error,
+    config_command_rows,
+    config_command_settings,
+)
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
@@ -111,7 +116,7 @@ def test_a_wrong_value_is_named_without_secrets(changed: dict[str, object], said
         Options.of(ALL | changed)
 
     assert "hidden" not in str(caught.value)
-    assert "hidden" not in (config_error(Settings(ALL | changed)) or "")
+    assert "hidden" not in (config_command_error(Settings(ALL | changed)) or "")
 
 
 def test_config_masks_the_secrets_of_elasticsearch():
@@ -124,6 +129,6 @@ def test_config_masks_the_secrets_of_elasticsearch():
         }
     )
     names = ["ELASTICSEARCH_URL", "ELASTICSEARCH_API_KEY", "ELASTICSEARCH_PASSWORD"]
-    rows = config_rows(settings, config_settings_named(names, settings))
+    rows = config_command_rows(settings, config_command_settings(names, settings))
 
     assert [row["value"] for row in rows] == [f"https://{MASK}@search.example", MASK, MASK]

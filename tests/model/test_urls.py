@@ -12,7 +12,7 @@ from smartcrawl.model.urls import (
     MAX_URL_LENGTH,
     Trackers,
     display_url,
-    is_same_place,
+    is_same_url_place,
     join_url,
     normalize_url,
     request_url,
@@ -554,5 +554,5 @@ def test_web_platform_tests_break_nothing():
     ],
 )
 def test_one_place_has_many_spellings_where_case_does_not_count(other: str, same: bool):
-    assert is_same_place("https://github.com/octo/docs", other) is same
-    assert is_same_place(other, "https://github.com/octo/docs") is same
+    assert is_same_url_place("https://github.com/octo/docs", other) is same
+    assert is_same_url_place(other, "https://github.com/octo/docs") is same

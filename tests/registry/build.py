@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, ClassVar
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.choice import embedded_index
@@ -31,7 +31,7 @@ from smartcrawl.registry.database.sqlite import (
     migrate,
 )
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import pack_numbers, pack_stored_links
+from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
@@ -177,7 +177,7 @@ class Desk:
     def end(self, ending: EndingRunRow) -> None:
         self.removed.clear()
         runs.settle_sealed_row(self.connection, ending, EMBEDDED)
-        runs.sweep(self.connection, EMBEDDED, ending, self.removed.extend)
+        runs.sweep_candidate_rows(self.connection, EMBEDDED, ending, self.removed.extend)
 
     @property
     def _run(self) -> OpenRun:
@@ -243,7 +243,7 @@ class Desk:
         if outcome in _WITH_BODY:
             sent = (body if body is not None else f"<title>{title}</title>{text}").encode()
             visit.parsed.document = document(text, title, **(told or {}))
-            visit.parsed.chunks = chunks(visit.parsed.document)
+            visit.parsed.chunks = document_chunks(visit.parsed.document)
             visit.parsed.body_hash = body_hash(sent)
             visit.parsed.text_hash = text_hash(visit.parsed.document)
             visit.parsed.content_hash = document_content_hash(visit.parsed.document)
@@ -253,7 +253,7 @@ class Desk:
         if links is not None:
             listed = list(links)
             visit.parsed.links, visit.parsed.links_count = pack_stored_links(listed), len(listed)
-            visit.parsed.targets = pack_numbers(targets)
+            visit.parsed.targets = pack_stored_numbers(targets)
         for name, value in fields.items():
             parts = (visit, visit.traffic, visit.answer, visit.parsed)
             [part] = [part for part in parts if hasattr(part, name)]

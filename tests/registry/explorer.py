@@ -29,7 +29,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.clones import MIN_CLONE_TEXT
 from smartcrawl.rules.model import RunState
-from smartcrawl.run.shortcomings import merged_shortcomings
+from smartcrawl.run.shortcomings import merged_run_shortcomings
 from tests.registry.build import NOW, Desk
 from tests.registry.counted import scanned, stored_counts
 from tests.registry.workers import (
@@ -97,7 +97,10 @@ def write(scene: Scene, gate: Gate, remote: RemoteIndexing, batch: Batch, claim:
     opened = replace(scene.run, number=claim, shared=True)
     registry: Any = SimpleNamespace(database=Place(gate), snapshots=None, indexing=remote)
     writer = RegistryWriter(
-        registry, opened, judgement=Judgement(scene.desk.closing.policy), merged=merged_shortcomings
+        registry,
+        opened,
+        judgement=Judgement(scene.desk.closing.policy),
+        merged=merged_run_shortcomings,
     )
     writer._write(batch, NOW)  # in this thread
     writer.close()
@@ -156,7 +159,7 @@ class Try:
         runs.seal_run_row(gate, ending.run, (), NOW)
         remote.mend(gate, ending.source, number=None, now=NOW)
         runs.settle_sealed_row(gate, ending, remote)
-        runs.sweep(gate, remote, ending, lambda _: None)
+        runs.sweep_candidate_rows(gate, remote, ending, lambda _: None)
 
     # What may happen next
 
@@ -291,7 +294,7 @@ class Try:
         assert before is not None
         if before[2] in (RunState.SEALED, RunState.SETTLED):
             runs.settle_sealed_row(self.gate, ending, remote)
-            runs.sweep(self.gate, remote, ending, lambda _: None)
+            runs.sweep_candidate_rows(self.gate, remote, ending, lambda _: None)
         opened = runs.open_run_row(self.gate, runs.RunRequest(desk.source, "site"), NOW)
         number = None if shared else opened.number
         remote.mend(self.gate, opened.source, number=number, now=NOW)

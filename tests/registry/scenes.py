@@ -13,7 +13,7 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.sqlite import SqliteConnection, migrate
 from smartcrawl.registry.database.transactions import WRITING, transaction
-from smartcrawl.registry.pack import pack_numbers
+from smartcrawl.registry.pack import pack_stored_numbers
 from smartcrawl.registry.runs import runs
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, NOW, Desk, closing
@@ -64,7 +64,7 @@ def scene(before: Said, first: Said, second: Said) -> Scene:
     ending = desk.ending()
     runs.seal_run_row(gate, ending.run, (), NOW)
     runs.settle_sealed_row(gate, ending, remote)
-    runs.sweep(gate, remote, ending, lambda _: None)
+    runs.sweep_candidate_rows(gate, remote, ending, lambda _: None)
     base.execute("COMMIT")
     opened = desk.open()
     desk.reach(*before)
@@ -93,7 +93,7 @@ def met_at_once() -> Scene:
         batch = pickle.loads(blob)
         address = found.desk.address(NEW, 1, origin=batch.visits[0].page.no)
         batch.addresses.append(address)
-        batch.visits[0].parsed.targets = pack_numbers([address.no])
+        batch.visits[0].parsed.targets = pack_stored_numbers([address.no])
         batches.append(pickle.dumps(batch))
     found.batches = batches[0], batches[1]
     found.rest = _rest({P: THREE, NEW: TWO}, {Q: FOUR})

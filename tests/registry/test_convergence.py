@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from smartcrawl import pipelines
 from smartcrawl.extract import html
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.model.batches import Batch
@@ -409,7 +409,7 @@ class Crawler:
                 EmbeddedIndex(connection),
                 number=runs.draw_sequence_numbers(connection, "number"),
                 seen_run=last[0],
-                chunked=lambda packed: chunks(unpack_stored_document(packed)),
+                chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
             )
             undone = restorer.undo(run, self.now, pin=process.pin)
         connection.committed = committed
@@ -781,7 +781,7 @@ def test_whatever_is_interrupted_the_registry_converges_in_many_more_histories(s
 
 
 def _ignores_the_look(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(verified, "lets_go", lambda look, policy: look.answer is not None)
+    patch.setattr(verified, "lets_page_go", lambda look, policy: look.answer is not None)
 
 
 def _forgets_to_promote(patch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ import pytest
 from smartcrawl.index.elasticsearch.documents import PageDocument
 from smartcrawl.index.images import images_to_index
 from smartcrawl.model.documents import Image
-from smartcrawl.model.file_urls import folder_url, item_kind
+from smartcrawl.model.file_urls import folder_url, url_item_kind
 from smartcrawl.model.urls import (
     DEFAULT_TRACKERS,
     normalize_url,
@@ -18,7 +18,7 @@ from smartcrawl.model.urls import (
 from smartcrawl.registry import items
 from smartcrawl.registry.database.choices import store_view_choices
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.reports.tables import record_table
+from smartcrawl.reports.tables import record_table_report
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LONG, Desk
 from tests.registry.test_seed_fields import entity
@@ -110,7 +110,7 @@ def test_the_view_agrees_with_the_rules_on_type_id_and_partition(desk: Desk, str
     wanted = []
     for url in EVERY:
         source = normalize_url(url)
-        kind = item_kind(source)
+        kind = url_item_kind(source)
         host = url_host_key(url) if kind == "url" else None
         wanted.append((
             source, kind, url_item_id(kind, url_digest(source)),
@@ -128,7 +128,9 @@ def test_keys_that_differ_in_slashes_or_case_are_records_of_their_own(desk: Desk
     found = desk.rows('SELECT "normalizedSource" FROM "IngestItems" ORDER BY "normalizedSource"')
 
     assert [source for (source,) in found] == sorted(OBJECTS)
-    assert len({record["contentHash"] for record in record_table(desk.connection)}) == len(OBJECTS)
+    assert len({record["contentHash"] for record in record_table_report(desk.connection)}) == len(
+        OBJECTS
+    )
 
 
 @covers("R0-20", "R0-22")
@@ -195,7 +197,7 @@ def test_the_table_of_records_has_the_fields_of_the_view(desk: Desk):
         desk.visit("https://a.example/", outcome=Outcome.EXCLUDED, error="disallowed by robots")
     )
 
-    file, page = record_table(desk.connection)
+    file, page = record_table_report(desk.connection)
 
     for url, record in ((GUIDE, file), ("https://a.example/", page)):
         shown = entity(desk, url)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.registry.pack import pack_numbers
+from smartcrawl.registry.pack import pack_stored_numbers
 from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 from tests.index.asking import search
 from tests.registry.build import Desk, closing
@@ -204,7 +204,7 @@ def test_what_must_not_be_indexed_is_listed_and_what_was_goes_with_the_sweep(
     no = desk.number(A)
     assert desk.value("SELECT count FROM links WHERE no = ?", (no,)) == 1
     assert desk.rows("SELECT hrefs FROM urlwords WHERE hrefs > 0") == [], "it leads out of scope"
-    targets = pack_numbers([no])
+    targets = pack_stored_numbers([no])
     desk.connection.execute("UPDATE links SET targets = ? WHERE no = ?", (targets, no))
     assert desk.value("SELECT hrefs FROM urlwords WHERE hrefs > 0") == 1
 

@@ -14,7 +14,7 @@ import pytest
 from smartcrawl.extract.hashes import document_content_hash
 from smartcrawl.model.documents import Link
 from smartcrawl.model.pages import Visit
-from smartcrawl.registry.pack import pack_numbers, pack_stored_links, unpack_stored_links
+from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers, unpack_stored_links
 from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, RunState, Standing, Status, Word
 from tests.index.asking import search
@@ -123,7 +123,7 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
         visit.answer.location, visit.error = reply.to, None
         visit.parsed.links = pack_stored_links([Link(reply.to, "", "redirect", False)])
         visit.parsed.links_count = 1
-        visit.parsed.targets = pack_numbers([desk.number(reply.to)] if reply.scoped else [])
+        visit.parsed.targets = pack_stored_numbers([desk.number(reply.to)] if reply.scoped else [])
     visit.answer.retry_after = reply.retry_after
     return visit
 

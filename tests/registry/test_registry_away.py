@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from smartcrawl.model.documents import Link
-from smartcrawl.registry.hosts import store_host_block
+from smartcrawl.registry.hosts import store_host_block_row
 from smartcrawl.rules.model import Fault, Outcome, Status, Word
 from tests.registry.build import NOW, Desk, closing
 
@@ -92,7 +92,7 @@ def test_a_chain_that_ends_at_an_error_of_another_kind_waits(site: Desk, answer:
 
 
 def test_an_end_that_the_operator_blocks_is_waited_for(site: Desk):
-    store_host_block(site.connection, "a.example", "later")
+    store_host_block_row(site.connection, "a.example", "later")
 
     run(site, {OLD: (301, END)}, {END: None}, now=NOW + 1)
 

@@ -229,6 +229,6 @@ def test_another_title_is_no_other_text(known: Desk):
 def test_hashes_of_whatever_first_bytes_are_kept(desk: Desk):
     for digest in (b"\xff" * 32, b"\x80" + b"\0" * 31, b"\x7f" * 32, b"\0" * 32):
         with transaction(desk.connection):
-            collapsed.note_former(desk.connection, {7: digest})
+            collapsed.store_former_hashes(desk.connection, {7: digest})
         assert collapsed.had_stored_text(desk.connection, 7, digest)
         assert not collapsed.had_stored_text(desk.connection, 7, b"\x01" * 32)

@@ -10,8 +10,8 @@ from smartcrawl.model.batches import Batch, HostTally
 from smartcrawl.model.documents import Link
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import (
-    pack_numbers,
     pack_stored_links,
+    pack_stored_numbers,
     unpack_stored_document,
     unpack_stored_links,
 )
@@ -216,7 +216,7 @@ def test_a_page_that_may_be_indexed_at_last_has_its_hashes_in_the_content_row(de
 def test_a_redirect_is_recorded_with_its_target_and_forgotten_on_the_next_body(desk: Desk):
     (target,) = desk.add("http://a.example/b")
     visit = desk.visit(A, outcome=Outcome.REDIRECT, status=302, location="http://a.example/b")
-    visit.parsed.links, visit.parsed.targets = pack_stored_links([]), pack_numbers([target])
+    visit.parsed.links, visit.parsed.targets = pack_stored_links([]), pack_stored_numbers([target])
     desk.write(visit)
     found = row(desk)
     assert (found["redirect_target"], found["redirect_no"]) == ("http://a.example/b", target)
@@ -372,9 +372,9 @@ def test_targets_are_filtered_anew_without_touching_the_raw_links(desk: Desk):
     batch_links = desk.rows("SELECT raw, count FROM links")
 
     with transaction(desk.connection):
-        desk.commit().write(Batch(retargeted=[(1, 2, pack_numbers([8, 9]), None)]), NOW)
+        desk.commit().write(Batch(retargeted=[(1, 2, pack_stored_numbers([8, 9]), None)]), NOW)
 
-    assert desk.rows("SELECT scope, targets FROM links") == [(2, pack_numbers([8, 9]))]
+    assert desk.rows("SELECT scope, targets FROM links") == [(2, pack_stored_numbers([8, 9]))]
     assert desk.rows("SELECT raw, count FROM links") == batch_links
 
 

@@ -240,9 +240,11 @@ def test_a_whole_source_is_ordered(desk: Desk):
 
 def test_a_notice_never_puts_a_visit_off(desk: Desk):
     with transaction(desk.connection):
-        assert items.make_records_due(desk.connection, item(desk).key, LATER) == [("docs", URL)]
-        assert items.make_records_due(desk.connection, item(desk).key, 2 * LATER) == [("docs", URL)]
-        assert items.make_records_due(desk.connection, item(desk).key, 0, source="x") == []
+        assert items.make_record_rows_due(desk.connection, item(desk).key, LATER) == [("docs", URL)]
+        assert items.make_record_rows_due(desk.connection, item(desk).key, 2 * LATER) == [
+            ("docs", URL)
+        ]
+        assert items.make_record_rows_due(desk.connection, item(desk).key, 0, source="x") == []
 
     assert item(desk).next_visit == LATER
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal import purge
@@ -81,7 +81,7 @@ def undone(desk: Desk, run: int, *, pin: bool = False) -> tuple[str, ...]:
         run,
         LATER,
         pin=pin,
-        chunked=lambda packed: chunks(unpack_stored_document(packed)),
+        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
     )
     return done.restored
 
@@ -274,7 +274,7 @@ def test_an_incomplete_run_keeps_what_waits_for_approval(folder: Desk):
 @pytest.mark.covers("R4-12")
 def test_approved_removals_go_and_can_be_undone(folder: Desk):
     listing(folder, *FILES[6:])
-    waiting = purge.withheld_candidates(folder.connection)
+    waiting = purge.withheld_candidate_rows(folder.connection)
     assert [(target.url, target.rule, target.removable) for target in waiting] == [
         (url, RemovalRule.ABSENT, True) for url in FILES[:6]
     ]
@@ -291,7 +291,7 @@ def test_a_file_that_was_listed_since_is_not_released(folder: Desk):
     folder.open()
     folder.reach(A)
 
-    stays = {t.url: t.why_not for t in purge.withheld_candidates(folder.connection)}
+    stays = {t.url: t.why_not for t in purge.withheld_candidate_rows(folder.connection)}
 
     assert stays == dict.fromkeys(FILES[:6]) | {A: "it was reached or answered since"}
 
@@ -334,7 +334,7 @@ def test_a_pinned_file_that_was_withheld_is_released(folder: Desk):
     pin(folder, A)
     listing(folder, *FILES[6:])
 
-    waiting = purge.withheld_candidates(folder.connection)
+    waiting = purge.withheld_candidate_rows(folder.connection)
 
     assert [target.why_not for target in waiting] == [None] * 6
 

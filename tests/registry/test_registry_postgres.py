@@ -23,7 +23,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database import choices, heartbeat, postgres
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
-from smartcrawl.registry.database.transactions import one_moment, transaction
+from smartcrawl.registry.database.transactions import read_transaction, transaction
 from smartcrawl.registry.registry import open_registry
 from smartcrawl.registry.runs.runs import RunRequest
 from smartcrawl.registry.writer import RegistryWriter
@@ -116,7 +116,7 @@ def test_postgres_does_many_rows_with_few_round_trips(connection, monkeypatch):
 
 def test_postgres_reads_as_of_one_moment(connection, postgres_url):
     other = PostgresConnection(postgres_url)
-    with one_moment(connection):
+    with read_transaction(connection):
         assert names(connection) == []
         add(other, "late")
         assert names(connection) == []

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from smartcrawl.extract.chunks import chunks
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.documents import Link
 from smartcrawl.model.urls import DEFAULT_TRACKERS, url_digest
@@ -78,7 +78,7 @@ def undone(desk: Desk, run: int, *, pin: bool = False, now: int = LATER):
         run,
         now,
         pin=pin,
-        chunked=lambda packed: chunks(unpack_stored_document(packed)),
+        chunked=lambda packed: document_chunks(unpack_stored_document(packed)),
     )
     of_source = "SELECT max(o.no) FROM run o JOIN run r USING (source) WHERE r.no = ?"
     assert counts_are_true(desk.connection, desk.value(of_source, (run,)))
@@ -280,12 +280,12 @@ def waiting() -> Desk:
     desk.closing = closing(orphan_threshold=1, min_count=1)
     first(desk, HOME, A, B, C)
     crawl(desk, {HOME: True})
-    assert len(purge.withheld_candidates(desk.connection)) == 3
+    assert len(purge.withheld_candidate_rows(desk.connection)) == 3
     return desk
 
 
 def test_withheld_removals_wait_with_the_run_that_proposed_them(waiting: Desk):
-    found = purge.withheld_candidates(waiting.connection)
+    found = purge.withheld_candidate_rows(waiting.connection)
 
     assert [(t.url, t.run, t.rule, t.removable) for t in found] == [
         (A, 2, RemovalRule.ORPHAN, True),
@@ -297,9 +297,9 @@ def test_withheld_removals_wait_with_the_run_that_proposed_them(waiting: Desk):
 
 
 def test_approval_reaches_back_and_not_ahead(waiting: Desk):
-    assert purge.withheld_candidates(waiting.connection, run=1) == []
-    assert len(purge.withheld_candidates(waiting.connection, run=2)) == 3
-    assert len(purge.withheld_candidates(waiting.connection, run=3)) == 3
+    assert purge.withheld_candidate_rows(waiting.connection, run=1) == []
+    assert len(purge.withheld_candidate_rows(waiting.connection, run=2)) == 3
+    assert len(purge.withheld_candidate_rows(waiting.connection, run=3)) == 3
 
 
 @pytest.mark.parametrize("asked", [False, True])
@@ -309,7 +309,7 @@ def test_what_was_reached_or_answered_since_stays(waiting: Desk, asked: bool):
     if not asked:
         waiting.reach(B)
 
-    found = {t.url: t.why_not for t in purge.withheld_candidates(waiting.connection)}
+    found = {t.url: t.why_not for t in purge.withheld_candidate_rows(waiting.connection)}
 
     assert found == {A: None, B: "it was reached or answered since", C: None}
 
@@ -322,7 +322,7 @@ def test_an_orphan_whose_look_failed_is_not_released():
     desk.verify({B: 503})
     desk.seal(look=False)
 
-    assert urls(purge.withheld_candidates(desk.connection)) == [A, C]
+    assert urls(purge.withheld_candidate_rows(desk.connection)) == [A, C]
     assert B in urls(purge.orphaned_page_rows(desk.connection))
 
 
@@ -333,14 +333,14 @@ def test_what_only_a_failed_look_holds_is_not_withheld(crawled: Desk):
     crawled.seal(look=False)
 
     assert crawled.rows("SELECT withheld FROM candidate") == [(0,)]
-    assert purge.withheld_candidates(crawled.connection) == []
+    assert purge.withheld_candidate_rows(crawled.connection) == []
 
 
 def test_a_page_that_was_pinned_since_is_not_released(waiting: Desk):
     no = waiting.number(A)
     waiting.connection.execute("INSERT INTO pin (no, source, at) VALUES (?, 1, 0)", (no,))
 
-    assert [t.why_not for t in purge.withheld_candidates(waiting.connection)] == [
+    assert [t.why_not for t in purge.withheld_candidate_rows(waiting.connection)] == [
         "it is pinned",
         None,
         None,
@@ -356,7 +356,7 @@ def test_a_pinned_page_that_is_gone_is_released():
         desk.connection.execute(pin, (desk.number(url),))
     crawl(desk, {HOME: True, A: 404, B: 410})
 
-    found = purge.withheld_candidates(desk.connection)
+    found = purge.withheld_candidate_rows(desk.connection)
 
     assert [(t.url, t.rule, t.removable) for t in found] == [
         (A, RemovalRule.GONE, True),
@@ -385,7 +385,7 @@ def moved() -> Desk:
 
 
 def test_a_redirect_is_released_while_its_target_is_indexed(moved: Desk):
-    found = purge.withheld_candidates(moved.connection)
+    found = purge.withheld_candidate_rows(moved.connection)
     assert [(t.url, t.rule, t.removable) for t in found] == [
         (A, RemovalRule.REDIRECT, True),
         (B, RemovalRule.REDIRECT, True),
@@ -400,7 +400,7 @@ def test_a_redirect_is_not_released_when_its_target_went(moved: Desk):
     key = url_digest(C)
     removed(moved, [page.forgotten() for page in purge.known_record_rows(moved.connection, key)])
 
-    reasons = {t.why_not for t in purge.withheld_candidates(moved.connection)}
+    reasons = {t.why_not for t in purge.withheld_candidate_rows(moved.connection)}
 
     assert reasons == {"the page in its place is not indexed any more"}
 
@@ -417,7 +417,7 @@ def test_an_alias_is_released_only_while_its_canonical_page_is_indexed(target_we
     desk.write(desk.visit(A, "words of a, again", canonical_no=no))
     desk.write(desk.visit(B, "words of b, again", canonical_no=desk.number(A)))
     desk.seal()
-    found = purge.withheld_candidates(desk.connection)
+    found = purge.withheld_candidate_rows(desk.connection)
     assert [(t.url, t.rule) for t in found] == [
         (A, RemovalRule.CANONICAL),
         (B, RemovalRule.CANONICAL),
@@ -428,13 +428,15 @@ def test_an_alias_is_released_only_while_its_canonical_page_is_indexed(target_we
             [page.forgotten() for page in purge.known_record_rows(desk.connection, url_digest(C))],
         )
 
-    assert {t.removable for t in purge.withheld_candidates(desk.connection)} == {not target_went}
+    assert {t.removable for t in purge.withheld_candidate_rows(desk.connection)} == {
+        not target_went
+    }
 
 
 def test_released_pages_are_no_candidates_any_more(waiting: Desk):
-    removed(waiting, purge.withheld_candidates(waiting.connection)[:2])
+    removed(waiting, purge.withheld_candidate_rows(waiting.connection)[:2])
 
-    assert urls(purge.withheld_candidates(waiting.connection)) == [C]
+    assert urls(purge.withheld_candidate_rows(waiting.connection)) == [C]
     assert hits(waiting) == {HOME, C}
 
 
@@ -545,7 +547,7 @@ def test_a_forgotten_source_holds_nothing_has_no_pins_and_is_not_missed(crawled:
     for url in (A, B):
         pin = "INSERT INTO pin (no, source, at) VALUES (?, 1, 0)"
         crawled.connection.execute(pin, (crawled.number(url),))
-    purge.unpin(crawled.connection, [crawled.number(A)])
+    purge.unpin_rows(crawled.connection, [crawled.number(A)])
     assert crawled.rows("SELECT no FROM pin") == [(crawled.number(B),)]
 
     removed(crawled, purge.forgettable_page_rows(crawled.connection, "docs"))
@@ -567,7 +569,7 @@ def test_links_in_are_found_through_targets_redirects_and_restored_links(crawled
     crawled.write(crawled.visit(HOME, "home words", links=links, targets=[number], scope=7))
 
     def found(key: bytes = b"") -> tuple[int, list[str]]:
-        return story.story_links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
+        return story.reported_links_in(crawled.connection, 1, number, key, DEFAULT_TRACKERS)
 
     assert found() == (1, [HOME])
     crawled.connection.execute("UPDATE record SET redirect_no = ? WHERE url = ?", (number, B))
@@ -586,9 +588,9 @@ def test_a_number_that_only_shares_bytes_is_no_link(crawled: Desk):
     crawled.write(crawled.visit(HOME, "home", links=links, targets=targets, scope=7))
 
     def found(number: int) -> int:
-        return story.story_links_in(crawled.connection, 1, number, url_digest(A), DEFAULT_TRACKERS)[
-            0
-        ]
+        return story.reported_links_in(
+            crawled.connection, 1, number, url_digest(A), DEFAULT_TRACKERS
+        )[0]
 
     assert (found(0x0201), found(0x02)) == (0, 1)
 

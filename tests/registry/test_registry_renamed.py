@@ -11,7 +11,7 @@ from smartcrawl.registry.removal import purge
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports import story
 from smartcrawl.reports.entries import reported_records
-from smartcrawl.reports.tables import RECORD_KEYS, record_table_row, run_table
+from smartcrawl.reports.tables import RECORD_KEYS, record_table_report_row, run_table_report
 from smartcrawl.rules.model import Outcome, RemovalRule, Standing, Status, Word
 from tests.registry.build import LATER, NOW, Desk, closing
 from tests.registry.test_registry_listed import candidates, hits, pin, state, undone
@@ -93,7 +93,7 @@ def test_a_renamed_folder_moves_and_nothing_is_withheld(folder: Desk):
     assert moved_from(folder) == dict(zip(NEW, OLD, strict=True))
     assert state(folder, A) == (Status.OUT_OF_SCOPE, Standing.BARE, Word.REDIRECTED)
     assert state(folder, B) == (Status.INDEXED, Standing.HELD, Word.MOVED)
-    run = next(run_table(folder.connection))
+    run = next(run_table_report(folder.connection))
     assert {key: run[key] for key in ("moved", "redirected", "new", "removed", "withheld")} == {
         "moved": 12,
         "redirected": 12,
@@ -112,9 +112,9 @@ def test_the_new_record_has_the_discovery_and_the_changes_of_the_old_one(folder:
     assert {first_seen(folder, url) for url in NEW} == {NOW}
     assert changes(folder, B) == before
     assert changes(folder, list(NEW)[1]) == []
-    row = record_table_row(folder.connection, folder.number(B), 0)
+    row = record_table_report_row(folder.connection, folder.number(B), 0)
     assert (row["movedFrom"], row["lastOutcome"]) == (A, "moved")
-    assert record_table_row(folder.connection, folder.number(A), 0)["movedFrom"] is None
+    assert record_table_report_row(folder.connection, folder.number(A), 0)["movedFrom"] is None
     assert RECORD_KEYS[-1] == "movedFrom"
 
 
@@ -139,11 +139,11 @@ def test_the_evidence_of_the_old_record_names_the_new_address(folder: Desk):
 def test_the_stories_of_both_records_name_each_other(folder: Desk):
     crawl(folder, NEW, now=LATEST)
 
-    assert story.story_record(folder.connection, folder.number(B), 0)["movedFrom"] == A
-    last = story.story_events(folder.connection, folder.number(A))[-1]
+    assert story.reported_story_record(folder.connection, folder.number(B), 0)["movedFrom"] == A
+    last = story.reported_story_events(folder.connection, folder.number(A))[-1]
     assert (last["event"], last["rule"], last["lastOutcome"]) == ("removed", "moved", "redirected")
     assert (last["found"]["target"], last["found"]["firstSeen"]) == (B, iso_time(LATEST))
-    assert story.story_redirect_chain(folder.connection, folder.number(A)) == [A, B]
+    assert story.reported_redirect_chain(folder.connection, folder.number(A)) == [A, B]
     [entry] = reported_records(folder.connection, 1, folder.number(B))
     assert entry.sound
 
@@ -310,7 +310,7 @@ def test_a_removal_beside_many_moves_is_judged_by_itself(folder: Desk):
     removed = crawl(folder, most)
 
     assert [url for url, word in removed.items() if word == "deleted"] == list(OLD)[10:]
-    assert next(run_table(folder.connection))["removed"] == 2
+    assert next(run_table_report(folder.connection))["removed"] == 2
 
 
 def test_a_withheld_file_that_turns_up_elsewhere_moves(folder: Desk):
@@ -321,7 +321,7 @@ def test_a_withheld_file_that_turns_up_elsewhere_moves(folder: Desk):
     assert crawl(folder, moved) == dict.fromkeys(list(OLD)[:6], "redirected")
 
     assert candidates(folder) == {}
-    assert purge.withheld_candidates(folder.connection) == []
+    assert purge.withheld_candidate_rows(folder.connection) == []
 
 
 def test_moves_of_due_crawls_are_no_losses_of_the_source(folder: Desk):
@@ -428,7 +428,7 @@ def test_a_process_that_ends_before_the_sweep_leaves_the_moves_to_the_next(
     desk.verify()
     runs.seal_run_row(desk.connection, 2, (), NOW)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(runs, "sweep", lambda *_: None)
+        patched.setattr(runs, "sweep_candidate_rows", lambda *_: None)
         desk.end(desk.ending())
     assert set(candidates(desk).values()) == {(RemovalRule.MOVED, 0)}
     assert moved_from(desk) == {}

@@ -13,13 +13,13 @@ from smartcrawl.registry.commit.renaming import renumber_batch_rows
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.pack import pack_numbers, unpack_numbers
+from smartcrawl.registry.pack import pack_stored_numbers, unpack_stored_numbers
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.rules.trust import Seen, Trust
-from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
+from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
 from tests.registry.build import NOW, Desk
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")
@@ -32,7 +32,7 @@ class Worker:
         self.desk = desk
         with transaction(desk.connection):
             self.sharing = Sharing(
-                draw_sequence_numbers(desk.connection, "number"), merged_shortcomings
+                draw_sequence_numbers(desk.connection, "number"), merged_run_shortcomings
             )
 
     def write(self, *visits: Visit, **told: object) -> int:
@@ -113,7 +113,7 @@ def test_what_leads_to_it_is_written_with_the_number_that_counts(
     two.write(visit, addresses=[second, other, further], kinds={second.no: 1})
 
     (targets,) = desk.rows("SELECT targets FROM links WHERE no = ?", (page,))[0]
-    assert urls(desk, unpack_numbers(targets)) == [B, A]
+    assert urls(desk, unpack_stored_numbers(targets)) == [B, A]
     assert desk.rows("SELECT canonical_no FROM record WHERE no = ?", (page,)) == [(first.no,)]
     assert desk.rows("SELECT discovered_from FROM record WHERE url = ?", (C,)) == [(first.no,)]
     assert desk.rows("SELECT kind FROM record WHERE no = ?", (first.no,)) == [(1,)]
@@ -132,13 +132,15 @@ def test_a_later_batch_of_the_same_worker_is_written_with_it_too(
 
 
 def test_renaming_leaves_alone_what_nobody_else_met():
-    batch = Batch(reached={1: 2, 7: 1}, kinds={7: 1}, retargeted=[(3, 1, pack_numbers([7, 8]), 7)])
+    batch = Batch(
+        reached={1: 2, 7: 1}, kinds={7: 1}, retargeted=[(3, 1, pack_stored_numbers([7, 8]), 7)]
+    )
     renumber_batch_rows(batch, {})
     assert (batch.reached, batch.kinds) == ({1: 2, 7: 1}, {7: 1})
 
     renumber_batch_rows(batch, {7: 1})
     assert (batch.reached, batch.kinds) == ({1: 1}, {1: 1})
-    assert [(no, list(unpack_numbers(t)), c) for no, _, t, c in batch.retargeted] == [
+    assert [(no, list(unpack_stored_numbers(t)), c) for no, _, t, c in batch.retargeted] == [
         (3, [1, 8], 1)
     ]
 

@@ -13,7 +13,7 @@ from smartcrawl.model.pages import Page, PageAnswer, ParsedBody, Visit
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import (
     Snapshots,
-    delete_lost_snapshot,
+    delete_lost_snapshot_row,
     release_snapshot_row,
 )
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
@@ -59,7 +59,7 @@ def test_a_lost_snapshot_is_lost_for_all_who_share_it(
 ):
     assert snapshots.find(connection, 2).path == PATH
 
-    delete_lost_snapshot(connection, 7, HASH)
+    delete_lost_snapshot_row(connection, 7, HASH)
 
     assert held(connection) == [None, None]
     assert connection.execute("SELECT count(*) FROM snapshot").get == 0
@@ -71,7 +71,7 @@ def test_a_number_that_was_given_again_is_another_snapshot(
     connection: apsw.Connection, snapshots: Snapshots
 ):
     """A page that was loaded before may still name the number of what was lost meanwhile."""
-    delete_lost_snapshot(connection, 7, OTHER)
+    delete_lost_snapshot_row(connection, 7, OTHER)
     assert held(connection) == [7, 7]
 
     connection.execute("UPDATE record SET body_hash = ? WHERE no = 2", (OTHER,))

@@ -9,7 +9,7 @@ import pytest
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_start_rows, left_out_start_rows
-from smartcrawl.reports.sources_today import source_today
+from smartcrawl.reports.sources_today import reported_source_today
 
 NAME = "a.example"
 RUN = "INSERT INTO run (no, source, number, forced, started_at, due) VALUES (?, 1, ?, 0, 0, 0)"
@@ -53,7 +53,7 @@ def test_a_source_is_started_from_what_its_last_run_began_with(connection: apsw.
     start(connection, 2, 1, role=Role.PIN)
 
     assert numbers(connection) == [2, 3]
-    today = source_today(connection, {}, NAME)
+    today = reported_source_today(connection, {}, NAME)
     assert today is not None
     assert (today.seeds, today.sitemaps) == ((f"http://{NAME}/2",), (f"http://{NAME}/3",))
 
@@ -85,7 +85,7 @@ def test_a_declared_source_is_started_from_its_declaration(connection: apsw.Conn
     connection.execute("UPDATE source SET declared = 1")
 
     assert numbers(connection) == []
-    assert source_today(connection, {}, NAME) is None
+    assert reported_source_today(connection, {}, NAME) is None
 
 
 def test_what_moved_is_left_out_where_both_ends_are(connection: apsw.Connection):

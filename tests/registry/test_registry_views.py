@@ -14,7 +14,7 @@ import pytest
 from smartcrawl.model.batches import HostTally
 from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_digest_text, url_hash
-from smartcrawl.registry.pack import pack_numbers, pack_stored_links, unpack_stored_links
+from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers, unpack_stored_links
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk, closing, reports
 
@@ -94,7 +94,7 @@ def shelf(file: Path) -> "Shelf":
     moved = desk.visit(BASE + "moved", outcome=Outcome.REDIRECT, status=301, location=POST)
     moved.parsed.links = pack_stored_links([Link(POST, "", "redirect", False)])
     moved.parsed.links_count = 1
-    moved.parsed.targets = pack_numbers([post])
+    moved.parsed.targets = pack_stored_numbers([post])
     noindex = desk.visit(
         BASE + "noindex", "hidden", outcome=Outcome.NOT_ACCEPTABLE, links=LINKS, targets=[post]
     )
@@ -255,7 +255,7 @@ def redirects(desk: Desk, *hops: str) -> None:
         visit = desk.visit(origin, outcome=Outcome.REDIRECT, status=301, location=target)
         visit.parsed.links = pack_stored_links([Link(target, "", "redirect", False)])
         visit.parsed.links_count = 1
-        visit.parsed.targets = pack_numbers([desk.number(target)])
+        visit.parsed.targets = pack_stored_numbers([desk.number(target)])
         desk.write(visit)
 
 

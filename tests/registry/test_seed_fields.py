@@ -8,7 +8,7 @@ import pytest
 from smartcrawl.model.documents import Image, Link
 from smartcrawl.registry import items
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.reports.tables import RECORD_KEYS, record_table
+from smartcrawl.reports.tables import RECORD_KEYS, record_table_report
 from smartcrawl.rules.model import Outcome
 from tests.registry.build import LATER, LONG, NOW, Desk
 from tests.registry.test_registry_views import BASE, COLUMNS, POST, redirects
@@ -361,7 +361,7 @@ def test_records_show_every_field_of_the_entity(desk: Desk):
     redirects(desk, BASE + "moved", POST)
     desk.add(BASE + "waits")
 
-    given = {row["normalizedSource"]: row for row in record_table(desk.connection)}
+    given = {row["normalizedSource"]: row for row in record_table_report(desk.connection)}
 
     assert set(ENTITY) <= set(RECORD_KEYS)
     assert len(given) == 6

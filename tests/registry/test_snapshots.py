@@ -39,7 +39,11 @@ from smartcrawl.model.exceptions import (
     SnapshotMissingError,
     SnapshotStoreError,
 )
-from smartcrawl.registry.commit.snapshot_store import SnapshotStore, pack_snapshot, snapshot_path
+from smartcrawl.registry.commit.snapshot_store import (
+    SnapshotStore,
+    pack_stored_snapshot,
+    stored_snapshot_path,
+)
 from smartcrawl.sources import stores
 from smartcrawl.sources.stores import PARALLEL, Fault, file_store_fault
 from tests.stores import ObjectStore, azurite, moto_server
@@ -231,7 +235,7 @@ def far_east(monkeypatch) -> Iterator[None]:
 )
 def test_path_ends_with_what_the_body_is(media_type, extension):
     """ATT-59: a file has the name of a hash, whatever the address of its page is."""
-    assert snapshot_path(NOON, b"\x8c\x1f", media_type) == f"2026/11/21/8c1f.{extension}.gz"
+    assert stored_snapshot_path(NOON, b"\x8c\x1f", media_type) == f"2026/11/21/8c1f.{extension}.gz"
 
 
 @pytest.mark.covers("M-48")
@@ -245,11 +249,11 @@ def test_path_ends_with_what_the_body_is(media_type, extension):
     ],
 )
 def test_path_begins_with_the_day_in_utc(at, day, far_east):
-    assert snapshot_path(at, bytes(32), "text/html") == f"{day}/{'00' * 32}.html.gz"
+    assert stored_snapshot_path(at, bytes(32), "text/html") == f"{day}/{'00' * 32}.html.gz"
 
 
 def test_second_path_of_a_day_tells_bodies_apart():
-    other = snapshot_path(NOON, b"\x8c\x1f", "text/html", body_hash=HASH)
+    other = stored_snapshot_path(NOON, b"\x8c\x1f", "text/html", body_hash=HASH)
     assert other == f"2026/11/21/8c1f-{HASH.hex()[:8]}.html.gz"
 
 
@@ -296,7 +300,7 @@ def test_same_body_makes_the_same_file(store, place):
     store.put(PATH, BODY)
     first = place.read(PATH)
     store.put(PATH, BODY)
-    assert place.read(PATH) == first == pack_snapshot(BODY)
+    assert place.read(PATH) == first == pack_stored_snapshot(BODY)
     assert first[4:8] == bytes(4)  # no time
 
 
@@ -440,13 +444,17 @@ def test_folder_has_several_spellings(tmp_path, spelling):
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        pytest.param(pack_snapshot(BODY)[:-1], "it is cut off", id="cut"),
+        pytest.param(pack_stored_snapshot(BODY)[:-1], "it is cut off", id="cut"),
         pytest.param(
-            pack_snapshot(BODY)[: len(pack_snapshot(BODY)) // 2], "it is cut off", id="half"
+            pack_stored_snapshot(BODY)[: len(pack_stored_snapshot(BODY)) // 2],
+            "it is cut off",
+            id="half",
         ),
         pytest.param(b"", "it is cut off", id="empty"),
         pytest.param(BODY, "Error", id="not-gzip"),
-        pytest.param(pack_snapshot(BODY + b"."), "not the body that was stored", id="another"),
+        pytest.param(
+            pack_stored_snapshot(BODY + b"."), "not the body that was stored", id="another"
+        ),
     ],
 )
 def test_damaged_snapshot_is_told_and_not_returned(store, place, data, told):
@@ -460,7 +468,7 @@ def test_damaged_snapshot_is_told_and_not_returned(store, place, data, told):
 
 def test_no_cut_goes_unnoticed_and_no_flipped_bit_changes_a_body(file):
     body = BODY[:200]
-    whole = pack_snapshot(body)
+    whole = pack_stored_snapshot(body)
     harmless = 0
     with opened(file.url) as store:
         for length in range(len(whole)):

@@ -1,6 +1,6 @@
 """When a source was crawled, and when its pages turned out to have changed."""
 
-from smartcrawl.reports.history import PastRun, page_life_history, run_history
+from smartcrawl.reports.history import PastRun, page_life_report, run_history_report
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.simulate import Life
 from tests.registry.build import LATER, LONG, NOW, Desk
@@ -18,9 +18,7 @@ def changed(desk: Desk, url: str, *times: int, run: int = 2) -> None:
 
 def told(desk: Desk, url: str) -> Life:
     """The life of one page."""
-    (life,) = (
-        life for life in page_life_history(desk.connection, 1) if life.no == desk.number(url)
-    )
+    (life,) = (life for life in page_life_report(desk.connection, 1) if life.no == desk.number(url))
     return life
 
 
@@ -36,10 +34,10 @@ def test_runs_are_told_oldest_first(desk: Desk):
     desk.open(now=LATER + 1)
     desk.rows("UPDATE run SET due = 1 WHERE no = 3")
 
-    assert run_history(desk.connection, 1) == [
+    assert run_history_report(desk.connection, 1) == [
         PastRun(NOW, 1, 0), PastRun(LATER, 0, 0), PastRun(LATER + 1, 0, 1),
     ]  # fmt: skip
-    assert run_history(desk.connection, 2) == []
+    assert run_history_report(desk.connection, 2) == []
 
 
 def test_pages_are_told_in_order_of_discovery_with_their_changes_in_order_of_time(desk: Desk):
@@ -50,10 +48,10 @@ def test_pages_are_told_in_order_of_discovery_with_their_changes_in_order_of_tim
     changed(desk, A, LATER + 9, LATER + 5)
     changed(desk, B, LATER)
 
-    assert list(page_life_history(desk.connection, 1)) == [
+    assert list(page_life_report(desk.connection, 1)) == [
         Life(desk.number(B), NOW, (LATER,)), Life(desk.number(A), NOW, (LATER + 5, LATER + 9)),
     ]  # fmt: skip
-    assert list(page_life_history(desk.connection, 2)) == []
+    assert list(page_life_report(desk.connection, 2)) == []
 
 
 def test_the_first_content_is_no_change(desk: Desk):
@@ -83,7 +81,7 @@ def test_what_is_not_held_is_left_out_and_so_are_sitemaps(desk: Desk):
     desk.write(desk.visit("https://a.example/lost", outcome=Outcome.NOT_FOUND, status=404))
     desk.rows("UPDATE record SET kind = 1 WHERE no = ?", (desk.number(B),))
 
-    assert [life.no for life in page_life_history(desk.connection, 1)] == [desk.number(A)]
+    assert [life.no for life in page_life_report(desk.connection, 1)] == [desk.number(A)]
 
 
 def test_a_lost_page_that_is_held_still_counts(desk: Desk):

@@ -7,7 +7,7 @@ import pytest
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_content_group, url_hash
 from smartcrawl.registry.names import stored_sources_named
-from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS, record_table, run_table
+from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS, record_table_report, run_table_report
 from smartcrawl.rules.model import Outcome, Status
 from tests.registry.build import LATER, LONG, NOW, Desk
 
@@ -17,7 +17,7 @@ FIRST, SECOND = "2025-06-15T15:06:40Z", "2025-06-15T16:06:40Z"  #: NOW and LATER
 
 
 def by_url(desk: Desk) -> dict[str, dict[str, object]]:
-    return {row["url"]: row for row in record_table(desk.connection)}
+    return {row["url"]: row for row in record_table_report(desk.connection)}
 
 
 def test_records_have_these_keys_in_this_order(desk: Desk):
@@ -33,7 +33,7 @@ def test_records_have_these_keys_in_this_order(desk: Desk):
         " crawlAttempts crawlIntervalSeconds lastStatusCode lastModifiedReceived movedFrom"
     )
 
-    (row,) = record_table(desk.connection)
+    (row,) = record_table_report(desk.connection)
 
     assert list(row) == list(RECORD_KEYS) == keys.split()
 
@@ -46,7 +46,7 @@ def test_runs_have_these_keys_in_this_order_and_a_count_for_each_word(desk: Desk
         " failed lost gone excluded orphaned deleted moved"
     )
 
-    (row,) = run_table(desk.connection)
+    (row,) = run_table_report(desk.connection)
 
     assert list(row) == list(RUN_KEYS) == keys.split()
 
@@ -157,7 +157,9 @@ def test_new_and_modified_are_called_clone_beside_an_original(desk: Desk):
 
     assert found[BASE + "ccc"]["lastOutcome"] == "clone", "it was modified"
     assert found[BASE + "bb"]["lastOutcome"] == "unchanged", "nothing new was learnt"
-    assert next(run_table(desk.connection))["clone"] == 1, "counted before the run is settled, too"
+    assert next(run_table_report(desk.connection))["clone"] == 1, (
+        "counted before the run is settled, too"
+    )
 
 
 def test_a_clone_that_becomes_the_original_has_its_word_back(desk: Desk):
@@ -258,10 +260,10 @@ def two(file) -> Desk:
 
 
 def test_records_are_filtered_by_source_and_status(two: Desk):
-    docs = [row["url"] for row in record_table(two.connection, sources=["docs"])]
-    errors = [row["url"] for row in record_table(two.connection, status=Status.ERROR)]
-    both = list(record_table(two.connection, sources=["docs"], status=Status.ERROR))
-    every = [row["url"] for row in record_table(two.connection)]
+    docs = [row["url"] for row in record_table_report(two.connection, sources=["docs"])]
+    errors = [row["url"] for row in record_table_report(two.connection, status=Status.ERROR)]
+    both = list(record_table_report(two.connection, sources=["docs"], status=Status.ERROR))
+    every = [row["url"] for row in record_table_report(two.connection)]
 
     assert docs == ["http://docs/", "http://docs/404"]
     assert len(errors) == 3
@@ -271,8 +273,8 @@ def test_records_are_filtered_by_source_and_status(two: Desk):
 
 
 def test_runs_are_listed_newest_first_and_filtered_by_source(two: Desk):
-    assert [row["run"] for row in run_table(two.connection)] == [3, 2, 1]
-    assert [row["source"] for row in run_table(two.connection, sources=["docs"])] == ["docs"]
+    assert [row["run"] for row in run_table_report(two.connection)] == [3, 2, 1]
+    assert [row["source"] for row in run_table_report(two.connection, sources=["docs"])] == ["docs"]
 
 
 @pytest.mark.parametrize(
@@ -293,7 +295,7 @@ def test_a_bare_host_means_the_sources_of_its_ports(two: Desk, name, found):
 
 def test_a_run_tells_its_life(desk: Desk):
     desk.index(BASE + "a", "words")
-    (row,) = run_table(desk.connection)
+    (row,) = run_table_report(desk.connection)
     assert (row["state"], row["complete"], row["finishedAt"]) == ("open", False, None)
     assert row["new"] == 1, "what is committed so far"
 
@@ -301,7 +303,7 @@ def test_a_run_tells_its_life(desk: Desk):
     desk.open()
     desk.open()
 
-    newest, middle, first = run_table(desk.connection)
+    newest, middle, first = run_table_report(desk.connection)
     assert (newest["state"], middle["state"], first["state"]) == ("open", "interrupted", "swept")
     assert (first["complete"], first["reasons"], middle["reasons"]) == (True, [], ["interrupted"])
     assert (first["startedAt"], first["finishedAt"]) == (FIRST, SECOND)

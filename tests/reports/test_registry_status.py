@@ -19,8 +19,8 @@ from smartcrawl.reports.status import (
     SourceStatus,
     StatusReportChanges,
     StatusReportCounts,
-    status_as_data,
     status_report,
+    status_report_data,
 )
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
@@ -95,13 +95,13 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
     one, total = status_report(desk.connection, LATER)
 
     assert (
-        list(status_as_data(one))
-        == list(status_as_data(total))
+        list(status_report_data(one))
+        == list(status_report_data(total))
         == list(STATUS_KEYS)
         == keys.split()
     )
-    assert list(status_as_data(one)["lastRun"]) == list(RUN_KEYS) == run_keys.split()
-    assert status_as_data(total)["lastRun"] is None
+    assert list(status_report_data(one)["lastRun"]) == list(RUN_KEYS) == run_keys.split()
+    assert status_report_data(total)["lastRun"] is None
 
 
 def test_nothing_at_all_is_all_zeros():
@@ -166,7 +166,7 @@ def alike(desk: Desk) -> None:
     """The counts are those of the lists that commands print."""
     found = counts(desk)
     assert found.orphans == len(purge.orphaned_page_rows(desk.connection))
-    assert found.withheld == len(purge.withheld_candidates(desk.connection))
+    assert found.withheld == len(purge.withheld_candidate_rows(desk.connection))
     assert found.lost == len(purge.lost_page_rows(desk.connection, Policy()))
 
 
@@ -368,7 +368,7 @@ def test_the_last_run_and_the_last_complete_one(desk: Desk):
     assert (found.complete_run, found.completed_at) == (1, NOW)
 
     desk.open(now=LATER)
-    assert status_as_data(status(desk, LATER))["lastRun"] | {"bytesDownloaded": 0} == {
+    assert status_report_data(status(desk, LATER))["lastRun"] | {"bytesDownloaded": 0} == {
         "run": 3,
         "state": "open",
         "complete": False,

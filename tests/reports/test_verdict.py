@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from smartcrawl.commands.status_text import Line, screen
-from smartcrawl.reports.concerns import status_verdict
+from smartcrawl.commands.status_text import Line, status_command_screen
+from smartcrawl.reports.concerns import status_report_verdict
 from smartcrawl.reports.status import (
     Ages,
     Bytes,
@@ -32,12 +32,12 @@ WELL = SourceStatus(
 
 
 def text(**changed: object) -> str:
-    return str(status_verdict(replace(WELL, **changed), NOW, longest=14 * DAY))
+    return str(status_report_verdict(replace(WELL, **changed), NOW, longest=14 * DAY))
 
 
 def test_a_source_without_trouble_is_all_three():
     assert text() == "fresh; complete; healthy"
-    assert status_verdict(WELL, NOW, longest=14 * DAY).well
+    assert status_report_verdict(WELL, NOW, longest=14 * DAY).well
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,11 @@ def test_the_status_fits_one_screen(monkeypatch: pytest.MonkeyPatch, count: int,
     monkeypatch.setenv("LINES", "24")
     given = blocks(count, ill=2 if count == 40 else 0)
 
-    lines = [line for block in screen(given, given, "scrapy status --details") for line in block]
+    lines = [
+        line
+        for block in status_command_screen(given, given, "scrapy status --details")
+        for line in block
+    ]
 
     assert len(lines) < 24
     assert {line.label for line in lines} == labels

@@ -20,11 +20,11 @@ from smartcrawl.rules.absence import (
     is_abandoned,
     is_absence_old,
     is_gone,
-    lets_go,
+    lets_page_go,
     needs_verification,
     paced_absence_counts,
     rule_of_unseen,
-    withholds,
+    withholds_sweep,
 )
 from smartcrawl.rules.http import REDIRECTS, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule
@@ -319,11 +319,13 @@ def test_an_answer_refutes_every_rule_for_a_page_that_was_not_seen():
 def test_a_look_lets_removal_go_ahead_as_the_manual_says():
     rows = table("When it is old enough", 3)
     spoken = set().union(*(numbers(answer) for answer, told in rows if told == "goes ahead"))
-    going = {probe for probe in (None, *range(1300)) if lets_go(Look(probe, 0, 0, age=3), Policy())}
+    going = {
+        probe for probe in (None, *range(1300)) if lets_page_go(Look(probe, 0, 0, age=3), Policy())
+    }
 
     assert rows[-1] == ["any other, or none", "waits for another run"]
     assert going == spoken
-    assert not any(lets_go(Look(probe, 0, 0, age=2), Policy()) for probe in spoken)
+    assert not any(lets_page_go(Look(probe, 0, 0, age=2), Policy()) for probe in spoken)
 
 
 @pytest.mark.covers("R4-07", "M-05", "U-18", "R4-10")
@@ -334,7 +336,7 @@ def test_a_lost_orphan_goes_as_the_manual_says(answer, lost, gone, age, host, re
     status = None if answer == "none" else int(answer)
     look = Look(status, int(lost), int(gone), int(age), None, host == "answered")
 
-    assert lets_go(look, Policy()) == (removal == "goes ahead")
+    assert lets_page_go(look, Policy()) == (removal == "goes ahead")
 
 
 @pytest.mark.covers("R4-43", "M-08")
@@ -360,13 +362,13 @@ def test_a_redirect_counts_where_the_page_was_lost_by_one():
     """A page behind a login stays behind it, and nobody links to it any more."""
     look = Look(302, 2, 0, 1, 302, host_answered=True)
 
-    assert lets_go(look, Policy())
-    led_away = {n for n in range(1300) if lets_go(look._replace(before=n), Policy())}
+    assert lets_page_go(look, Policy())
+    led_away = {n for n in range(1300) if lets_page_go(look._replace(before=n), Policy())}
     assert led_away == {*REDIRECTS, 1002, 1003, 1004}, "the look follows no redirect"
-    assert not lets_go(look._replace(host_answered=False), Policy())
-    assert not lets_go(look._replace(before=403), Policy())
-    assert not lets_go(look._replace(answer=200), Policy())
-    assert not lets_go(look._replace(lost_count=1), Policy())
+    assert not lets_page_go(look._replace(host_answered=False), Policy())
+    assert not lets_page_go(look._replace(before=403), Policy())
+    assert not lets_page_go(look._replace(answer=200), Policy())
+    assert not lets_page_go(look._replace(lost_count=1), Policy())
 
 
 @pytest.mark.covers("G-14", "M-05")
@@ -374,7 +376,7 @@ def test_the_second_reading_adds_the_thresholds_for_lost_pages_too():
     policy = Policy(sum_of_thresholds=True)
 
     def goes(lost, age):
-        return lets_go(Look(403, lost, 0, age, None, host_answered=True), policy)
+        return lets_page_go(Look(403, lost, 0, age, None, host_answered=True), policy)
 
     assert [goes(2, age) for age in (3, 4)] == [False, True]
     assert [goes(0, age) for age in (5, 6)] == [False, True]
@@ -406,7 +408,7 @@ def test_by_the_second_reading_a_loss_delays_no_look_that_is_due_without_it():
 
 @given(st.integers(0, 1300), *[st.integers(0, 9)] * 3, POLICIES)
 def test_what_a_look_lets_go_was_to_be_looked_at(answer, lost, gone, age, policy):
-    if age and lets_go(Look(answer, lost, gone, age, answer, host_answered=True), policy):
+    if age and lets_page_go(Look(answer, lost, gone, age, answer, host_answered=True), policy):
         assert needs_verification(Counts(lost, gone), age, 0, policy, 10**9)
 
 
@@ -414,7 +416,9 @@ def test_what_a_look_lets_go_was_to_be_looked_at(answer, lost, gone, age, policy
 def test_what_the_guard_withholds_is_the_manuals(removals, pages, ratio, count, told):
     loss = Loss(int(removals), int(pages))
 
-    assert withholds(loss, loss, max_ratio=float(ratio), min_count=int(count)) == (told == "yes")
+    assert withholds_sweep(loss, loss, max_ratio=float(ratio), min_count=int(count)) == (
+        told == "yes"
+    )
 
 
 @pytest.mark.parametrize(("removals", "pages", "every", "records", "held"), table("The guard", 1))
@@ -422,8 +426,8 @@ def test_the_guard_counts_pages_with_content_and_all_records(removals, pages, ev
     shipped = {"max_ratio": 0.1, "min_count": 10}
     content, whole = Loss(int(removals), int(pages)), Loss(int(every), int(records))
 
-    assert withholds(content, whole, **shipped) == (held == "yes")
-    assert not withholds(content, whole, max_ratio=1, min_count=0)
+    assert withholds_sweep(content, whole, **shipped) == (held == "yes")
+    assert not withholds_sweep(content, whole, max_ratio=1, min_count=0)
 
 
 LOSSES = st.builds(Loss, st.integers(0, 300), st.integers(0, 300))
@@ -432,10 +436,10 @@ LOSSES = st.builds(Loss, st.integers(0, 300), st.integers(0, 300))
 @given(LOSSES, LOSSES, st.floats(0, 1), st.integers(0, 300))
 def test_a_loss_that_is_withheld_by_itself_is_withheld_beside_any_other(one, other, ratio, count):
     limits = {"max_ratio": ratio, "min_count": count}
-    if withholds(one, Loss(0, 0), **limits):
-        assert withholds(one, other, **limits)
-    if withholds(Loss(0, 0), one, **limits):
-        assert withholds(other, one, **limits)
+    if withholds_sweep(one, Loss(0, 0), **limits):
+        assert withholds_sweep(one, other, **limits)
+    if withholds_sweep(Loss(0, 0), one, **limits):
+        assert withholds_sweep(other, one, **limits)
 
 
 @given(
@@ -447,7 +451,7 @@ def test_a_loss_that_is_withheld_by_itself_is_withheld_beside_any_other(one, oth
 )
 def test_more_removals_are_withheld_rather_and_more_pages_less(removals, pages, ratio, count, more):
     def withheld(n, of, max_ratio=ratio, min_count=count):
-        return withholds(Loss(n, of), Loss(0, 0), max_ratio=max_ratio, min_count=min_count)
+        return withholds_sweep(Loss(n, of), Loss(0, 0), max_ratio=max_ratio, min_count=min_count)
 
     if withheld(removals, pages):
         assert withheld(removals + more, pages)
@@ -461,7 +465,7 @@ def test_more_removals_are_withheld_rather_and_more_pages_less(removals, pages, 
 def test_the_last_pages_of_a_source_never_go_by_themselves(pages, ratio, count):
     everything, records = Loss(pages, pages), Loss(pages, pages + 40_000)
     for losses in ((everything, records), (Loss(0, 0), everything)):
-        assert withholds(*losses, max_ratio=ratio, min_count=count)
+        assert withholds_sweep(*losses, max_ratio=ratio, min_count=count)
 
 
 @pytest.mark.parametrize(
@@ -506,8 +510,8 @@ def test_a_count_never_falls_by_its_pace(count, passed, pace):
 
 
 def test_a_host_that_is_not_known_to_have_answered_lets_no_lost_page_go():
-    assert not lets_go(Look(403, 2, 0, 9), Policy())
-    assert lets_go(Look(403, 2, 0, 9, host_answered=True), Policy())
+    assert not lets_page_go(Look(403, 2, 0, 9), Policy())
+    assert lets_page_go(Look(403, 2, 0, 9, host_answered=True), Policy())
 
 
 def test_a_page_without_losses_is_looked_at_when_its_absence_is_long_enough():

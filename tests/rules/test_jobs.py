@@ -13,7 +13,7 @@ from smartcrawl.rules.jobs import (
     job_after_order,
     may_job_become,
     order_in_force,
-    permitted_actions,
+    permitted_job_actions,
 )
 from smartcrawl.rules.model import RunOrder, RunState
 from tests.rules.manual import header, names, table
@@ -91,7 +91,7 @@ def test_an_exit_never_makes_a_forbidden_change(before, exit_status):
 def test_a_job_takes_the_orders_that_the_manual_names(state, orders):
     expected = [] if orders == "none" else names(orders)
 
-    assert list(permitted_actions(JobStatus(state))) == expected
+    assert list(permitted_job_actions(JobStatus(state))) == expected
     assert len(table(TITLE, 2)) == len(JobStatus)
 
 

@@ -17,7 +17,7 @@ from smartcrawl.rules.moves import (
     canonical_after_moves,
     chain_of_moves,
     fates_of_moves,
-    floods,
+    flooding_canonicals,
     login_wall,
 )
 from tests.rules.manual import header, numbers, section, table
@@ -301,7 +301,9 @@ def test_nobody_stands_aside_for_itself_or_for_what_is_not_indexed(no, leads, in
 def test_a_canonical_that_too_many_name_is_not_believed(count, pages, believed):
     named = {7: int(count), 8: 1}
 
-    assert floods(named, int(pages), min_count=10) == (set() if believed == "yes" else {7})
+    assert flooding_canonicals(named, int(pages), min_count=10) == (
+        set() if believed == "yes" else {7}
+    )
 
 
 def test_the_share_of_a_flood_is_the_manuals():

@@ -4,7 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.rate import STEP, WINDOW, Mark, Rate, completion, marks_after, rate_of
+from smartcrawl.rules.rate import (
+    STEP,
+    WINDOW,
+    Mark,
+    Rate,
+    completion_at_rate,
+    rate_marks_after,
+    rate_of_marks,
+)
 
 T = 1_750_000_000  #: Unix seconds, when the run began
 BEGIN = Mark(T, 0, 0)
@@ -14,7 +22,7 @@ def kept(*commits: tuple[int, int]) -> list[Mark]:
     """The marks after commits, each (seconds since the begin, visits so far); 10 bytes a visit."""
     marks = [BEGIN]
     for seconds, visits in commits:
-        marks = marks_after(marks, Mark(T + seconds, visits, visits * 10))
+        marks = rate_marks_after(marks, Mark(T + seconds, visits, visits * 10))
     return marks
 
 
@@ -45,14 +53,14 @@ def test_marks_are_as_close_as_a_step_and_begin_before_the_window(commits, expec
 
 
 def test_the_first_mark_begins_a_window():
-    assert marks_after([], Mark(T, 7, 70)) == [Mark(T, 7, 70)]
+    assert rate_marks_after([], Mark(T, 7, 70)) == [Mark(T, 7, 70)]
 
 
 @pytest.mark.parametrize(
     ("back", "expected"), [(1, [0, 100, 100]), (WINDOW, [0, 100, 100]), (WINDOW + 1, [39])]
 )
 def test_a_clock_that_is_put_back_begins_anew_after_a_window(back, expected):
-    marks = marks_after([BEGIN, Mark(T + 100, 5, 50)], Mark(T + 100 - back, 6, 60))
+    marks = rate_marks_after([BEGIN, Mark(T + 100, 5, 50)], Mark(T + 100 - back, 6, 60))
 
     assert times(marks) == expected
     assert marks[-1][1:] == (6, 60)
@@ -81,11 +89,11 @@ def test_workers_whose_clocks_differ_agree_on_the_later_time():
     ],
 )
 def test_the_rate_is_that_of_the_last_minute(commits, now, visits):
-    assert rate_of(kept(*commits), T + now) == pytest.approx((visits, visits * 10))
+    assert rate_of_marks(kept(*commits), T + now) == pytest.approx((visits, visits * 10))
 
 
 def test_a_run_without_marks_has_no_rate():
-    assert rate_of([], T) == (0, 0)
+    assert rate_of_marks([], T) == (0, 0)
 
 
 @given(
@@ -96,7 +104,7 @@ def test_any_history_is_bounded_and_near_the_truth(steps, later):
     for seconds, more in steps:
         at, visits = at + seconds, visits + more
         history.append(Mark(at, visits, 0))
-        marks = marks_after(marks, history[-1])
+        marks = rate_marks_after(marks, history[-1])
         assert marks[-1] == history[-1]
         assert len(marks) <= 2 * WINDOW / STEP + 2
     now = at + later
@@ -108,7 +116,7 @@ def test_any_history_is_bounded_and_near_the_truth(steps, later):
     seconds = min(WINDOW, max(1, now - T))
     least = since(now - WINDOW) / (WINDOW + STEP if now - T > WINDOW else seconds)
     most = since(now - WINDOW - STEP) / seconds
-    assert least - 1e-9 <= rate_of(marks, now).visits <= most + 1e-9
+    assert least - 1e-9 <= rate_of_marks(marks, now).visits <= most + 1e-9
 
 
 @pytest.mark.covers("G-30")
@@ -117,6 +125,6 @@ def test_any_history_is_bounded_and_near_the_truth(steps, later):
     [(0, 2.0, 0), (3, 2.0, 2), (100, 0.5, 200), (5, 0.0, None), (0, 0.0, None)],
 )
 def test_the_end_follows_from_the_queue_and_the_rate(queued, rate, expected):
-    end = completion(queued, Rate(rate, 0.0), T)
+    end = completion_at_rate(queued, Rate(rate, 0.0), T)
 
     assert end == (None if expected is None else T + expected)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.schedule import Schedule, is_due, modified_by
+from smartcrawl.rules.schedule import Schedule, is_due, modified_by_lastmod
 from tests.rules.manual import table
 
 DAY = 86_400  #: seconds
@@ -170,7 +170,7 @@ NOW = 1_763_750_000  #: 2025-11-21T18:33:20Z
     ],
 )
 def test_a_lastmod_means_the_last_moment_that_it_can(lastmod, moment):
-    assert modified_by(lastmod, NOW) == moment
+    assert modified_by_lastmod(lastmod, NOW) == moment
 
 
 @pytest.mark.parametrize(
@@ -188,13 +188,13 @@ def test_a_lastmod_means_the_last_moment_that_it_can(lastmod, moment):
     ],
 )
 def test_whole_days_months_and_years_end_with_their_last_second(lastmod, now, moment):
-    assert modified_by(lastmod, now) == moment
+    assert modified_by_lastmod(lastmod, now) == moment
 
 
 def test_a_lastmod_without_zone_means_utc_wherever_we_are():
     with patch.dict(os.environ, TZ="America/New_York"):
         time.tzset()
-        moment = modified_by("1970-01-01T00:00:10", NOW)
+        moment = modified_by_lastmod("1970-01-01T00:00:10", NOW)
     time.tzset()
 
     assert moment == 10

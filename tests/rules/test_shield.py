@@ -17,9 +17,9 @@ from smartcrawl.rules.shield import (
     START,
     accepts_collapse,
     are_collapses_edits,
-    challenge,
+    decide_challenge,
     is_collapsed,
-    is_login,
+    is_login_form,
     may_collapses_be_edits,
 )
 
@@ -32,7 +32,7 @@ def page(body, *, title="Orchard Notes", head=""):
 
 
 def wall(markup, *, status=200, headers=None):
-    return challenge(status, headers or {}, markup.encode())
+    return decide_challenge(status, headers or {}, markup.encode())
 
 
 #: What a site says of itself on each of its pages: more than a captcha's page may.
@@ -496,12 +496,12 @@ def test_no_wall_is_longer_than_256_kib():
 def test_any_bytes_are_judged(body, name, status):
     _, markup, _ = WALLS[name]
 
-    assert challenge(status, {}, body) is None
-    assert challenge(status, {}, b"\xff\xfe\x00" + markup.encode() + body) in (
+    assert decide_challenge(status, {}, body) is None
+    assert decide_challenge(status, {}, b"\xff\xfe\x00" + markup.encode() + body) in (
         None,
         *(words for words, _, _ in WALLS.values()),
     )
-    assert is_login(body, title=name, text_length=0, held_text_length=1) is False
+    assert is_login_form(body, title=name, text_length=0, held_text_length=1) is False
 
 
 # Login walls
@@ -515,7 +515,7 @@ SEARCH = page("<form action=/search><input type=search name=q></form><p>See you.
 
 
 def asks(markup, *, title="Orchard Notes", left=99, held=200):
-    return is_login(markup.encode(), title=title, text_length=left, held_text_length=held)
+    return is_login_form(markup.encode(), title=title, text_length=left, held_text_length=held)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from smartcrawl.rules.trust import (
     Trust,
     is_sampled,
     is_unverified,
-    marks_after,
+    trust_marks_after,
 )
 
 DAY = 86_400
@@ -206,20 +206,22 @@ def test_a_304_that_names_another_version_counts():
 
 def test_a_page_stays_marked_until_an_answer_is_believed():
     for before in (0, UNCONFIRMED):
-        assert marks_after(before, contradicted=True, taken=False, turned=False) == UNCONFIRMED
-        assert marks_after(before, contradicted=False, taken=False, turned=False) == before
-        assert marks_after(before, contradicted=False, taken=False, turned=True) == before
-        assert marks_after(before, contradicted=False, taken=True, turned=False) == 0
+        assert (
+            trust_marks_after(before, contradicted=True, taken=False, turned=False) == UNCONFIRMED
+        )
+        assert trust_marks_after(before, contradicted=False, taken=False, turned=False) == before
+        assert trust_marks_after(before, contradicted=False, taken=False, turned=True) == before
+        assert trust_marks_after(before, contradicted=False, taken=True, turned=False) == 0
     both = TURNED | UNCONFIRMED
-    assert marks_after(TURNED, contradicted=True, taken=False, turned=False) == both
+    assert trust_marks_after(TURNED, contradicted=True, taken=False, turned=False) == both
 
 
 def test_a_page_is_marked_while_its_last_body_came_again_under_another_etag():
     """A visit between two bodies that brought none of its own changes nothing."""
     for before in (0, TURNED, UNCONFIRMED, TURNED | UNCONFIRMED):
-        assert marks_after(before, contradicted=False, taken=True, turned=True) == TURNED
-        assert marks_after(before, contradicted=False, taken=True, turned=False) == 0
-        assert marks_after(before, contradicted=False, taken=False, turned=False) == before
+        assert trust_marks_after(before, contradicted=False, taken=True, turned=True) == TURNED
+        assert trust_marks_after(before, contradicted=False, taken=True, turned=False) == 0
+        assert trust_marks_after(before, contradicted=False, taken=False, turned=False) == before
 
 
 def test_the_marks_are_stored():

@@ -21,10 +21,10 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
-from smartcrawl.commands.hosts import host_argument
+from smartcrawl.commands.hosts import hosts_command_argument
 from smartcrawl.engine.download import faults
 from smartcrawl.engine.download.faults import download_fault
-from smartcrawl.engine.gate import gate_of_crawler, host_of_request
+from smartcrawl.engine.gate import gate_of_crawler, host_of_scrapy_request
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
@@ -623,9 +623,11 @@ def test_a_blocked_host_is_refused_with_the_remedy_and_its_robots_txt_too():
 
 
 def test_the_host_of_a_request_is_the_name_of_its_slot():
-    assert host_of_request(Request("http://a.example:81/", meta={"download_slot": "s"})) == "s"
-    assert host_of_request(Request("http://A.example:81/")) == "a.example"
-    assert host_of_request(Request("http://[::1]:81/")) == "::1"
+    assert (
+        host_of_scrapy_request(Request("http://a.example:81/", meta={"download_slot": "s"})) == "s"
+    )
+    assert host_of_scrapy_request(Request("http://A.example:81/")) == "a.example"
+    assert host_of_scrapy_request(Request("http://[::1]:81/")) == "::1"
 
 
 def test_a_spider_without_a_run_has_no_gate():
@@ -653,7 +655,7 @@ def test_the_parts_of_a_crawl_share_one_gate(bench: Bench):
     ],
 )
 def test_a_host_is_meant_by_the_name_that_its_pages_have(value: str, host: str):
-    assert host_argument(value) == host
+    assert hosts_command_argument(value) == host
 
 
 @pytest.mark.parametrize(
@@ -663,7 +665,7 @@ def test_a_host_is_meant_by_the_name_that_its_pages_have(value: str, host: str):
 )  # fmt: skip
 def test_what_is_no_host_is_told_how_one_is_written(value: str):
     with pytest.raises(RegistryError) as caught:
-        host_argument(value)
+        hosts_command_argument(value)
     assert str(caught.value).startswith(f"{value!r} is no host: write its name, with the port")
     assert "did you mean" not in str(caught.value)
 
@@ -671,4 +673,4 @@ def test_what_is_no_host_is_told_how_one_is_written(value: str):
 @pytest.mark.parametrize("value", ["https://a.example", "HTTP://A.example:80/x?y"])
 def test_an_address_is_told_its_host(value: str):
     with pytest.raises(RegistryError, match=r"did you mean a\.example\?"):
-        host_argument(value)
+        hosts_command_argument(value)

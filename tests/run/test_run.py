@@ -20,7 +20,7 @@ from smartcrawl.rules.reindex import decide
 from smartcrawl.run.frontier.memory import FrontierQueue, RankedFrontierQueue
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
-from smartcrawl.sources.declared import ad_hoc
+from smartcrawl.sources.declared import ad_hoc_site_source
 from smartcrawl.sources.site import SiteSource
 
 NOW = 1_700_000_000
@@ -34,7 +34,7 @@ def options(tmp_path: Path) -> Options:
 
 @pytest.fixture
 def run(options: Options) -> Iterator[Run]:
-    opened = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    opened = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
     yield opened
     opened.close()
 
@@ -69,7 +69,7 @@ def test_a_resumed_run_finds_the_scope_where_its_seed_moved_it(run: Run, options
     run.batches.submit(NOW)
     run.close()
 
-    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+    again = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(resume=True), NOW + 9)
 
     assert again.opened.resumed
     assert again.scope.hosts == {"www.example.com"}
@@ -107,30 +107,30 @@ def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
 
 
 def test_closing_twice_is_closing_once(options: Options):
-    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    run = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
 
     run.close()
     run.close()
 
-    Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
+    Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW).close()
 
 
 def test_a_closed_run_leaves_one_file_that_holds_everything(options: Options):
     """A copy of registry.db that is made while nothing runs is a whole backup."""
-    Run.open(ad_hoc(SEED, {}), options, Orders(), NOW).close()
+    Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW).close()
 
     assert [path.name for path in options.registry.parent.glob("registry.db*")] == ["registry.db"]
 
 
 def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
     """http to https to www is how most sites answer."""
-    first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    first = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
     redirected(first, asked(first), "https://example.com/")
     redirected(first, asked(first), "https://www.example.com/")
     first.batches.submit(NOW)
     first.close()
 
-    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+    again = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(resume=True), NOW + 9)
 
     assert again.scope.hosts == {"www.example.com"}
     assert again.seeds.is_seed(asked(again).no)
@@ -138,12 +138,14 @@ def test_a_resumed_run_follows_a_seed_that_moved_by_two_hops(options: Options):
 
 
 def test_a_resumed_run_asks_no_more_pages_than_were_left(options: Options):
-    first = Run.open(ad_hoc(SEED, {}), options, Orders(max_pages=1), NOW)
+    first = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(max_pages=1), NOW)
     redirected(first, asked(first), "https://example.com/")
     first.batches.submit(NOW)
     first.close()
 
-    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True, max_pages=1), NOW + 9)
+    again = Run.open(
+        ad_hoc_site_source(SEED, {}), options, Orders(resume=True, max_pages=1), NOW + 9
+    )
 
     assert again.next_page(lambda _: True) is None
     again.close()
@@ -152,7 +154,7 @@ def test_a_resumed_run_asks_no_more_pages_than_were_left(options: Options):
 def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: Options):
     """The two race: entries on the new host were out of scope when the sitemap was read."""
     maps = [f"{SEED}s.xml"]
-    run = Run.open(ad_hoc(SEED, {}, sitemaps=maps), options, Orders(), NOW)
+    run = Run.open(ad_hoc_site_source(SEED, {}, sitemaps=maps), options, Orders(), NOW)
     seed, page = asked(run), asked(run)
     assert (page.url, page.kind) == (maps[0], 1)
     run.sitemaps_named("http://www.example.com", ["http://www.example.com/other.xml"])
@@ -177,7 +179,7 @@ def test_what_a_sitemap_named_before_the_seed_moved_is_asked_after_it(options: O
 
 def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
     """A robots.txt must not make us ask thousands of other hosts."""
-    run = Run.open(ad_hoc(SEED, {}), replace(options, max_hosts=2), Orders(), NOW)
+    run = Run.open(ad_hoc_site_source(SEED, {}), replace(options, max_hosts=2), Orders(), NOW)
 
     run.sitemaps_named("http://example.com", [f"http://h{n}.example/s.xml" for n in range(9)])
 
@@ -189,13 +191,13 @@ def test_sitemaps_that_robots_names_are_within_the_budget(options: Options):
 
 
 def test_a_resumed_run_hands_on_depths_that_the_interrupted_one_could_not(options: Options):
-    first = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    first = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
     assert first.depths.relaxed
     redirected(first, asked(first), "https://example.com/")
     first.batches.submit(NOW)
     first.close()
 
-    again = Run.open(ad_hoc(SEED, {}), options, Orders(resume=True), NOW + 9)
+    again = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(resume=True), NOW + 9)
 
     assert not again.depths.relaxed
     again.depths.relax()
@@ -379,7 +381,7 @@ def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options:
 @pytest.fixture
 def moved(options: Options) -> Options:
     """Options of a registry in which a seed moved its scope to www, where two pages are stored."""
-    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    run = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
     redirected(run, asked(run), MOVED)
     answered(run, MOVED, Outcome.CHANGED, 200, "home", f"{MOVED}a")
     answered(run, f"{MOVED}a", Outcome.CHANGED, 200, "a")
@@ -391,7 +393,7 @@ def moved(options: Options) -> Options:
 @pytest.mark.parametrize("policy", ["orphan", "remove"])
 def test_a_seed_that_moved_before_and_fails_now_excludes_nobody(moved: Options, policy: str):
     options = replace(moved, out_of_scope_policy=policy, sweep_max_ratio=1)
-    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    run = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
     answered(run, SEED, Outcome.TRANSIENT, 503)
 
     result = run.finish("finished", NOW)
@@ -403,14 +405,14 @@ def test_a_seed_that_moved_before_and_fails_now_excludes_nobody(moved: Options, 
 @pytest.mark.parametrize("policy", ["orphan", "remove"])
 def test_a_run_that_moved_and_died_sealed_is_settled_where_it_moved_to(moved: Options, policy: str):
     options = replace(moved, out_of_scope_policy=policy, sweep_max_ratio=1)
-    run = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    run = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
     redirected(run, asked(run), MOVED)
     answered(run, MOVED, Outcome.CHANGED, 200, "home without a link")
     flushed(run)
     runs.seal_run_row(run.registry.connection, run.opened.no, (), NOW)
     run.close()
 
-    again = Run.open(ad_hoc(SEED, {}), options, Orders(), NOW)
+    again = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
 
     result = stored_run_result(again.registry.connection, 2)
     assert (result.removed, result.counts) == (0, {"redirected": 1, "modified": 1, "orphaned": 1})

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from starlette.types import ASGIApp
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.server.keys import Scope, make_key
+from smartcrawl.server.keys import Scope, make_api_key
 from tests.registry.spare import Spare
 from tests.server.api_client import application
 from tests.server.data.library import Library
@@ -30,7 +30,7 @@ class Stocked:
             for host in ("example.com", "a.example:8080")
             for number in range(5)
         ]
-        database = database_of(place)
+        database = registry_database(place)
         self.connection = database.open()
         store = JobStore(database, self.connection)
         self.job = store.create(defined("recurring", cron="0 3 * * 1"), (), NOW).id
@@ -38,7 +38,7 @@ class Stocked:
         self.deleted_job = store.create(defined("deleted"), (), NOW).id
         store.delete(self.deleted_job, NOW)
         with transaction(self.connection):
-            self.key, _ = make_key(self.connection, "tests", Scope.ADMIN, 0)
+            self.key, _ = make_api_key(self.connection, "tests", Scope.ADMIN, 0)
         self.app: ASGIApp = application(
             folder, run={"registry": place}, clock=lambda: float(NOW), **(UNLIMITED | server)
         )

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 
 from smartcrawl.server.context import Context
 from smartcrawl.server.direct import Direct, DirectRoute
-from smartcrawl.server.errors import not_found
+from smartcrawl.server.errors import api_not_found
 from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
 
@@ -29,7 +29,7 @@ def router_of(kind: type[APIRoute]) -> APIRouter:
     @router.get("/named/{name}", response_model=Named, summary="A name", responses={404: {}})
     async def named(request: Request, name: Annotated[str, InPath(examples=["a"])]) -> Response:
         if name == "none":
-            raise not_found("There is no such name")
+            raise api_not_found("There is no such name")
         if name == "broken":
             raise KeyError(name)
         return Response(f"{request.method} {name}")

@@ -9,9 +9,16 @@ import pytest
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.app import create_app
-from smartcrawl.server.keys import KeyCache, Scope, find_key, list_keys, make_key, revoke_key
+from smartcrawl.server.keys import (
+    KeyCache,
+    Scope,
+    find_api_key,
+    list_api_keys,
+    make_api_key,
+    revoke_api_key,
+)
 from smartcrawl.server.stores import Stores
 from tests import servers
 from tests.choices import options
@@ -26,7 +33,7 @@ def connection(request: pytest.FixtureRequest, tmp_path: Path):
         place: Path | str = tmp_path / "registry.db"
     else:
         place = request.getfixturevalue("postgres_url")
-    with closing(database_of(place).open()) as connection:
+    with closing(registry_database(place).open()) as connection:
         yield connection
 
 
@@ -35,27 +42,27 @@ def made(tmp_path: Path) -> Callable[..., str]:
     """Make a key in the registry of `tmp_path`, and return its text."""
 
     def make(scope: Scope = Scope.ADMIN, **given: int) -> str:
-        with closing(database_of(tmp_path / "registry.db").open()) as connection:
-            return make_key(connection, "a test", scope, NOW, **given)[0]
+        with closing(registry_database(tmp_path / "registry.db").open()) as connection:
+            return make_api_key(connection, "a test", scope, NOW, **given)[0]
 
     return make
 
 
 def test_a_key_is_found_by_its_whole_text_only(connection: Connection):
-    text, key = make_key(connection, "Grafana", Scope.READ, NOW)
-    make_key(connection, "another", Scope.ADMIN, NOW)
+    text, key = make_api_key(connection, "Grafana", Scope.READ, NOW)
+    make_api_key(connection, "another", Scope.ADMIN, NOW)
 
-    assert find_key(connection, text, NOW) == key
+    assert find_api_key(connection, text, NOW) == key
     assert (key.name, key.scope) == ("Grafana", Scope.READ)
     assert len(text) == len("sc_") + 12 + 1 + 43
     other = "A" if text[-1] != "A" else "B"
     for wrong in (text[:-1] + other, text[:-1], f"{text}A", text.upper(), "", "sc_", "é", "\0"):
-        assert find_key(connection, wrong, NOW) is None, wrong
+        assert find_api_key(connection, wrong, NOW) is None, wrong
 
 
 def test_the_registry_has_no_secret(connection: Connection):
     """ATT-48."""
-    text, key = make_key(connection, "Grafana", Scope.READ, NOW)
+    text, key = make_api_key(connection, "Grafana", Scope.READ, NOW)
 
     row = connection.execute("SELECT * FROM api_key").fetchone()
 
@@ -65,16 +72,16 @@ def test_the_registry_has_no_secret(connection: Connection):
 
 
 def test_a_key_expires_and_is_revoked(connection: Connection):
-    brief, key = make_key(connection, "brief", Scope.READ, NOW, expires=NOW + 60)
-    long, other = make_key(connection, "long", Scope.READ, NOW)
+    brief, key = make_api_key(connection, "brief", Scope.READ, NOW, expires=NOW + 60)
+    long, other = make_api_key(connection, "long", Scope.READ, NOW)
 
-    assert find_key(connection, brief, NOW + 59) == key
-    assert find_key(connection, brief, NOW + 60) is None
-    assert revoke_key(connection, other.id, NOW + 5)
-    assert find_key(connection, long, NOW + 5) is None
-    assert not revoke_key(connection, other.id, NOW + 6)
-    assert not revoke_key(connection, "0" * 12, NOW + 6)
-    assert [(one.name, one.revoked) for one in list_keys(connection)] in (
+    assert find_api_key(connection, brief, NOW + 59) == key
+    assert find_api_key(connection, brief, NOW + 60) is None
+    assert revoke_api_key(connection, other.id, NOW + 5)
+    assert find_api_key(connection, long, NOW + 5) is None
+    assert not revoke_api_key(connection, other.id, NOW + 6)
+    assert not revoke_api_key(connection, "0" * 12, NOW + 6)
+    assert [(one.name, one.revoked) for one in list_api_keys(connection)] in (
         [("brief", None), ("long", NOW + 5)],
         [("long", NOW + 5), ("brief", None)],
     )
@@ -83,14 +90,14 @@ def test_a_key_expires_and_is_revoked(connection: Connection):
 def test_a_revoked_key_counts_for_five_seconds_at_most(tmp_path: Path, made: Callable[..., str]):
     """ATT-48."""
     text, now = made(), float(NOW)
-    database = database_of(tmp_path / "registry.db")
+    database = registry_database(tmp_path / "registry.db")
     stores = Stores(tmp_path / "registry.db")
     cache = KeyCache(stores, lambda: now)
     key = cache.look_up(text)
     assert key is not None
     assert cache.cached(text) == key
     with closing(database.open()) as connection:
-        revoke_key(connection, key.id, NOW)
+        revoke_api_key(connection, key.id, NOW)
     now += 4.9
     assert cache.cached(text) == key
     now += 0.1
@@ -222,21 +229,21 @@ def test_a_key_cannot_be_checked_without_registry(tmp_path: Path, made: Callable
 def test_writes_are_one_transaction_and_reads_see_them(tmp_path: Path):
     stores = Stores(tmp_path / "registry.db")
 
-    text, key = stores.write(lambda c: make_key(c, "one", Scope.READ, NOW))
+    text, key = stores.write(lambda c: make_api_key(c, "one", Scope.READ, NOW))
 
     with stores.reading() as connection:
-        assert find_key(connection, text, NOW) == key
+        assert find_api_key(connection, text, NOW) == key
         with pytest.raises(RegistryError), stores.reading() as other:
             other.execute("DELETE FROM api_key").fetchall()  # it may only read
 
     def fails(connection: Connection) -> None:
-        make_key(connection, "two", Scope.READ, NOW)
+        make_api_key(connection, "two", Scope.READ, NOW)
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         stores.write(fails)
     with stores.reading() as connection:
-        assert [one.name for one in list_keys(connection)] == ["one"]
+        assert [one.name for one in list_api_keys(connection)] == ["one"]
     stores.close()
 
 

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from smartcrawl.server.app import VERSIONS, create_app
 from smartcrawl.server.bodies import LIMIT
-from smartcrawl.server.classes import RateClass, rate_class
+from smartcrawl.server.classes import RateClass, api_rate_class
 from smartcrawl.server.context import Context
 from smartcrawl.server.versions import Version
 from tests import servers
@@ -126,7 +126,7 @@ def test_each_class_has_its_limit(tmp_path: Path):
     ],
 )
 def test_the_endpoints_of_the_inventory_are_in_their_classes(kind, calls):
-    assert {rate_class(method, path) for method, path in calls} == {kind}
+    assert {api_rate_class(method, path) for method, path in calls} == {kind}
 
 
 @pytest.mark.covers("R2-08")

@@ -15,16 +15,16 @@ from typing import Any
 import httpx
 import pytest
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
-from smartcrawl.server.jobs.declared import declared_job_id
+from smartcrawl.server.jobs.declared import api_job_id
 from tests.server.data.library import Library
 from tests.server.test_serve import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
 URL = "http://127.0.0.1:8080"
 KEY = "sc_…"
-DECLARED = declared_job_id("docs")
+DECLARED = api_job_id("docs")
 COMMAND = re.compile(r"^    (?!-|\s)(\S.*)$", re.MULTILINE)
 #: Pages that the commands are about, with the sources that nothing crawls meanwhile.
 PAGES = ("https://example.com/article/123", "https://docs.example.com/guide")
@@ -51,7 +51,7 @@ class Reader:
     def type(self, command: str) -> None:
         """Run a command; a request succeeds with a status that its endpoint documents."""
         line = command.replace(URL, self._url).replace(EXAMPLE_JOB, self._job)
-        line = line.replace(KEY, self._key).replace(DECLARED, declared_job_id("one"))
+        line = line.replace(KEY, self._key).replace(DECLARED, api_job_id("one"))
         if line.startswith("smartcrawl "):
             program = f"{sys.executable} -m smartcrawl"
             line = f"{program}{line.removeprefix('smartcrawl')} --data-dir {self._folder}"
@@ -91,7 +91,7 @@ class Reader:
 
 def log_a_run(folder: Path) -> None:
     """Give the only job a run that ended, and its log."""
-    with closing(database_of(folder / "registry.db").open()) as connection:
+    with closing(registry_database(folder / "registry.db").open()) as connection:
         connection.execute(
             "INSERT INTO job_run (id, job, due_at, fired_at, state, reasons)"
             " SELECT 'jb_1', no, 1, 1, 'ended', '[]' FROM job"

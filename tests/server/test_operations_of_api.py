@@ -15,7 +15,7 @@ from typing import Any
 import httpx
 import pytest
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from tests import certificates
 from tests.server.api_client import error_of
 from tests.server.test_serve import Server, serving
@@ -211,7 +211,7 @@ def test_a_log_is_followed_through_the_proxy(machine: Machine, tmp_path: Path):
     with (
         machine.serving() as server,
         proxied(tmp_path, [server]) as client,
-        closing(database_of(machine.data / "registry.db").open()) as connection,
+        closing(registry_database(machine.data / "registry.db").open()) as connection,
         client.http() as http,
     ):
         connection.execute(

@@ -15,7 +15,7 @@ import httpx
 import pytest
 
 from smartcrawl.server.bodies import LIMIT
-from smartcrawl.server.running import listen
+from smartcrawl.server.running import listening_server_socket
 from tests.server.api_client import error_of, server_options
 
 PROGRAM = [sys.executable, "-m", "smartcrawl", "serve"]
@@ -91,7 +91,7 @@ def test_a_server_answers_and_ends_in_order(tmp_path: Path):
 def test_an_answer_on_an_open_connection_does_not_wait_for_an_acknowledgement():
     """An answer is sent as head and body; Nagle's algorithm would keep the body for 40 ms."""
     with (
-        listen(server_options(port=0)) as listening,
+        listening_server_socket(server_options(port=0)) as listening,
         socket.create_connection(listening.getsockname()),
     ):
         accepted, _ = listening.accept()

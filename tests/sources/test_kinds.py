@@ -10,7 +10,7 @@ import pytest
 
 import smartcrawl
 from smartcrawl.sources import declared
-from smartcrawl.sources.kinds import KINDS, SPIDERS, kind_named
+from smartcrawl.sources.kinds import KINDS, SPIDERS, source_kind_named
 
 ROOT = Path(smartcrawl.__file__).parent
 #: Files that a shell completes.
@@ -56,7 +56,7 @@ def test_each_kind_has_one_model_and_one_spider():
     assert set(declared._MODELS) == KINDS.keys() - {"documents"}
     assert set(SPIDERS) == {kind.spider for kind in KINDS.values()}
     with pytest.raises(KeyError):
-        kind_named("web")
+        source_kind_named("web")
 
 
 TABLE = """

@@ -7,7 +7,11 @@ from pydantic import ValidationError
 
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError, SourceError
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.declared import ad_hoc, load_declared_sources, select_declared_source
+from smartcrawl.sources.declared import (
+    ad_hoc_site_source,
+    load_declared_sources,
+    select_declared_source,
+)
 from smartcrawl.sources.files import FilesSource
 
 EXAMPLE = Path(__file__).parents[2] / "sources.example.toml"
@@ -288,7 +292,7 @@ def test_message_holds_no_password(declare, seed):
     with pytest.raises(SourceError) as caught:
         declare(f'[sources.a]\nseeds = ["{seed}"]\nallowed_domains = ["{seed}"]')
     with pytest.raises(SourceError) as caught_ad_hoc:
-        ad_hoc(seed, {})
+        ad_hoc_site_source(seed, {})
 
     assert "secret" not in f"{caught.value}{caught_ad_hoc.value}"
     assert "seeds[0] is" in str(caught.value)
@@ -313,14 +317,14 @@ def test_seed_holds_no_password(declare):
     ],
 )
 def test_ad_hoc_source_is_named_by_its_host(url, name, seed):
-    source = ad_hoc(url, {})
+    source = ad_hoc_site_source(url, {})
 
     assert (source.name, source.seeds, source.ad_hoc, source.kind) == (name, (seed,), True, "site")
     assert source.scope.hosts == {name}
 
 
 def test_ad_hoc_source_holds_its_host_and_port_only():
-    scope = ad_hoc("https://a.example/deep/page", {}).scope
+    scope = ad_hoc_site_source("https://a.example/deep/page", {}).scope
 
     for inside in ("https://a.example/", "http://a.example/x", "http://a.example:443/"):
         assert scope.allows(inside)
@@ -347,7 +351,7 @@ def test_ad_hoc_source_holds_its_host_and_port_only():
 )
 def test_address_that_cannot_be_crawled_is_told_with_what_was_meant(url, told):
     with pytest.raises(SourceError) as caught:
-        ad_hoc(url, {})
+        ad_hoc_site_source(url, {})
 
     assert told in str(caught.value)
     assert str(caught.value).startswith("-a url ")
@@ -357,10 +361,10 @@ def test_ad_hoc_source_does_not_take_a_declared_name(declare):
     declared = declare('[sources."a.example"]\nseeds = ["https://a.example/"]')
 
     with pytest.raises(SourceError, match=r"write -a source=a\.example"):
-        ad_hoc("https://a.example/x", declared)
+        ad_hoc_site_source("https://a.example/x", declared)
     with pytest.raises(SourceError, match=r"write -a source=a\.example"):
-        ad_hoc("a.example", declared)
-    assert ad_hoc("https://www.a.example/", declared).name == "www.a.example"
+        ad_hoc_site_source("a.example", declared)
+    assert ad_hoc_site_source("https://www.a.example/", declared).name == "www.a.example"
 
 
 def test_select_finds_a_source_by_name(declare):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.terminal.state_folder import data_dir_option, default_folder, state_folder
+from smartcrawl.terminal.state_folder import data_dir_words, default_state_folder, state_folder
 
 NAMED = {"DATA_DIR": "/srv/one", "SMARTCRAWL_DATA_DIR": "/srv/two"}
 
@@ -49,12 +49,12 @@ def test_without_a_name_the_folder_is_the_local_one_or_that_of_the_user(tmp_path
 def test_a_file_is_no_folder_of_state(tmp_path: Path):
     Path(".smartcrawl").touch()
 
-    assert default_folder() == tmp_path / "home" / "smartcrawl"
+    assert default_state_folder() == tmp_path / "home" / "smartcrawl"
 
 
 def test_a_command_line_names_the_folder_only_where_it_is_not_the_default():
-    assert data_dir_option(default_folder()) == []
-    assert data_dir_option(Path("/srv/one")) == ["--data-dir", "/srv/one"]
+    assert data_dir_words(default_state_folder()) == []
+    assert data_dir_words(Path("/srv/one")) == ["--data-dir", "/srv/one"]
 
 
 def test_a_home_folder_that_does_not_exist_is_named():
@@ -69,7 +69,7 @@ def test_in_a_folder_that_was_removed_only_a_whole_path_is_a_folder():
         with pytest.raises(SettingError, match="the current folder was removed"):
             state_folder(given, {})
     assert state_folder("/srv/one", {}) == Path("/srv/one")
-    assert data_dir_option(Path("/srv/one")) == ["--data-dir", "/srv/one"]
+    assert data_dir_words(Path("/srv/one")) == ["--data-dir", "/srv/one"]
 
 
 def test_a_folder_of_another_user_is_not_taken_by_itself(monkeypatch: pytest.MonkeyPatch):
@@ -80,7 +80,7 @@ def test_a_folder_of_another_user_is_not_taken_by_itself(monkeypatch: pytest.Mon
     owner = local.stat().st_uid
     for user in (owner, 0):
         monkeypatch.setattr(os, "geteuid", lambda user=user: user)
-        assert default_folder() == local
+        assert default_state_folder() == local
     monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
 
     with pytest.raises(SettingError, match=r"\.smartcrawl belongs to another user"):

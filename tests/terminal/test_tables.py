@@ -7,23 +7,23 @@ import pytest
 
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.tables import (
-    fold_cell_text,
-    name_column,
-    note_column,
-    number_column,
+    fold_printed_cell,
     print_table,
-    whole_column,
-    word_column,
+    printed_name_column,
+    printed_note_column,
+    printed_number_column,
+    printed_whole_column,
+    printed_word_column,
 )
 
 COLUMNS = (
-    number_column("run"),
-    name_column("source"),
-    word_column("started"),
-    number_column("requests"),
-    number_column("new"),
-    whole_column("url"),
-    note_column("why"),
+    printed_number_column("run"),
+    printed_name_column("source"),
+    printed_word_column("started"),
+    printed_number_column("requests"),
+    printed_number_column("new"),
+    printed_whole_column("url"),
+    printed_note_column("why"),
 )
 SHORT = {
     "run": "7",
@@ -134,7 +134,7 @@ def test_control_characters_of_a_page_do_not_reach_the_terminal(monkeypatch: pyt
     ("text", "width"), [("日本語のページ/二つ目", 8), ("x" * 50, 12), ("a b", 1), ("1234567890", 4)]
 )
 def test_folding_loses_nothing(text: str, width: int):
-    assert "".join(fold_cell_text(text, width)) == text.replace(" ", "")
+    assert "".join(fold_printed_cell(text, width)) == text.replace(" ", "")
 
 
 def test_a_sentence_is_wrapped_and_its_command_is_not(monkeypatch: pytest.MonkeyPatch):

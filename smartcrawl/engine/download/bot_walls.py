@@ -8,7 +8,7 @@ from typing import Any, Final
 import re2
 from scrapy.http import Response
 
-from smartcrawl.rules.shield import MARKS, START, challenge
+from smartcrawl.rules.shield import MARKS, START, decide_challenge
 
 
 def bot_wall_of_response(response: Response) -> str | None:
@@ -22,7 +22,7 @@ def bot_wall_of_response(response: Response) -> str | None:
         for name, values in response.headers.items()
     }
     body = response.body
-    return challenge(response.status, headers, body if _HINT.search(body[:START]) else b"")
+    return decide_challenge(response.status, headers, body if _HINT.search(body[:START]) else b"")
 
 
 def _hint() -> Any:

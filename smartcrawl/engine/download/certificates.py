@@ -62,7 +62,7 @@ class CertificateTrust:
         return cls(verify, ca_file)
 
 
-def asyncio_context(settings: BaseSettings, trust: CertificateTrust) -> ssl.SSLContext:
+def lane_tls_context(settings: BaseSettings, trust: CertificateTrust) -> ssl.SSLContext:
     """Return the TLS context of connections over asyncio: those of the lane.
 
     Versions and ciphers are those of Scrapy's settings.
@@ -137,9 +137,9 @@ def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, 
         problem = None
         try:
             if not ok:
-                problem = tls_chain_problem(code, found.to_cryptography(), depth)
+                problem = download_tls_chain_problem(code, found.to_cryptography(), depth)
             elif depth == 0:
-                problem = tls_name_problem(found, host)
+                problem = download_tls_name_problem(found, host)
         except Exception as error:  # noqa: BLE001  # OpenSSL would lose it, and trust the certificate
             problem = f"it cannot be read ({type(error).__name__}: {error}): {_FIX}, {_OFF}"
         if problem is not None:
@@ -153,7 +153,7 @@ def _verifier(protocol: Any, host: str) -> Callable[[SSL.Connection, X509, int, 
     return verified
 
 
-def tls_chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
+def download_tls_chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
     """Return the meaning of OpenSSL's error number for a certificate, and the remedy.
 
     ``depth`` is 0 for the server's own certificate, more for those of its authorities.
@@ -175,7 +175,7 @@ def tls_chain_problem(code: int, found: x509.Certificate, depth: int) -> str:
     return f"{words} ({code}): {_FIX}, {_OFF}"
 
 
-def tls_name_problem(found: X509, host: str) -> str | None:
+def download_tls_name_problem(found: X509, host: str) -> str | None:
     """Return why a certificate does not belong to a host, and the remedy; None: it does."""
     wanted: ServiceID = IPAddress_ID(host) if _is_address(host) else DNS_ID(host)
     try:

@@ -21,11 +21,11 @@ from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.listing.entries import Entry, check_of_entry
+from smartcrawl.sources.listing.entries import Entry, check_of_listing_entry
 from smartcrawl.sources.listing.reading import (
-    hash_folder_file,
+    hash_listed_file,
     read_bucket_file,
-    read_folder_file,
+    read_listed_file,
 )
 from smartcrawl.sources.listing.stamps import FileValidator
 from smartcrawl.sources.stores import Fault
@@ -106,12 +106,12 @@ class FileHandler(BaseDownloadHandler):
         record, plan = page.record, page.plan
         if entry is None or self._run.forces(page) or plan.extraction is not Extraction.STANDS:
             return None
-        check = check_of_entry(record.etag, record.content_length, entry)
+        check = check_of_listing_entry(record.etag, record.content_length, entry)
         if check is Check.SKIP and _has_links_alone(page):
             return Response(page.url, status=304, headers=_headers(entry.validator, None))
         if check is not Check.HASH or not self._source.is_local:
             return None
-        found = hash_folder_file(
+        found = hash_listed_file(
             self._source.folder,
             self._scope.relative(page.url),
             known=entry,
@@ -126,7 +126,7 @@ class FileHandler(BaseDownloadHandler):
     def _read(self, page: Page, entry: Entry | None) -> Response:
         relative = self._scope.relative(page.url)
         if self._source.is_local:
-            body = read_folder_file(
+            body = read_listed_file(
                 self._source.folder,
                 relative,
                 most=self._most,
@@ -139,7 +139,7 @@ class FileHandler(BaseDownloadHandler):
             etag = None if entry is None else entry.validator
             body = read_bucket_file(page.url, most=self._most, etag=etag)
         headers = _headers(body.validator, body.modified_at)
-        media = media_type_of_name(relative)
+        media = media_type_of_download(relative)
         if media is not None:
             headers["Content-Type"] = media
         return Response(page.url, headers=headers, body=body.data)
@@ -170,11 +170,11 @@ def _headers(validator: str | None, modified_at: int | None) -> dict[str, str]:
     return headers
 
 
-def media_type_of_name(name: str) -> str | None:
+def media_type_of_download(name: str) -> str | None:
     """Return the media type that the ending of a name stands for; None: its bytes decide.
 
-    >>> media_type_of_name("a/b.html"), media_type_of_name("README"), media_type_of_name("a.MD")
-    ('text/html', None, 'text/markdown')
+    >>> [media_type_of_download(name) for name in ("a/b.html", "README", "a.MD")]
+    ['text/html', None, 'text/markdown']
     """
     _, dot, ending = name.rpartition(".")
     if not dot or "/" in ending:

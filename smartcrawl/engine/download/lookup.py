@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.sources.base import Source
 
@@ -68,7 +68,7 @@ async def _unresolved(hosts: Iterable[str]) -> str | None:
 
 def _is_known(source: str, options: Options) -> bool:
     """Whether the registry has the source, so that a run of it records the failure."""
-    database = database_of(options.registry)
+    database = registry_database(options.registry)
     if not database.exists():
         return False
     with database.translated("read"):

@@ -188,7 +188,7 @@ class AddressCheck:
         return self._looked_up[host, port]
 
 
-def environment_has_proxies() -> bool:
+def downloads_have_proxies() -> bool:
     """Whether the environment names proxies."""
     return bool(getproxies())
 

@@ -110,7 +110,10 @@ def _path(url: str) -> str:
 def _read(response: Response, path: str) -> Soft404Profile | None:
     """Return the profile of a 200 for an address that cannot exist; None for any other answer."""
     header = (response.headers.get("Content-Type") or b"").decode("latin-1")
-    if response.status != 200 or html.media_type(header, response.body) not in html.HTML_TYPES:
+    if (
+        response.status != 200
+        or html.sniffed_media_type(header, response.body) not in html.HTML_TYPES
+    ):
         return None
     document = html.parse_html(response.body, content_type=header, url=response.url)
     return soft404_profile(document.title, document.text, path)

@@ -10,7 +10,7 @@ from smartcrawl.rules.model import Extraction
 from smartcrawl.run.run import Run
 
 
-def request_validator_headers(run: Run, page: Page, url: str) -> Mapping[str, str]:
+def conditional_download_headers(run: Run, page: Page, url: str) -> Mapping[str, str]:
     """Return the headers that make a request for ``page`` at ``url`` conditional; empty: none."""
     plan = page.plan
     return http_conditional_headers(

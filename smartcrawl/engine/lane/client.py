@@ -14,7 +14,7 @@ from typing import Final
 
 from scrapy.settings import BaseSettings
 
-from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
+from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
 from smartcrawl.engine.download.network import GuardedResolver, resolve_allowed_addresses
 from smartcrawl.engine.lane.connections import ClosedError, LaneAnswer, LaneConnection
 from smartcrawl.model.exceptions import LaneError
@@ -103,7 +103,7 @@ class LaneClient:
     def tls(self) -> ssl.SSLContext:
         """Return the TLS context, with the engine's settings."""
         if self._tls is None:
-            self._tls = asyncio_context(self._settings, self._trust)
+            self._tls = lane_tls_context(self._settings, self._trust)
         return self._tls
 
     def began(self, connection: LaneConnection) -> None:

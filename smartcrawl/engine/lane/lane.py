@@ -20,7 +20,7 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.certificates import CertificateTrust
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.robots import RobotsDownloads
-from smartcrawl.engine.download.validators import request_validator_headers
+from smartcrawl.engine.download.validators import conditional_download_headers
 from smartcrawl.engine.gate import gate_of_crawler
 from smartcrawl.engine.lane.client import LaneClient
 from smartcrawl.engine.lane.confirmations import LaneConfirmations
@@ -31,7 +31,7 @@ from smartcrawl.engine.lane.handover import IN_HAND, LaneHandover
 from smartcrawl.engine.lane.origins import Origin, Origins, lane_request_headers
 from smartcrawl.engine.lane.turns import LaneTurns
 from smartcrawl.engine.scheduler import NumberScheduler
-from smartcrawl.engine.stopping import is_crawl_stopping
+from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.run.hosts.gate import host_gate_slot
@@ -147,7 +147,7 @@ class RevalidationLane:
         plan = page.plan
         if plan.verify or page.kind or plan.signed is not None or self._run.trust.asks_head(page):
             return None
-        headers = request_validator_headers(self._run, page, page.url)
+        headers = conditional_download_headers(self._run, page, page.url)
         origin = self._usable_origin(page.url) if headers else None
         if origin is None:
             return None
@@ -257,7 +257,7 @@ class RevalidationLane:
             await self._wait_turn(flight)
         else:
             slot.lastseen = time.monotonic()
-        if is_crawl_stopping(self._crawler):
+        if is_crawler_stopping(self._crawler):
             self._run.turns.unanswered(flight.page)  # it stays pending
             return None
         etag = flight.headers.get("If-None-Match")

@@ -10,7 +10,7 @@ from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
 
 from smartcrawl.engine.lane.flights import Flight
-from smartcrawl.engine.stopping import is_crawl_stopping
+from smartcrawl.engine.stopping import is_crawler_stopping
 
 _SHORT: Final = 0.001  #: seconds
 _LONG: Final = 0.5  #: seconds within which a wait is given up when the crawl is to end
@@ -32,7 +32,7 @@ class LaneTurns:
             while True:
                 wait = slot.lastseen + delay - time.monotonic()
                 gone = ahead.isdisjoint(queued for queued, _ in slot.queue)
-                if (wait <= 0 and gone) or is_crawl_stopping(self._crawler):
+                if (wait <= 0 and gone) or is_crawler_stopping(self._crawler):
                     break
                 await asyncio.sleep(min(max(wait, _SHORT), _LONG))
             slot.lastseen = time.monotonic()

@@ -13,7 +13,7 @@ from typing import Final, Protocol, cast
 
 from smartcrawl.extract import sniff
 from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
-from smartcrawl.extract.links import base_url
+from smartcrawl.extract.links import document_base_url
 from smartcrawl.model.documents import Document
 
 __all__ = [
@@ -45,7 +45,7 @@ FORMATS: Final = frozenset(_READERS)  #: MIME types that are read here
 class _Reader(Protocol):
     """A module of this package that reads one type."""
 
-    def read(self, body: bytes, *, content_type: str, url: str) -> Document:
+    def read_format(self, body: bytes, *, content_type: str, url: str) -> Document:
         """Return the document of a body."""
 
 
@@ -64,7 +64,7 @@ def read_document(body: bytes, *, media_type: str, content_type: str, url: str) 
     check_document_format(media_type, url)
     reader = cast(_Reader, import_module(f"{__name__}.{_READERS[media_type]}"))
     try:
-        document = reader.read(body, content_type=content_type, url=url)
+        document = reader.read_format(body, content_type=content_type, url=url)
     except FormatError:
         raise
     except MemoryError as error:
@@ -88,4 +88,4 @@ def check_document_format(media_type: str, url: str) -> None:
     """Raise ValueError unless ``media_type`` is one of ``FORMATS`` and ``url`` absolute."""
     if media_type not in FORMATS:
         raise ValueError(f"not a format that is read: {media_type!r}")
-    base_url(url)
+    document_base_url(url)

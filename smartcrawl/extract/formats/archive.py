@@ -121,12 +121,12 @@ def _bomb(what: str, size: int) -> FormatError:
     )
 
 
-def part_name(source: str, target: str) -> str:
+def document_part_name(source: str, target: str) -> str:
     """Return the name of the member that ``source`` names as ``target``.
 
-    >>> part_name("ppt/slides/slide1.xml", "../notesSlides/notesSlide1.xml")
+    >>> document_part_name("ppt/slides/slide1.xml", "../notesSlides/notesSlide1.xml")
     'ppt/notesSlides/notesSlide1.xml'
-    >>> part_name("ppt/presentation.xml", "/ppt/slides/a%20b.xml#top")
+    >>> document_part_name("ppt/presentation.xml", "/ppt/slides/a%20b.xml#top")
     'ppt/slides/a b.xml'
     """
     path = unquote(target.partition("#")[0])

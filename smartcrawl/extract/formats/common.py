@@ -9,8 +9,8 @@ from typing import Final
 
 import can_ada
 
-from smartcrawl.extract.language import SAMPLE, iso_639_1, language
-from smartcrawl.extract.links import Reference, base_url, resolve_html_links
+from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
+from smartcrawl.extract.links import Reference, document_base_url, resolve_html_links
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, markup_line, text_sections
 from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.exceptions import SmartcrawlError
@@ -66,7 +66,7 @@ def document_too_large(what: str) -> FormatError:
     return FormatError(FormatFault.TOO_LARGE, what)
 
 
-def parsing_over_budget() -> FormatError:
+def document_over_budget() -> FormatError:
     """Return the error for a document whose host has used up its time in this run."""
     what = "the documents of its host took all the time that they have in a run"
     return FormatError(FormatFault.BUDGET, what, lasting=False)
@@ -178,15 +178,15 @@ def parsed_document(
         for level, heading, content in text
     )
     check_document_text(sum(len(heading) + len(content) for _, heading, content in kept))
-    page = base_url(url)
+    page = document_base_url(url)
     found = resolve_html_links(references, base=base or page, page=page)
     first = next((s.heading or s.text for s in kept if s.heading or s.text), "")
     return Document(
         title=given_document_title(title)
         or markup_line(first[: 4 * MAX_TITLE].partition("\n")[0])[:MAX_TITLE].rstrip(),
         description=markup_line(clean_document_text(description))[:MAX_DESCRIPTION],
-        language=language(_sample(kept), declared),
-        declared=iso_639_1(declared),
+        language=detected_language(_sample(kept), declared),
+        declared=iso_639_1_language(declared),
         sections=kept,
         links=found.links,
         links_cut=found.more,

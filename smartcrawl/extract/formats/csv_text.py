@@ -20,7 +20,7 @@ _SAMPLE: Final = 65_536  #: characters
 _ROWS: Final = 50  #: of the sample
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a table: rows without empty cells at the end, no empty rows.
 
     The delimiter is the one that gives the most columns to the most rows. The first row is the

@@ -27,7 +27,7 @@ _MAX_FIELD: Final = 10_000  #: characters of a field's instruction
 _BODY_TEXT: Final = 9  #: outline level of text that is no heading
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a Word file, footnotes and endnotes after its text.
 
     Headings are paragraphs of an outline level, by their style or their own, and of the style

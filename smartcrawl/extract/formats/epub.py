@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.formats.archive import ZipArchive, part_name
+from smartcrawl.extract.formats.archive import ZipArchive, document_part_name
 from smartcrawl.extract.formats.common import (
     MAX_REFERENCES,
     FormatError,
@@ -27,7 +27,7 @@ _PROPERTIES: Final = frozenset({"title", "language", "description"})
 _MAX_PROPERTY: Final = 2_000  #: characters
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a book: title and language of its package, chapters by its spine.
 
     Pictures and links within the book are left out.
@@ -89,7 +89,7 @@ class _Container:
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "rootfile" and not self.root:
-            self.root = part_name("", markup_attribute(attributes, "full-path"))
+            self.root = document_part_name("", markup_attribute(attributes, "full-path"))
 
     def end(self, name: str) -> None:
         pass
@@ -106,7 +106,7 @@ class _Encryption:
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "CipherReference":
-            self.found.add(part_name("", markup_attribute(attributes, "URI")))
+            self.found.add(document_part_name("", markup_attribute(attributes, "URI")))
 
     def end(self, name: str) -> None:
         pass
@@ -138,7 +138,7 @@ class _Package:
 
     def start(self, name: str, attributes: Attributes) -> None:
         if name == "item":
-            part = part_name(self._part, markup_attribute(attributes, "href"))
+            part = document_part_name(self._part, markup_attribute(attributes, "href"))
             mime = markup_attribute(attributes, "media-type").lower()
             self._items[markup_attribute(attributes, "id")] = _Item(part, mime)
         elif name == "itemref":

@@ -36,7 +36,7 @@ _AS_WRITTEN: Final[dict[str, Any]] = {
 }
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of JSON: ``key: value`` for plain values, else the key above its values.
 
     Numbers stay as they are written, ``null`` is no text.

@@ -35,7 +35,7 @@ _KEY: Final = re.compile(
 )
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a Markdown text: CommonMark with tables and raw HTML.
 
     Front matter is no text; its title comes before that of the first heading.

@@ -18,7 +18,7 @@ from smartcrawl.extract.formats.common import (
     parsed_document,
 )
 from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
-from smartcrawl.extract.links import Reference, base_url
+from smartcrawl.extract.links import Reference, document_base_url
 from smartcrawl.model.documents import Document
 
 _MANIFEST: Final = "META-INF/manifest.xml"
@@ -32,7 +32,7 @@ _SHAPES: Final = frozenset({
 })  # fmt: skip
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of an OpenDocument text, footnotes at their references.
 
     Deleted text, comments, page headers and footers are left out.
@@ -60,7 +60,7 @@ def read(body: bytes, *, content_type: str, url: str) -> Document:
 
 def _inside(url: str) -> can_ada.URL:
     """Return the base URL of links: the package as a folder (part 2, 3.7)."""
-    base = base_url(url)
+    base = document_base_url(url)
     base.search = ""
     base.pathname = base.pathname.rstrip("/") + "/"
     return base

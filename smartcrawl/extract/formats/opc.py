@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.formats.archive import ZipArchive, part_name
+from smartcrawl.extract.formats.archive import ZipArchive, document_part_name
 from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
 
 #: Element whose content is not visible, or is a copy.
@@ -34,7 +34,7 @@ class _Relations:
         target = attributes.get("Target", "")
         external = attributes.get("TargetMode", "").lower() == "external"
         if not external:
-            target = part_name(self._source, target)
+            target = document_part_name(self._source, target)
         self.found[attributes.get("Id", "")] = Relation(kind, target, external)
 
     def end(self, name: str) -> None:

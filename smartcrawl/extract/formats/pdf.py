@@ -36,7 +36,7 @@ _LONG: Final = 40  #: characters of the widest line at least; lines of a title p
 _PASSWORD: Final = frozenset({raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY})
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return title, text and links of a PDF: all pages in one section, paragraphs as lines.
 
     A word that is divided at the end of a line is joined. Lines are joined where one clearly

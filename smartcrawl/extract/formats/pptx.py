@@ -22,7 +22,7 @@ _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})  #: plac
 _SHAPES: Final = frozenset({"sp", "graphicFrame", "cxnSp", "pic"})
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a presentation: slides in order, with their titles as headings.
 
     Text of tables and of notes is part of a slide. Hidden slides, slide numbers, dates, page

@@ -52,14 +52,14 @@ class PackedWorkbook:
     def places(self, sheet: int) -> array[int]:
         """Return the place of each cell of a sheet, in the order of the new one.
 
-        See ``cell_place``.
+        See ``spreadsheet_cell_place``.
         """
         if sheet >= len(self._places):
             raise corrupt_document("the workbook does not say where all of its sheets are")
         return self._places[sheet]
 
 
-def cell_place(packed: int) -> tuple[int, int]:
+def spreadsheet_cell_place(packed: int) -> tuple[int, int]:
     """Return row and column of a place, both from 0."""
     return packed >> _COLUMN_BITS, packed & (MAX_COLUMN - 1)
 

@@ -37,7 +37,7 @@ _MAX_GAP: Final = 100  #: tabs between two cells in a row of a sparse sheet
 _PANIC: Final = "PanicException"  #: class of Rust's panics; no Exception, and not importable
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of a workbook: rows without empty cells at the end, columns by tabs.
 
     Values are those that the program stored, formulas are not computed. Hidden sheets, empty rows,
@@ -104,11 +104,13 @@ def _sparse(sheet: CalamineSheet, places: Sequence[int]) -> Iterator[str]:
     )
     in_order = all(map(le, places, islice(places, 1, None)))
     cells = values if in_order else iter(sorted(values, key=itemgetter(0)))  # stable
-    edge = min((sheets.cell_place(at)[1] for at in places), default=0)
-    for _, found in groupby(cells, lambda cell: sheets.cell_place(cell[0])[0]):
+    edge = min((sheets.spreadsheet_cell_place(at)[1] for at in places), default=0)
+    for _, found in groupby(cells, lambda cell: sheets.spreadsheet_cell_place(cell[0])[0]):
         written: list[str] = []
         last = edge
-        for column, text in {sheets.cell_place(at)[1]: text for at, text in found}.items():
+        for column, text in {
+            sheets.spreadsheet_cell_place(at)[1]: text for at, text in found
+        }.items():
             if text:
                 written += ("\t" * min(column - last, _MAX_GAP), text)
                 last = column

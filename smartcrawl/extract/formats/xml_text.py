@@ -18,7 +18,7 @@ _TITLE: Final = "title"
 _MAX_XML: Final = 2 * MAX_TEXT  #: characters, tags included
 
 
-def read(body: bytes, *, content_type: str, url: str) -> Document:
+def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     """Return the document of XML: a line for each element, except those within a running text.
 
     An element belongs to the running text when text, and not a line's end, is beside its tag.

@@ -9,7 +9,7 @@ from typing import Any
 
 from smartcrawl.index.elasticsearch.analysis import analyzer_suffix
 from smartcrawl.model.documents import Chunk
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import url_item_id
 
 
@@ -67,7 +67,7 @@ class PageDocument:
     @property
     def id(self) -> str:
         """The registry's id of the page, which is the same in every index (R0-02)."""
-        return url_item_id(item_kind(self.url), self.url_hash)
+        return url_item_id(url_item_kind(self.url), self.url_hash)
 
     @property
     def key(self) -> str:

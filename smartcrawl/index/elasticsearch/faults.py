@@ -6,14 +6,14 @@ from typing import Any, Final
 
 from smartcrawl.index.elasticsearch import library
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.program import program
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.program import program_name
+from smartcrawl.model.redaction import redacted_line
 
 #: Statuses after which the same request may succeed: overload, a proxy, a node that starts.
 PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 #: Statuses that concern the user, not a document.
 FORBIDDEN: Final = frozenset({401, 403})
-REBUILD: Final = f"{program()} reindex --from-registry builds it anew out of the registry"
+REBUILD: Final = f"{program_name()} reindex --from-registry builds it anew out of the registry"
 
 
 def is_passing_index_fault(error: library.ApiError | library.TransportError) -> bool:
@@ -34,19 +34,19 @@ def index_fault_reason(error: library.ApiError | library.TransportError) -> str:
     if isinstance(error, library.ConnectionTimeout):
         return "no answer in time"
     cause = str(error.errors[-1] if error.errors else error.message)
-    return shown(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
+    return redacted_line(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
 
 
 def index_error_text(body: Any) -> str:
     """Format the error in the body of an answer, or in one of its items."""
     error = body.get("error", body) if isinstance(body, dict) else body
     if not isinstance(error, dict):
-        return shown(str(error))[:300] or "without a reason"
+        return redacted_line(str(error))[:300] or "without a reason"
     parts = [error.get("type"), error.get("reason")]
     cause = error.get("caused_by")
     if isinstance(cause, dict):
         parts.append(cause.get("reason"))
-    return shown(": ".join(str(part) for part in parts if part))[:600] or "without a reason"
+    return redacted_line(": ".join(str(part) for part in parts if part))[:600] or "without a reason"
 
 
 def index_refusal(error: library.ApiError | library.TransportError, name: str) -> SinkError:

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from smartcrawl.index.elasticsearch import search
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit, Tags
-from smartcrawl.index.proposing import propose_search_hits, weighed_terms
-from smartcrawl.index.queries import MOST, Query, parsed_query, search_query_sources
-from smartcrawl.index.ranking import Ranked, rank_pages
-from smartcrawl.index.spelling import SpellingFound, spelling_variants
+from smartcrawl.index.proposing import propose_search_hits, weighed_search_terms
+from smartcrawl.index.queries import MOST, Query, parsed_search_query, search_query_sources
+from smartcrawl.index.ranking import Ranked, rank_searched_pages
+from smartcrawl.index.spelling import SpellingFound, search_spelling_variants
 
 Ask = Callable[..., Any]  #: sends a search request and returns the body of the answer
 
@@ -38,7 +38,7 @@ def elasticsearch_answer(
 
     The first ``offset`` pages are left out. The query is empty if it is the one that was asked.
     """
-    asked = parsed_query(query)
+    asked = parsed_search_query(query)
     asked = asked.only(asked.terms[:MOST])
     wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
@@ -65,7 +65,7 @@ class _Finder:
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the pages that have any of the words, and all that they must have."""
         body = self._ask(
-            **search.proposal_request(query, query.terms, self._held, self._sources, pool)
+            **search.search_proposal_request(query, query.terms, self._held, self._sources, pool)
         )
         every = body["aggregations"]["all"]
         pages = [every[str(place)]["doc_count"] for place in range(len(query.terms))]
@@ -73,20 +73,22 @@ class _Finder:
 
     def nearest(self, word: str, far: bool) -> SpellingFound:
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
-        forms = spelling_variants(word, far=far)
-        hits = self._ask(**search.near_words_request(sorted(forms), self._held))["hits"]["hits"]
+        forms = search_spelling_variants(word, far=far)
+        hits = self._ask(**search.near_index_words_request(sorted(forms), self._held))["hits"][
+            "hits"
+        ]
         return SpellingFound(forms, search.indexed_texts(hits))
 
     def found(
         self, query: Query, found: _Proposed, wanted: slice, marks: Tags
     ) -> list[ElasticsearchHit]:
         """Rate the pages; of all, best first, return those ``wanted``."""
-        places, terms, weights = weighed_terms(query, found)
+        places, terms, weights = weighed_search_terms(query, found)
         pages = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
-        best = _once(rank_pages(terms, weights, pages))[wanted]
+        best = _once(rank_searched_pages(terms, weights, pages))[wanted]
         if not best:
             return []
-        tags = search.highlight_marks()
+        tags = search.search_highlight_marks()
         keys = [str(one.page.key) for one, _ in best]
         hits = self._ask(**search.indexed_snippets(keys, terms, self._held, tags))["hits"]["hits"]
         by_key = {hit["_source"]["key"]: hit for hit in hits}

@@ -19,7 +19,7 @@ from smartcrawl.index.elasticsearch.faults import REBUILD
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 
 FOREIGN: Final = (
     "was written by another registry: name another ELASTICSEARCH_INDEX_PREFIX; if this one is to"
@@ -73,19 +73,20 @@ def index_meta_mismatch(memory: IndexMetadata, known: Known) -> str | None:
     if known.identity not in (None, memory.identity):
         return (
             "is not the index that this registry wrote (another identity);"
-            f" {program()} audit --repair compares them page by page, {REBUILD}"
+            f" {program_name()} audit --repair compares them page by page, {REBUILD}"
         )
     if memory.sealed == known.sealing:
         return None
     if memory.sealed < known.sealed:
         return (
-            f"is older than this registry: a backup of it was restored; {program()} audit --repair"
+            f"is older than this registry: a backup of it was restored; {program_name()} audit"
+            " --repair"
             f" writes what it lacks, {REBUILD}"
         )
     if memory.sealed > known.sealed and epoch_of_index_version(memory.sealed) >= known.epoch:
         return (
             "is newer than this registry, which was restored from a backup;"
-            f" {program()} registry --new-epoch lets it overwrite the index, page by page"
+            f" {program_name()} registry --new-epoch lets it overwrite the index, page by page"
         )
     return None
 

@@ -30,7 +30,7 @@ _LANGUAGES: Final = 200  #: more than ISO 639-1 has
 Tags = tuple[str, str]
 
 
-def highlight_marks() -> Tags:
+def search_highlight_marks() -> Tags:
     """Return two words that occur in no text."""
     word = uuid4().hex
     return f"<{word}>", f"</{word}>"
@@ -91,7 +91,7 @@ def bounded_query_terms(terms: Sequence[Term], held: Sequence[str]) -> list[Term
     return [replace(term, text=text) for term, text in zip(terms, texts, strict=False)]
 
 
-def proposal_request(
+def search_proposal_request(
     query: Query, terms: Sequence[Term], held: Sequence[str], sources: Sequence[str], limit: int
 ) -> dict[str, Any]:
     """Return the request for the pages that may answer a query, and for how many have each term.
@@ -173,7 +173,7 @@ def indexed_page_of_hit(hit: Mapping[str, Any], places: Mapping[int, int]) -> Pr
     return ProposedPage(page["key"], page["url"], page.get("title", ""), parts[:MOST_PARTS], terms)
 
 
-def near_words_request(forms: Sequence[str], held: Sequence[str]) -> dict[str, Any]:
+def near_index_words_request(forms: Sequence[str], held: Sequence[str]) -> dict[str, Any]:
     """Return the request for pages that have any of some words."""
     text = " ".join(forms[: MOST_CLAUSES // len(held)])
     queries = [{"match": {f"chunks.text{ending}": text}} for ending in held]

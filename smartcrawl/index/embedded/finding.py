@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id
-from smartcrawl.index.proposing import propose_search_hits, weighed_terms
+from smartcrawl.index.proposing import propose_search_hits, weighed_search_terms
 from smartcrawl.index.queries import (
     MOST,
     Query,
     Term,
-    parsed_query,
+    parsed_search_query,
     search_query_site,
     search_query_sources,
 )
@@ -25,9 +25,9 @@ from smartcrawl.index.ranking import (
     ProposedPage,
     Ranked,
     RankedPart,
-    rank_pages,
+    rank_searched_pages,
 )
-from smartcrawl.index.spelling import SpellingFound, spelling_variants
+from smartcrawl.index.spelling import SpellingFound, search_spelling_variants
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.rules.model import Status
 
@@ -143,7 +143,7 @@ def search_index_tables(
 
     ``sources`` empty means all.
     """
-    asked = parsed_query(query)
+    asked = parsed_search_query(query)
     wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
@@ -173,7 +173,7 @@ class _Search:
         counts = self._counts(words)
         per = []
         values: dict[str, Any] = {"pool": pool}
-        for place in proposing_terms(counts):
+        for place in proposing_search_terms(counts):
             name = names[place]
             values[f"word_{name}"] = words[f"word_{name}"]
             values[f"title_{name}"] = f"%{query.terms[place].stems[0]}%"
@@ -230,7 +230,7 @@ class _Search:
 
     def nearest(self, word: str, far: bool) -> SpellingFound:
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
-        forms = spelling_variants(word, far=far)
+        forms = search_spelling_variants(word, far=far)
         return SpellingFound(forms, self._language.texts(self._connection, sorted(forms)))
 
     def hits(self, query: Query, found: _Proposed, wanted: slice, marks: Marks) -> list[Hit]:
@@ -248,28 +248,28 @@ class _Search:
         values = {"contents": contents, "most": MOST_PARTS}
         for no, content, headings, text in self._connection.execute(_PARTS, values).fetchall():
             parts[content].append(RankedPart(no, headings, text))
-        place_of, terms, weights = weighed_terms(query, found)
+        place_of, terms, weights = weighed_search_terms(query, found)
         pages = [
             ProposedPage(content, rows[0][0], rows[0][2], parts[content],
                  frozenset(place_of[place] for place in found.contents[content]))
             for content in found.contents if (rows := records.get(content))
         ]  # fmt: skip
-        best = hits_named_once(rank_pages(terms, weights, pages), records)[wanted]
+        best = search_hits_named_once(rank_searched_pages(terms, weights, pages), records)[wanted]
         chunks = [one.part.key for one, _ in best if one.part is not None]
         shown = self._language.shown(self._connection, terms, chunks, marks)
         return [_hit(one, rows, shown) for one, rows in best]
 
 
-def proposing_terms(counts: Sequence[int]) -> list[int]:
+def proposing_search_terms(counts: Sequence[int]) -> list[int]:
     """Return the places of the words by which pages are proposed, given their numbers of chunks.
 
     Very common words are left out where rarer ones have enough pages: to look up their pages would
     take most of the time. They count in the ranking all the same.
 
     >>> (
-    ...     proposing_terms([3_000, 200_000, 40]),
-    ...     proposing_terms([200_000, 90_000]),
-    ...     proposing_terms([200_000, 40]),
+    ...     proposing_search_terms([3_000, 200_000, 40]),
+    ...     proposing_search_terms([200_000, 90_000]),
+    ...     proposing_search_terms([200_000, 40]),
     ... )
     ([0, 2], [1], [0, 1])
     """
@@ -298,7 +298,7 @@ def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> _Pro
 _Rows = list[list[Any]]
 
 
-def hits_named_once(
+def search_hits_named_once(
     ranked: Sequence[Ranked], records: Mapping[Any, Sequence[list[Any]]]
 ) -> list[tuple[Ranked, _Rows]]:
     """Return each page once, with its record in every source that has it."""
@@ -336,7 +336,7 @@ def _hit(one: Ranked, rows: _Rows, shown: Mapping[int, tuple[str, str]]) -> Hit:
     )
 
 
-def beginning_of_snippet(text: str) -> str:
+def search_snippet_beginning(text: str) -> str:
     """Return the beginning of a text, as a snippet without words that were found."""
     shown = text.split(maxsplit=_SNIPPET)
     return " ".join(shown[:_SNIPPET]) + (" …" if len(shown) > _SNIPPET else "")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import IndexBuffer
-from smartcrawl.index.embedded.finding import TEXTS, Marks, beginning_of_snippet
+from smartcrawl.index.embedded.finding import TEXTS, Marks, search_snippet_beginning
 from smartcrawl.index.queries import Term
 from smartcrawl.registry.connection import Connection, Many
 
@@ -131,7 +131,9 @@ class _Fts5:
         found = {chunk: (headings, " ".join(text.split())) for chunk, headings, text in rows}
         plain = {"chunks": Many([chunk for chunk in chunks if chunk not in found])}
         rows = connection.execute(_PLAIN, plain).fetchall()
-        return found | {no: (headings, beginning_of_snippet(text)) for no, headings, text in rows}
+        return found | {
+            no: (headings, search_snippet_beginning(text)) for no, headings, text in rows
+        }
 
 
 FTS5: Final = _Fts5()

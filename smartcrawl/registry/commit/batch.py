@@ -12,7 +12,7 @@ from typing import Any
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.urls import display_url
 from smartcrawl.registry.commit.clones import write_clone_places
-from smartcrawl.registry.commit.collapsed import note_former
+from smartcrawl.registry.commit.collapsed import store_former_hashes
 from smartcrawl.registry.commit.contents import prepare_content_rows
 from smartcrawl.registry.commit.renaming import renumber_batch_rows
 from smartcrawl.registry.commit.run_counts import BatchCounts, VisitedHosts
@@ -270,7 +270,7 @@ class RegistryCommit:
         store_unreadable_rows(
             self._connection, filter(None, (visit.parsed.unreadable for visit in batch.visits)), now
         )
-        note_former(self._connection, self._visits.records.former)
+        store_former_hashes(self._connection, self._visits.records.former)
         for left in self._visits.records.prepared.values():  # the visit is stale, or the text known
             self._sink.remove(left)
         for probe in batch.probes:

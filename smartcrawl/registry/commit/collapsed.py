@@ -121,12 +121,12 @@ def delete_collapsed_rows(connection: Connection, run: int, numbers: Iterable[in
         connection.execute(_DROP, (run, Many(tuple(numbers))))
 
 
-def delete_source_collapses(connection: Connection, source: int) -> None:
+def delete_source_collapsed_rows(connection: Connection, source: int) -> None:
     """Delete the waiting pages of a source, whose run is over. The caller's transaction."""
     connection.execute(_DROP_ALL, (source,))
 
 
-def note_former(connection: Connection, former: Mapping[int, bytes]) -> None:
+def store_former_hashes(connection: Connection, former: Mapping[int, bytes]) -> None:
     """Store the hashes of replaced texts, by record number."""
     if former:
         rows = [(no, _number(text_hash)) for no, text_hash in sorted(former.items())]

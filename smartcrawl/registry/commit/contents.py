@@ -133,7 +133,7 @@ def hold_content_row(
     return Holding(number, same=same, alone=not same)
 
 
-def drop_content(connection: Connection, sink: Sink, content: int) -> bool:
+def drop_content_row(connection: Connection, sink: Sink, content: int) -> bool:
     """Remove an orphaned content from the index; return False if a page still has it.
 
     Its row is deleted, too, unless the undo of a removal needs it.

@@ -14,7 +14,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final, Self
 
-from smartcrawl.registry.commit.snapshot_store import is_snapshot_path
+from smartcrawl.registry.commit.snapshot_store import is_stored_snapshot_path
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.choices import store_choice, stored_choices
 from smartcrawl.registry.database.transactions import transaction
@@ -148,7 +148,7 @@ class SnapshotLeftovers:
                 if not _DAY.fullmatch(day) or day >= today:
                     continue
                 part = _PART.fullmatch(file.name)
-                if not is_snapshot_path(f"{day}/{part[1] if part else file.name}"):
+                if not is_stored_snapshot_path(f"{day}/{part[1] if part else file.name}"):
                     continue
                 with suppress(OSError):
                     seen = file.lstat()
@@ -167,7 +167,7 @@ class SnapshotLeftovers:
         return count
 
 
-def forget_marks(connection: Connection) -> None:
+def delete_mark_rows(connection: Connection) -> None:
     """Delete all marks: a registry that lacks rows must not remove the files of those rows."""
     connection.execute(_FORGET)
 

@@ -6,7 +6,7 @@ from array import array
 
 from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.model.urls import Trackers
-from smartcrawl.registry.commit.contents import drop_content, hold_content_row
+from smartcrawl.registry.commit.contents import drop_content_row, hold_content_row
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
@@ -259,7 +259,7 @@ class RecordWriter:
         if page.state.standing is Standing.HELD and not visit.extracted_again:
             self._connection.execute(_CHANGED, (page.no, self._run, now))
         if record.content not in (None, content):
-            if drop_content(self._connection, self._sink, record.content):
+            if drop_content_row(self._connection, self._sink, record.content):
                 changed.discard(record.content)
             else:
                 changed.add(record.content)

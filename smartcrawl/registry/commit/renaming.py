@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from smartcrawl.model.batches import Batch
-from smartcrawl.registry.pack import pack_numbers, unpack_numbers
+from smartcrawl.registry.pack import pack_stored_numbers, unpack_stored_numbers
 
 
 def renumber_batch_rows(batch: Batch, renamed: Mapping[int, int]) -> None:
@@ -43,7 +43,9 @@ def _one(renamed: Mapping[int, int], number: int | None) -> int | None:
 
 
 def _packed(renamed: Mapping[int, int], targets: bytes) -> bytes:
-    numbers = unpack_numbers(targets)
+    numbers = unpack_stored_numbers(targets)
     if renamed.keys().isdisjoint(numbers):
         return targets
-    return pack_numbers(list(dict.fromkeys(renamed.get(number, number) for number in numbers)))
+    return pack_stored_numbers(
+        list(dict.fromkeys(renamed.get(number, number) for number in numbers))
+    )

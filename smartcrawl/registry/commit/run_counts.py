@@ -17,7 +17,7 @@ from smartcrawl.model.exceptions import RunOverError
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.model import Word
-from smartcrawl.rules.rate import Mark, marks_after
+from smartcrawl.rules.rate import Mark, rate_marks_after
 
 _COUNTED: Final = (
     "visits",
@@ -124,7 +124,7 @@ class BatchCounts:
         self._visits, self._size, words, marks = rows[0]
         self._queued, self._visiting, self.hosts = 0, [], VisitedHosts()
         self._words = Counter(json.loads(words))
-        self._marks = stored_marks(marks)
+        self._marks = stored_rate_marks(marks)
 
     def reach(self, batch: Batch) -> None:
         """Count the addresses and pages that the batch reaches, before they are written."""
@@ -155,7 +155,7 @@ class BatchCounts:
             "queued": self._queued,
             "hosts": fresh,
             "words": _dumped(self._words),
-            "marks": json.dumps(marks_after(self._marks, mark), separators=(",", ":")),
+            "marks": json.dumps(rate_marks_after(self._marks, mark), separators=(",", ":")),
         }
         self._connection.execute(_END, values)
 
@@ -208,39 +208,39 @@ class WordChanges:
         return Counter({Word(no).word: count for no, count in rows if no is not None and no > 0})
 
 
-def stored_marks(text: str) -> list[Mark]:
+def stored_rate_marks(text: str) -> list[Mark]:
     """Return the marks of a run."""
     return [Mark(*mark) for mark in json.loads(text)]
 
 
-def count_queued_address(connection: Connection, run: int) -> None:
+def count_queued_row(connection: Connection, run: int) -> None:
     """Count an address that is registered by hand as reached by a run; lock the run's row."""
     connection.execute(_ADD_QUEUED, (run,))
 
 
-def count_words_again(connection: Connection, run: int) -> None:
+def count_run_row_words(connection: Connection, run: int) -> None:
     """Count the words of a run's visits by a scan, at its end."""
     rows: list[Any] = connection.execute(_ALL_WORDS, (run,)).fetchall()
     words = Counter({Word(code).word: count for code, count in rows})
     connection.execute(_SET_WORDS, (_dumped(words), run))
 
 
-def begin_run_counts(connection: Connection, run: int, now: int) -> None:
+def begin_run_row_counts(connection: Connection, run: int, now: int) -> None:
     """Begin the window of the rate, when a run is opened or resumed."""
     row: Any = connection.execute(_TOTALS, (run,)).fetchone()
     connection.execute(_SET_MARKS, (json.dumps([[now, *row]]), run))
 
 
-def count_run_again(connection: Connection, run: int, now: int) -> None:
+def count_run_row_again(connection: Connection, run: int, now: int) -> None:
     """Count a run by a scan when it is resumed, since pages may have been removed meanwhile."""
-    forget_run_hosts(connection, run)
+    delete_run_host_rows(connection, run)
     connection.execute(_ALL_HOSTS, (run,))
     connection.execute(_RECOUNT, {"run": run})
-    count_words_again(connection, run)
-    begin_run_counts(connection, run, now)
+    count_run_row_words(connection, run)
+    begin_run_row_counts(connection, run, now)
 
 
-def forget_run_hosts(connection: Connection, run: int) -> None:
+def delete_run_host_rows(connection: Connection, run: int) -> None:
     """Delete the hosts of a run that is not open any more."""
     connection.execute(_NO_HOSTS, (run,))
 

@@ -23,12 +23,12 @@ from smartcrawl.model.exceptions import (
     SnapshotMissingError,
     SnapshotStoreError,
 )
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.drivers import (
-    driver_class,
-    driver_credentials,
-    refuse_url_secrets,
-    start_driver,
+    refuse_store_url_secrets,
+    start_store_driver,
+    store_driver_class,
+    store_driver_credentials,
 )
 from smartcrawl.sources.stores import (
     Bucket,
@@ -67,15 +67,17 @@ _PATH: Final = re.compile(r"\d{4}/\d\d/\d\d/[0-9a-f]+(?:-[0-9a-f]{8})?\.[a-z]+\.
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 
-def snapshot_path(at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None) -> str:
+def stored_snapshot_path(
+    at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None
+) -> str:
     """Return the path of a body, by the UTC day of ``at`` (Unix seconds).
 
     ``key`` is the hash of the URL, ``media_type`` the Content-Type as received. A page that
     changed twice in a day needs a second path, which includes the start of ``body_hash``.
 
-    >>> snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
+    >>> stored_snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
     '2026/11/21/8c1f.html.gz'
-    >>> snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "", body_hash=bytes(32))
+    >>> stored_snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "", body_hash=bytes(32))
     '2026/11/21/8c1f-00000000.bin.gz'
 
     Source: M-48.
@@ -111,11 +113,12 @@ class SnapshotStore:
         protocol = found[1].lower() if found else "file"
         place = found[2] if found else url
         if found:
-            refuse_url_secrets(_SETTING, protocol, place)
+            refuse_store_url_secrets(_SETTING, protocol, place)
         if protocol in {"file", "local"}:
             if not place.startswith("/"):
                 raise SettingError(
-                    f"SNAPSHOT_STORE is {shown(url)!r}: it takes a folder's absolute path, or a URL"
+                    f"SNAPSHOT_STORE is {redacted_line(url)!r}: it takes a folder's absolute"
+                    " path, or a URL"
                     " like file:///data/snapshots, s3://bucket/prefix, abfs://container/prefix"
                 )
             folder = Path(unquote(place) if found else place)
@@ -124,18 +127,20 @@ class SnapshotStore:
             self.folder = folder
         else:
             self.url = f"{protocol}://{place.rstrip('/')}"
-            self._store = self._remote(driver_class(_SETTING, protocol, self.url))
+            self._store = self._remote(store_driver_class(_SETTING, protocol, self.url))
 
     def _remote(self, driver: Any) -> Store:
-        self._who = driver_credentials(driver)
+        self._who = store_driver_credentials(driver)
         try:
-            system, root = start_driver(_SETTING, driver, self.url, skip_instance_cache=True)
+            system, root = start_store_driver(_SETTING, driver, self.url, skip_instance_cache=True)
         except OSError as error:
             raise self._failure(error, "open") from error
         if not system.async_impl:
             return Drive(system, root, self._patience)
         if not root.strip("/"):
-            raise SettingError(f"SNAPSHOT_STORE is {shown(self.url)!r}: name a bucket in it")
+            raise SettingError(
+                f"SNAPSHOT_STORE is {redacted_line(self.url)!r}: name a bucket in it"
+            )
         return Bucket(system, root, self._patience)
 
     @classmethod
@@ -167,7 +172,7 @@ class SnapshotStore:
         """Store bodies under their paths; return for each its error or None."""
         for path, _ in files:
             _check(path)
-        return self._write([(path, pack_snapshot(body)) for path, body in files])
+        return self._write([(path, pack_stored_snapshot(body)) for path, body in files])
 
     def _write(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
         errors = self._store.write(files)
@@ -192,7 +197,8 @@ class SnapshotStore:
             if not is_file_absent_in_store(error) or not self._store.exists():
                 raise self._failure(error, f"read {path} from") from error
             raise SnapshotMissingError(
-                f"{shown(self.url)} holds no {path}: restore it, or have its page fetched again"
+                f"{redacted_line(self.url)} holds no {path}: restore it, or have its page"
+                " fetched again"
             ) from error
         try:
             body = _unpacked(data, max_size)
@@ -200,8 +206,8 @@ class SnapshotStore:
                 raise ValueError("it is not the body that was stored")
         except ValueError as error:
             raise SnapshotDamagedError(
-                f"{path} in {shown(self.url)} is damaged ({error}): restore it, or have its page"
-                " fetched again"
+                f"{path} in {redacted_line(self.url)} is damaged ({error}): restore it, or have"
+                " its page fetched again"
             ) from error
         return body
 
@@ -237,13 +243,13 @@ class SnapshotStore:
         """Translate a driver's error: the failed operation, the reason and the remedy."""
         why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
         remedy = file_store_fault(error).value.format(who=self._who, setting=_SETTING)
-        failure = SnapshotStoreError(shown(f"cannot {doing} {self.url} ({why}); {remedy}"))
+        failure = SnapshotStoreError(redacted_line(f"cannot {doing} {self.url} ({why}); {remedy}"))
         failure.__cause__ = error
         return failure
 
 
-def is_snapshot_path(path: str) -> bool:
-    """Whether a path is one that ``snapshot_path`` returns."""
+def is_stored_snapshot_path(path: str) -> bool:
+    """Whether a path is one that ``stored_snapshot_path`` returns."""
     return _PATH.fullmatch(path) is not None
 
 
@@ -251,22 +257,22 @@ def _check(path: str) -> None:
     """Refuse a path outside of the store, such as one from a damaged registry.
 
     Raises:
-        ValueError: ``path`` is not one that ``snapshot_path`` returns.
+        ValueError: ``path`` is not one that ``stored_snapshot_path`` returns.
     """
-    if not is_snapshot_path(path):
+    if not is_stored_snapshot_path(path):
         raise ValueError(f"not the path of a snapshot: {path!r}")
 
 
 # gzip
 
 
-def pack_snapshot(body: bytes) -> bytes:
+def pack_stored_snapshot(body: bytes) -> bytes:
     """Return a body as gzip; equal bodies give equal bytes."""
     return igzip.compress(body, 1, mtime=0)
 
 
-def unpack_snapshot(data: bytes) -> bytes:
-    """Return a body that was ``pack_snapshot``, up to 256 MiB of it.
+def unpack_stored_snapshot(data: bytes) -> bytes:
+    """Return a body that was ``pack_stored_snapshot``, up to 256 MiB of it.
 
     Raises:
         ValueError: it is damaged.

@@ -13,7 +13,7 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import SnapshotMissingError, SnapshotStoreError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
-from smartcrawl.registry.commit.snapshot_store import SnapshotStore, snapshot_path
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore, stored_snapshot_path
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Action
@@ -69,7 +69,7 @@ def release_snapshot_row(connection: Connection, snapshot: int | None, now: int)
         connection.execute(_RELEASE, {"no": snapshot, "now": now})
 
 
-def delete_lost_snapshot(
+def delete_lost_snapshot_row(
     connection: Connection, snapshot: int | None, body_hash: bytes | None
 ) -> None:
     """Delete the row of a snapshot whose file is missing or damaged, for all pages that share it.
@@ -205,12 +205,12 @@ class Snapshots:
         """
         if not fresh:
             return {}
-        paths = {digest: snapshot_path(now, *named) for digest, named in fresh.items()}
+        paths = {digest: stored_snapshot_path(now, *named) for digest, named in fresh.items()}
         rows: Any = connection.execute(_TAKEN, (self._no, Many(list(paths.values())))).fetchall()
         taken = taken.union(path for (path,) in rows)
         for digest, path in paths.items():
             if path in taken:
-                paths[digest] = snapshot_path(now, *fresh[digest], body_hash=digest)
+                paths[digest] = stored_snapshot_path(now, *fresh[digest], body_hash=digest)
             taken.add(paths[digest])
         return paths
 

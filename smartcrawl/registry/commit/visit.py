@@ -9,7 +9,7 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.record import SILENT, RecordWriter
-from smartcrawl.registry.commit.snapshots import delete_lost_snapshot, release_snapshot_row
+from smartcrawl.registry.commit.snapshots import delete_lost_snapshot_row, release_snapshot_row
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.rules.absence import (
@@ -22,7 +22,7 @@ from smartcrawl.rules.absence import (
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
-from smartcrawl.rules.trust import marks_after
+from smartcrawl.rules.trust import trust_marks_after
 
 _VISITED = """
 UPDATE state
@@ -70,7 +70,7 @@ def _etag_marks(visit: Visit) -> int:
     page = visit.page
     record = page.record
     other_etag = None not in (answer.etag, record.etag) and answer.etag != record.etag
-    return marks_after(
+    return trust_marks_after(
         page.state.etag_marks,
         contradicted=visit.http_status == Fault.OTHER_VERSION,
         taken=visit.action not in (Action.NOTE, Action.HOLD),
@@ -228,7 +228,7 @@ class VisitWriter:
         record, state = page.record, page.state
         self._connection.execute(_NO_SNAPSHOT, (page.no,))
         if visit.snapshot_error is not None:
-            delete_lost_snapshot(self._connection, record.snapshot, record.body_hash)
+            delete_lost_snapshot_row(self._connection, record.snapshot, record.body_hash)
         else:  # the file is sound, and another configuration may be able to read it
             release_snapshot_row(self._connection, record.snapshot, now)
         row = (page.no, self._run, now, state.status, state.standing, Word.FAILED, Fault.SNAPSHOT)

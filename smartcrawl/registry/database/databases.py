@@ -77,7 +77,7 @@ class Database(Protocol):
         """Whether a process crawls ``source`` now."""
 
 
-def database_of(place: Path | str, *, patience: float | None = None) -> Database:
+def registry_database(place: Path | str, *, patience: float | None = None) -> Database:
     """Return the database of REGISTRY_URL: a file, or the URL of a PostgreSQL database.
 
     ``patience``: seconds for which work waits for a server that is away; None: as crawls do.

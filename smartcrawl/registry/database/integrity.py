@@ -14,12 +14,13 @@ import apsw
 from backports.zstd import ZstdError
 
 from smartcrawl.model.exceptions import RegistryDamagedError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.pack import unpack_stored_document, unpack_stored_links
 
 REMEDY: Final = (
-    f"restore a backup, or copy what can be read into a new file with {program()} audit --salvage"
+    f"restore a backup, or copy what can be read into a new file with"
+    f" {program_name()} audit --salvage"
 )
 _MOST: Final = 20  #: problems listed at most
 _WORDS: Final = "chunk_words"  #: the FTS5 index
@@ -190,7 +191,7 @@ def is_database_fts5_damaged(error: Exception) -> bool:
     return isinstance(error, apsw.SQLError) and "invalid fts5 file format" in str(error)
 
 
-def explained_damage(path: Path, error: Exception) -> RegistryDamagedError | None:
+def explained_database_damage(path: Path, error: Exception) -> RegistryDamagedError | None:
     """Return the damage that caused an unexpected error, or None if the registry is sound.
 
     The whole file is read.

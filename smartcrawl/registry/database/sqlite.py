@@ -15,14 +15,14 @@ from urllib.parse import quote
 import apsw
 
 from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
-from smartcrawl.model.program import program
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.integrity import (
     REMEDY,
     damaged_database_error,
     database_problems,
-    explained_damage,
+    explained_database_damage,
     is_database_fts5_damaged,
 )
 from smartcrawl.registry.database.lease import FileLease
@@ -144,7 +144,7 @@ class SqliteDatabase:
 
     def explained(self, error: Exception) -> RegistryError | None:
         """Return the damage that caused an unexpected error, or None if the file is sound."""
-        return explained_damage(self.path, error)
+        return explained_database_damage(self.path, error)
 
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do one transaction; in SQLite no conflict rolls it back."""
@@ -208,7 +208,7 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
         if is_database_fts5_damaged(error):
             raise damaged_database_error(path, error) from error
         if isinstance(error, apsw.SQLError) and "no such " in str(error):
-            found = explained_damage(path, error)  # a part of the schema is lost
+            found = explained_database_damage(path, error)  # a part of the schema is lost
             if found is not None:
                 raise found from error
         raise RegistryError(
@@ -291,7 +291,8 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
         if version < latest and readonly:
             raise RegistryVersionError(
                 f"{path} has schema version {version} and may not be written to: run a command such"
-                f" as {program()} status once as a user who may, to bring it to version {latest}"
+                f" as {program_name()} status once as a user who may, to bring it to version"
+                f" {latest}"
             )
         if version < latest:
             _switch_to_wal(connection)

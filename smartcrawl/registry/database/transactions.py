@@ -20,7 +20,7 @@ def transaction(connection: Connection) -> Iterator[None]:
 
 
 @contextmanager
-def one_moment(connection: Connection) -> Iterator[None]:
+def read_transaction(connection: Connection) -> Iterator[None]:
     """Read everything as of one moment."""
     with _within(connection, READING):
         yield

@@ -24,7 +24,7 @@ from smartcrawl.rules.absence import (
     is_absence_old,
     needs_verification,
     rule_of_unseen,
-    withholds,
+    withholds_sweep,
 )
 from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule
 
@@ -160,8 +160,8 @@ class RemovalChoices:
         return self.is_listed and (self.is_linked is None or not self.is_linked(url))
 
     def withholds(self, content: Loss, records: Loss) -> bool:
-        """Whether the guard withholds a sweep (rules.absence.withholds)."""
-        return withholds(content, records, max_ratio=self.max_ratio, min_count=self.min_count)
+        """Whether the guard withholds a sweep (rules.absence.withholds_sweep)."""
+        return withholds_sweep(content, records, max_ratio=self.max_ratio, min_count=self.min_count)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +211,13 @@ def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[A
         yield Absence(no, age, since, counts, seen, excluded, bool(reached), is_listed)
 
 
-def propose_absent(connection: Connection, ending: EndingRunRow) -> None:
+def propose_absent_rows(connection: Connection, ending: EndingRunRow) -> None:
     """Propose pages that were absent for long enough, if the run turns out to be complete.
 
     A page that a listing lacks is proposed at once: its absence is direct evidence.
     """
     found = (_absence_proposal(absence, ending) for absence in absent_page_rows(connection, ending))
-    propose_candidates(connection, ending, filter(None, found))
+    propose_candidate_rows(connection, ending, filter(None, found))
 
 
 def _absence_proposal(absence: Absence, ending: EndingRunRow) -> Proposal | None:
@@ -248,7 +248,7 @@ def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
     return needs_verification(counts, age, since, policy, now)
 
 
-def propose_answered_candidates(connection: Connection, ending: EndingRunRow) -> None:
+def propose_answered_rows(connection: Connection, ending: EndingRunRow) -> None:
     """Propose pages by the answers of this run: gone, not acceptable, excluded."""
     policy = ending.closing.policy
     names = ending.names | {
@@ -260,18 +260,18 @@ def propose_answered_candidates(connection: Connection, ending: EndingRunRow) ->
         if (row[1] == 200 or policy.purges(row[1]))
         and is_absence_old(row[3], ending.now, policy.lost_min_age)
     ]
-    propose_candidates(connection, ending, gone)
+    propose_candidate_rows(connection, ending, gone)
     listed: list[Proposal] = [
         (row[0], RemovalRule.NOT_ACCEPTABLE, {"status": row[1], "why": row[2]})
         for row in _rows(connection, _NOT_ACCEPTABLE, names)
     ]
-    propose_candidates(connection, ending, listed)
+    propose_candidate_rows(connection, ending, listed)
     if ending.closing.remove_excluded:
         excluded: list[Proposal] = [
             (row[0], RemovalRule.EXCLUDED, {"why": row[1] or OUT_OF_SCOPE})
             for row in _rows(connection, _EXCLUDED, names)
         ]
-        propose_candidates(connection, ending, excluded)
+        propose_candidate_rows(connection, ending, excluded)
 
 
 def _gone_detail(
@@ -282,7 +282,7 @@ def _gone_detail(
     return found | ({"why": message} if status in PERMANENT else {})
 
 
-def propose_candidates(
+def propose_candidate_rows(
     connection: Connection, ending: EndingRunRow, rows: Iterable[Proposal]
 ) -> None:
     """Propose pages, each with its rule and evidence; most rules spare pinned pages."""
@@ -295,17 +295,17 @@ def propose_candidates(
     )
 
 
-def verified_candidate_evidence(detail: str, probe: int | None) -> str:
+def candidate_row_evidence(detail: str, probe: int | None) -> str:
     """Return the evidence of a candidate (JSON), with the status of its verification."""
     return json.dumps(json.loads(detail) | ({} if probe is None else {"probe": probe}))
 
 
-def forget_absent(connection: Connection, ending: EndingRunRow) -> None:
+def delete_absent_candidate_rows(connection: Connection, ending: EndingRunRow) -> None:
     """Delete the candidates for absence of an incomplete run."""
     connection.execute(_NOT_ABSENT, ending.names)
 
 
-def delete_refuted_candidates(
+def delete_refuted_candidate_rows(
     connection: Connection, ending: EndingRunRow, *, complete: bool
 ) -> None:
     """Delete candidates of earlier runs that this run did not renew.
@@ -315,7 +315,7 @@ def delete_refuted_candidates(
     connection.execute(_REFUTED, ending.names | {"complete": complete})
 
 
-def withhold_candidates(connection: Connection, ending: EndingRunRow) -> int:
+def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int:
     """Withhold the removals of a run if there are too many; return the number withheld.
 
     Pages that this run found first, such as one whose canonical page was found later, are no loss
@@ -336,13 +336,13 @@ def withhold_candidates(connection: Connection, ending: EndingRunRow) -> int:
     connection.execute(_IS_THERE, values | {"spoken": numbers_for_sql(SPOKEN)})
     ends = {EVERY}
     if (since := connection.execute(_WITHHELD_SINCE, values).get) is not None:
-        ends.add(lowest_record_met(connection, ending.source, int(since)))
+        ends.add(lowest_stored_number_met(connection, ending.source, int(since)))
     too_many = any(_is_too_much(connection, ending, values | {"end": end}) for end in ends)
     connection.execute(_WITHHOLD, values | {"withheld": too_many})
     return int(connection.execute(_WITHHELD, names).get)
 
 
-def lowest_record_met(connection: Connection, source: int, run: int) -> int:
+def lowest_stored_number_met(connection: Connection, source: int, run: int) -> int:
     """Return the lowest number that ``run`` or a later run found in a source, else ``EVERY``.
 
     ``source``: source.no.

@@ -77,7 +77,7 @@ UPDATE state SET number = :number,
 """
 
 
-def propose_renamed(connection: Connection, ending: EndingRunRow, *, complete: bool) -> None:
+def propose_renamed_rows(connection: Connection, ending: EndingRunRow, *, complete: bool) -> None:
     """Turn candidates for absence into moves where new files have their bytes.
 
     Only complete runs of listed sources have such candidates. A pinned file that answered 404 is
@@ -121,12 +121,12 @@ def _pinned_and_missing(connection: Connection, ending: EndingRunRow) -> list[tu
     ]
 
 
-def new_record(detail: str) -> int:
+def new_record_number(detail: str) -> int:
     """Return the number of the record that a renamed file has now, from its evidence (JSON)."""
     return int(json.loads(detail)["targetNo"])
 
 
-def take_over(connection: Connection, old: int, detail: str, *, number: int) -> None:
+def take_over_record(connection: Connection, old: int, detail: str, *, number: int) -> None:
     """Give discovery, changes and pin of a removed record to the record of its new name."""
     found = json.loads(detail)
     is_new = "firstSeen" in found
@@ -140,8 +140,8 @@ def take_over(connection: Connection, old: int, detail: str, *, number: int) -> 
         connection.execute(_MOVE_PIN, {"pinned": old, "heir": found["targetNo"]})
 
 
-def give_back(connection: Connection, old: int, detail: str, *, number: int) -> None:
-    """Undo ``take_over``, if the record of the new name still has what it took over."""
+def give_back_record(connection: Connection, old: int, detail: str, *, number: int) -> None:
+    """Undo ``take_over_record``, if the record of the new name still has what it took over."""
     found = json.loads(detail)
     first_seen = found.get("firstSeen")
     names = {"old": old, "new": found["targetNo"], "first_seen": first_seen, "number": number}

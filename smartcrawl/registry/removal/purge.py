@@ -17,7 +17,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.removal.candidates import NO_LINK, verified_candidate_evidence
+from smartcrawl.registry.removal.candidates import NO_LINK, candidate_row_evidence
 from smartcrawl.registry.removal.sweep import (
     BATCH,
     Candidate,
@@ -159,7 +159,7 @@ def orphaned_page_rows(connection: Connection, *, sources: Sequence[str] = ()) -
     return found
 
 
-def withheld_candidates(
+def withheld_candidate_rows(
     connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
 ) -> list[Target]:
     """Return the withheld candidates that ``run`` or an earlier run proposed (None: any run).
@@ -169,7 +169,7 @@ def withheld_candidates(
     found = []
     for row in _rows(connection, _WITHHELD, sources):
         *page, rule, detail, probe, proposed, valid, pinned = row
-        detail = verified_candidate_evidence(detail, probe)
+        detail = candidate_row_evidence(detail, probe)
         if run is not None and proposed > run:
             continue
         why_not = None
@@ -354,7 +354,7 @@ def known_record_rows(connection: Connection, key: bytes) -> list[KnownRecord]:
     ]
 
 
-def unpin(connection: Connection, pages: Iterable[int]) -> None:
+def unpin_rows(connection: Connection, pages: Iterable[int]) -> None:
     """Unpin pages, which are no seeds any more."""
     with transaction(connection):
         connection.execute(_UNPIN, (numbers_for_sql(pages),))

@@ -18,17 +18,23 @@ from smartcrawl.registry.removal.candidates import (
     EndingRunRow,
     Proposal,
     absent_page_rows,
-    delete_refuted_candidates,
-    forget_absent,
-    propose_answered_candidates,
-    propose_candidates,
-    withhold_candidates,
+    delete_absent_candidate_rows,
+    delete_refuted_candidate_rows,
+    propose_answered_rows,
+    propose_candidate_rows,
+    withhold_candidate_rows,
 )
-from smartcrawl.registry.removal.moved import propose_renamed
+from smartcrawl.registry.removal.moved import propose_renamed_rows
 from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
-from smartcrawl.rules.moves import Fate, Move, canonical_after_moves, fates_of_moves, floods
+from smartcrawl.rules.moves import (
+    Fate,
+    Move,
+    canonical_after_moves,
+    fates_of_moves,
+    flooding_canonicals,
+)
 
 _ORPHANED = """
 UPDATE state SET outcome = :word
@@ -131,16 +137,16 @@ def settle_records(
     moved, hops = _moves(connection, ending, notes)
     sink.moved(settle_clone_rows(connection, ending.run, ending.source))
     if not complete:
-        forget_absent(connection, ending)
-    propose_answered_candidates(connection, ending)
-    propose_candidates(connection, ending, moved)
-    propose_candidates(connection, ending, _canonicals(connection, ending, hops, notes))
-    delete_refuted_candidates(connection, ending, complete=complete)
-    propose_renamed(connection, ending, complete=complete)
+        delete_absent_candidate_rows(connection, ending)
+    propose_answered_rows(connection, ending)
+    propose_candidate_rows(connection, ending, moved)
+    propose_candidate_rows(connection, ending, _canonicals(connection, ending, hops, notes))
+    delete_refuted_candidate_rows(connection, ending, complete=complete)
+    propose_renamed_rows(connection, ending, complete=complete)
     for fault, count, url in connection.execute(_SHIELDED, ending.names):
         pages = "1 page," if count == 1 else f"{count} pages, such as"
         notes.append(f"{Fault(fault).name.lower()}: {pages} {url}")
-    withheld = withhold_candidates(connection, ending)
+    withheld = withhold_candidate_rows(connection, ending)
     connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
 
 
@@ -306,7 +312,7 @@ def _canonicals(
         return []
     pages = int(connection.execute(_HELD_COUNT, ending.names).get)
     least = ending.closing.min_count
-    flooded = floods(Counter(row[1] for row in rows), pages, min_count=least)
+    flooded = flooding_canonicals(Counter(row[1] for row in rows), pages, min_count=least)
     named = {row[1] for row in rows}
     urls: dict[int, str] = {}
     urls.update(connection.execute(_URLS, (numbers_for_sql(named),)).fetchall())

@@ -9,7 +9,7 @@ from typing import Any
 
 from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.registry.commit.clones import write_clone_places
-from smartcrawl.registry.commit.contents import drop_content
+from smartcrawl.registry.commit.contents import drop_content_row
 from smartcrawl.registry.commit.run_counts import WordChanges
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
 from smartcrawl.registry.commit.visit import EVENT
@@ -21,7 +21,7 @@ from smartcrawl.registry.pack import (
     pack_stored_links,
     unpack_stored_links,
 )
-from smartcrawl.registry.removal.moved import give_back, new_record, take_over
+from smartcrawl.registry.removal.moved import give_back_record, new_record_number, take_over_record
 from smartcrawl.rules.absence import UNSEEN
 from smartcrawl.rules.model import RemovalRule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, state_after_removal
@@ -171,7 +171,7 @@ class RecordRemover:
         contents: set[int] = set()
         rows: list[Any] = connection.execute(_HELD, (numbers_for_sql(by_no),)).fetchall()
         moved = {c.no: c for c in candidates if c.rule is RemovalRule.MOVED}
-        renamed = {new_record(candidate.detail) for candidate in moved.values()}
+        renamed = {new_record_number(candidate.detail) for candidate in moved.values()}
         words = WordChanges(connection, self._run, renamed.union(by_no))
         for row in rows:
             candidate = by_no[row[0]]
@@ -199,12 +199,12 @@ class RecordRemover:
             if row[3] is not None:
                 contents.add(row[3])
             if is_moved:
-                take_over(connection, candidate.no, candidate.detail, number=self._number)
+                take_over_record(connection, candidate.no, candidate.detail, number=self._number)
             removed.append(RemovedRecordRow(row[0], row[1], row[2], row[9], after.word.word))
         write_clone_places(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
         for content in sorted(contents):
-            drop_content(connection, self._sink, content)
+            drop_content_row(connection, self._sink, content)
         self._sink.flush()
         connection.execute(_NO_CANDIDATE, (numbers_for_sql(by_no),))
         words.write()
@@ -292,7 +292,7 @@ class Restorer:
         expired: list[str] = []
         contents: set[int] = set()
         rows: list[Any] = self._connection.execute(_TO_UNDO, (run,)).fetchall()
-        renamed = {new_record(row[3]) for row in rows if row[2] == RemovalRule.MOVED}
+        renamed = {new_record_number(row[3]) for row in rows if row[2] == RemovalRule.MOVED}
         known = renamed.union(row[1] for row in rows)
         words = WordChanges(self._connection, self._seen_run, known)
         for no, record, rule, found, content, links, restore, standing, current, url in rows:
@@ -303,7 +303,7 @@ class Restorer:
             detail = f"restored: the sweep of run {run} was undone"
             self._note(record, json.loads(restore), now, detail)
             if rule == RemovalRule.MOVED:
-                give_back(self._connection, record, found, number=self._number)
+                give_back_record(self._connection, record, found, number=self._number)
             self._connection.execute(_UNDONE, (now, no))
             if content is not None:
                 contents.add(content)

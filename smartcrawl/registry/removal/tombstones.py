@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pack import numbers_for_sql, unpack_numbers
+from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
 from smartcrawl.registry.removal.candidates import EndingRunRow
 
 MOST = 10_000  #: tombstones that one run deletes
@@ -46,7 +46,7 @@ _FORGET = (
 )
 
 
-def forget_overdue(connection: Connection, ending: EndingRunRow) -> int:
+def delete_expired_tombstones(connection: Connection, ending: EndingRunRow) -> int:
     """Delete the expired tombstones of a source; return their number.
 
     Call it for a complete run only, which proves that no link leads to them. An address that
@@ -63,7 +63,7 @@ def forget_overdue(connection: Connection, ending: EndingRunRow) -> int:
     stale = [
         no
         for no, targets in connection.execute(_TARGETS, (ending.source,))
-        if not overdue.isdisjoint(unpack_numbers(targets))
+        if not overdue.isdisjoint(unpack_stored_numbers(targets))
     ]
     connection.execute(_LOOK_UP, (numbers_for_sql(stale),))
     for statement in (*_NAMED, *_FORGET):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.rules.absence import Look, Policy, lets_go
+from smartcrawl.rules.absence import Look, Policy, lets_page_go
 from smartcrawl.rules.model import RemovalRule
 
 _LOOKS = f"""
@@ -27,7 +27,7 @@ SELECT DISTINCT r.host FROM state s JOIN record r USING (no)
 def verified_orphan_rows(
     connection: Connection, run: int, source: int, policy: Policy
 ) -> frozenset[int]:
-    """Return the orphans of a run whose verification allows removal (rules.absence.lets_go).
+    """Return the orphans of a run whose verification allows removal (rules.absence.lets_page_go).
 
     ``source``: source.no. Unverified orphans stay.
     """
@@ -35,9 +35,9 @@ def verified_orphan_rows(
     going, unsure = set(), []
     for no, host, answer, lost, gone, detail, before in _rows(connection, _LOOKS, names):
         look = Look(answer, lost, gone, json.loads(detail)["completeRuns"], before)
-        if lets_go(look, policy):
+        if lets_page_go(look, policy):
             going.add(no)
-        elif lets_go(look._replace(host_answered=True), policy):
+        elif lets_page_go(look._replace(host_answered=True), policy):
             unsure.append((no, host))
     hosts = {host for (host,) in _rows(connection, _HOSTS, names)} if unsure else frozenset()
     return frozenset(going.union(no for no, host in unsure if host in hosts))

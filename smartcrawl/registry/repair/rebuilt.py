@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.commit.leftovers import forget_marks
+from smartcrawl.registry.commit.leftovers import delete_mark_rows
 from smartcrawl.registry.database.integrity import unreadable_stored_values
 from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import transaction
@@ -107,7 +107,7 @@ def mend_registry_rows(
         again = _empty(connection, links=links)
         sources, hosts = _sources(connection), _hosts(connection)
         connection.execute(_SEQUENCES)
-        forget_marks(connection)
+        delete_mark_rows(connection)
         connection.execute("INSERT INTO chunk_words (chunk_words) VALUES ('rebuild')").fetchall()
         for table in _SETS:
             connection.execute(f"DROP TABLE {table}").fetchall()

@@ -69,7 +69,7 @@ class Salvaged:
         return all(one.whole for one in self.tables) and not any(self.mended.counts().values())
 
 
-def is_sound(path: Path) -> bool:
+def is_registry_sound(path: Path) -> bool:
     """Whether a registry is readable and consistent.
 
     Raises:
@@ -84,7 +84,7 @@ def is_sound(path: Path) -> bool:
         return False
 
 
-def salvage(path: Path, now: int, *, dry: bool = False) -> Salvaged:
+def salvage_registry(path: Path, now: int, *, dry: bool = False) -> Salvaged:
     """Replace a damaged registry by a new file with all of its readable rows.
 
     The damaged file is kept under another name. Nothing is renamed before the new file is

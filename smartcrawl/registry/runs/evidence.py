@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from smartcrawl.model.urls import is_same_place
+from smartcrawl.model.urls import is_same_url_place
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import OpenRun, Role
@@ -165,7 +165,7 @@ def _is_missing(connection: Connection, run: int, no: int, front: str) -> bool:
     if not seen:
         return False
     leads_away = http_status in REDIRECTS and target is not None
-    return http_status in (404, 410) or (leads_away and is_same_place(target, front))
+    return http_status in (404, 410) or (leads_away and is_same_url_place(target, front))
 
 
 def _answered(connection: Connection, run: int, no: int | None, hops: int) -> bool:
@@ -205,6 +205,6 @@ def count_run_rows(connection: Connection, run: int) -> tuple[int, int, int]:
     return row[0], row[1], int(connection.execute(_PENDING_COUNT, {"run": run}).get)
 
 
-def count_silent_records(connection: Connection, run: int, since: int) -> int:
+def count_silent_rows(connection: Connection, run: int, since: int) -> int:
     """Return how many skipped pages had failed in a visit after run ``since``."""
     return int(connection.execute(_SILENT, {"run": run, "since": since}).get)

@@ -12,13 +12,13 @@ from smartcrawl.registry.database.heartbeat import ALIVE, LOCK, TAKE, HeartbeatL
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.runs.job_runs import record_job_process
+from smartcrawl.registry.runs.job_runs import store_job_process
 from smartcrawl.registry.runs.last_runs import LastRun
 from smartcrawl.registry.runs.runs import (
     OpenRun,
     RunRequest,
     interrupt_run_row,
-    joined_run,
+    joined_run_row,
     open_run_row_within,
     over_run_row,
     register_source_row,
@@ -91,7 +91,7 @@ class Membership(HeartbeatLease):
             if job is not None:
                 ours = LastRun.of(connection, source, job)
                 if ours is not None and ours.state in (RunState.SWEPT, RunState.CANCELLED):
-                    return _shared(joined_run(connection, source, ours, over=True))
+                    return _shared(joined_run_row(connection, source, ours, over=True))
             last = LastRun.of(connection, source)
             opened = None
             if last is not None:
@@ -104,13 +104,13 @@ class Membership(HeartbeatLease):
                 if found is Beginning.WAIT or (at_work and last.state in _ENDING):
                     return None
                 if at_work and last.state in BEFORE_SEAL:
-                    opened = _shared(joined_run(connection, source, last))
+                    opened = _shared(joined_run_row(connection, source, last))
                 if job is not None and last.job == job and last.state in RESUMABLE:
                     request = replace(request, resume=True)
             if opened is None:
                 opened = _shared(open_run_row_within(connection, request, source, now))
             self.run = opened.no
-            record_job_process(connection, request.job_run, opened.no, now)
+            store_job_process(connection, request.job_run, opened.no, now)
             self._take_place(connection)
             return opened
 

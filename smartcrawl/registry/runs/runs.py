@@ -10,12 +10,12 @@ from enum import IntEnum
 from typing import Any
 
 from smartcrawl.registry.commit import unreadable
-from smartcrawl.registry.commit.collapsed import delete_source_collapses
+from smartcrawl.registry.commit.collapsed import delete_source_collapsed_rows
 from smartcrawl.registry.commit.run_counts import (
-    begin_run_counts,
-    count_run_again,
-    count_words_again,
-    forget_run_hosts,
+    begin_run_row_counts,
+    count_run_row_again,
+    count_run_row_words,
+    delete_run_host_rows,
 )
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
@@ -25,8 +25,8 @@ from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.candidates import (
     GOES,
     EndingRunRow,
-    propose_absent,
-    verified_candidate_evidence,
+    candidate_row_evidence,
+    propose_absent_rows,
 )
 from smartcrawl.registry.removal.settle import settle_records
 from smartcrawl.registry.removal.sweep import (
@@ -36,9 +36,9 @@ from smartcrawl.registry.removal.sweep import (
     RemovedRecordRow,
     expire_undo_rows,
 )
-from smartcrawl.registry.removal.tombstones import forget_overdue
+from smartcrawl.registry.removal.tombstones import delete_expired_tombstones
 from smartcrawl.registry.removal.verified import verified_orphan_rows
-from smartcrawl.registry.runs.job_runs import record_job_process
+from smartcrawl.registry.runs.job_runs import store_job_process
 from smartcrawl.registry.runs.last_runs import LastRun
 from smartcrawl.registry.runs.run_orders import lock_run_row, run_order_row, withdraw_run_order_row
 from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, Word
@@ -174,7 +174,7 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
         if last is not None and last.beginning(request, at_work=False) is Beginning.OVER:
             return over_run_row(connection, source, last, now)
         opened = open_run_row_within(connection, request, source, now)
-        record_job_process(connection, request.job_run, opened.no, now)
+        store_job_process(connection, request.job_run, opened.no, now)
         return opened
 
 
@@ -188,10 +188,10 @@ def over_run_row(
     """
     if not at_work:
         interrupt_run_row(connection, last.no, now, [INTERRUPTED])
-    return joined_run(connection, source, last, over=True)
+    return joined_run_row(connection, source, last, over=True)
 
 
-def joined_run(
+def joined_run_row(
     connection: Connection, source: int, last: LastRun, *, over: bool = False
 ) -> OpenRun:
     """Return a run that other processes opened, for one more."""
@@ -232,7 +232,7 @@ def open_run_row_within(
         connection.execute(_REOPEN, (number, again, last.no))
         if connection.changes():  # it is not cancelled
             connection.execute(_LOOK_AGAIN, (last.no,))
-            count_run_again(connection, last.no, now)
+            count_run_row_again(connection, last.no, now)
             complete = last_complete_row(connection, source)
             given = (last.cut, last.due)
             return OpenRun(
@@ -245,13 +245,13 @@ def open_run_row_within(
         if last.state != RunState.INTERRUPTED:
             interrupt_run_row(connection, interrupted, now, [INTERRUPTED])
     if last is not None:
-        forget_run_hosts(connection, last.no)  # only the last run can be resumed
-    delete_source_collapses(connection, source)
+        delete_run_host_rows(connection, last.no)  # only the last run can be resumed
+    delete_source_collapsed_rows(connection, source)
     number = draw_sequence_numbers(connection, "number")
     complete = last_complete_row(connection, source)
     row = (source, number, forced, now, request.due, request.job)
     no = int(connection.execute(_OPEN, row).get)
-    begin_run_counts(connection, no, now)
+    begin_run_row_counts(connection, no, now)
     return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=request.due)
 
 
@@ -303,7 +303,7 @@ def seal_run_row(connection: Connection, run: int, reasons: tuple[str, ...], now
         connection.execute(_SEAL, values)
         sealed = connection.changes() > 0
         connection.execute(_NO_HOSTS_NOW, (run,))
-        forget_run_hosts(connection, run)
+        delete_run_host_rows(connection, run)
         return sealed
 
 
@@ -316,7 +316,7 @@ def propose_unreached_rows(connection: Connection, ending: EndingRunRow) -> bool
         connection.execute(_VERIFYING, (RunState.VERIFYING, ending.run, RunState.OPEN))
         if run_order_row(connection, ending.run) is not None:
             return False
-        propose_absent(connection, ending)
+        propose_absent_rows(connection, ending)
         return True
 
 
@@ -328,12 +328,12 @@ def settle_sealed_row(connection: Connection, ending: EndingRunRow, indexing: In
         if connection.changes():
             complete = bool(connection.execute(_IS_COMPLETE, (ending.run,)).get)
             settle_records(connection, ending, sink, complete=complete)
-            count_words_again(connection, ending.run)
+            count_run_row_words(connection, ending.run)
 
     indexing.perform(connection, work, now=ending.now)
 
 
-def sweep(
+def sweep_candidate_rows(
     connection: Connection,
     indexing: Indexing,
     ending: EndingRunRow,
@@ -357,8 +357,7 @@ def sweep(
         rows: list[Any] = connection.execute(_CANDIDATES, names).fetchall()
         remover = RecordRemover(connection, sink, source=source, run=run, number=number)
         candidates = [
-            Candidate(row[0], RemovalRule(row[1]), verified_candidate_evidence(*row[2:]))
-            for row in rows
+            Candidate(row[0], RemovalRule(row[1]), candidate_row_evidence(*row[2:])) for row in rows
         ]
         gone = remover.remove(candidates, now)
         moved = {one.no for one in candidates if one.rule is RemovalRule.MOVED}
@@ -376,8 +375,8 @@ def sweep(
         if ending.closing.gone_ttl:
             unreadable.purge_unreadable_rows(connection, now - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
-            forget_overdue(connection, ending)
-        delete_source_collapses(connection, source)
+            delete_expired_tombstones(connection, ending)
+        delete_source_collapsed_rows(connection, source)
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
         connection.execute(_SWEPT, values)

@@ -12,7 +12,7 @@ from smartcrawl.registry.commit.visit import EVERY_RUN
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.sources.kinds import GITHUB, kind_named
+from smartcrawl.sources.kinds import GITHUB, source_kind_named
 
 _LAST = """
 SELECT r.no, r.url, d.pinned, coalesce(r.redirect_no, r.no)
@@ -55,7 +55,7 @@ def last_root_row(connection: Connection, name: str) -> str | None:
     return None if root is None else str(root)
 
 
-def last_start_arguments(connection: Connection, name: str) -> dict[str, str] | None:
+def stored_start_arguments(connection: Connection, name: str) -> dict[str, str] | None:
     """Return the spider, and the argument that names the root, of an ad-hoc source that is listed.
 
     None: it is declared, or not listed.
@@ -63,7 +63,7 @@ def last_start_arguments(connection: Connection, name: str) -> dict[str, str] | 
     root = last_root_row(connection, name)
     if root is None:
         return None
-    kind = kind_named(str(connection.execute(_KIND, (name,)).get))
+    kind = source_kind_named(str(connection.execute(_KIND, (name,)).get))
     return {"spider": kind.spider, ("url" if kind is GITHUB else "root"): root}
 
 

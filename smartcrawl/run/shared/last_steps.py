@@ -15,7 +15,7 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.shared.desk import OVER
 from smartcrawl.run.shared.frontier import SharedFrontier
-from smartcrawl.run.shortcomings import Shortcomings, merged_shortcomings
+from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class SharedLastSteps:
     def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
         """Return the reasons of all workers why the run did not see everything."""
         return Shortcomings.loads(
-            merged_shortcomings(self._reader.cut(), shortcomings.news())
+            merged_run_shortcomings(self._reader.cut(), shortcomings.news())
         ).as_reasons()
 
     def leave(self, why: str | None, now: int) -> RunResult | None:

@@ -30,7 +30,7 @@ from smartcrawl.run.frontier.redis.exchanges import FrontierClaim
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
 from smartcrawl.run.frontier.redis.robots import SharedRobots
 from smartcrawl.run.hosts.notes import HostNotes
-from smartcrawl.run.orders import Orders, closing_from_orders
+from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.run import Run
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shared.frontier import SharedFrontier
@@ -132,7 +132,7 @@ class SharedWorkers:
         database.share(connection)
         membership = Membership.enter(database, source.name, since)
         try:
-            closing = closing_from_orders(source, options, orders)
+            closing = run_closing_from_orders(source, options, orders)
             opened = _joined(registry, membership, closing, source, orders=orders)
             redis = RedisFrontier(
                 client,

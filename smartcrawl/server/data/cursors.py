@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from anyio import to_thread
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.server.errors import invalid_input
+from smartcrawl.server.errors import api_invalid_input
 from smartcrawl.server.stores import Stores
 
 _NAME: Final = "cursor secret"
@@ -70,7 +70,7 @@ class Cursors:
         if len(packed) != _PLACE.size or not hmac.compare_digest(
             signature, self._signature(packed, filters)
         ):
-            raise invalid_input(
+            raise api_invalid_input(
                 "cursor", "cursor must be the next_cursor of a page with the same filters"
             )
         return Place(*_PLACE.unpack(packed))

@@ -119,7 +119,7 @@ class Filters(NamedTuple):
         return {**named, "since": self.since}
 
 
-def document_data(connection: Connection, key: bytes, source: str | None) -> dict[str, Any] | None:
+def api_document(connection: Connection, key: bytes, source: str | None) -> dict[str, Any] | None:
     """Return a document under the keys of R2-37, None if there is none.
 
     The same address may belong to several sources; without ``source`` the latest visit counts.
@@ -149,7 +149,7 @@ def document_data(connection: Connection, key: bytes, source: str | None) -> dic
     }
 
 
-def documents_page(
+def api_documents_page(
     connection: Connection, filters: Filters, below: Place, limit: int, offset: int
 ) -> tuple[str, Place | None]:
     """Return the documents of a page as JSON under the keys of R2-38, newest visit first.
@@ -172,7 +172,7 @@ def documents_page(
     return f"[{','.join(texts)}]", Place(rows[limit - 1][2], rows[limit - 1][4]) if more else None
 
 
-def listed_document_count(connection: Connection, filters: Filters) -> int:
+def api_document_count(connection: Connection, filters: Filters) -> int:
     """Return the number of documents that a list has in all."""
     values = filters.values() | {"until": filters.until}
     statement = COUNT[connection.dialect, filters.domain is not None]

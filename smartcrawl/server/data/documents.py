@@ -18,25 +18,25 @@ from smartcrawl.server.data.cursors import CURSOR_PATTERN, Cursors, Place
 from smartcrawl.server.data.document_rows import (
     LATEST,
     Filters,
-    document_data,
-    documents_page,
-    listed_document_count,
+    api_document,
+    api_document_count,
+    api_documents_page,
 )
 from smartcrawl.server.data.kept import KeptAnswers
 from smartcrawl.server.data.queries import (
     TIME_PATTERN,
     Query,
     WholeNumber,
-    described_query,
+    described_api_query,
+    first_second_of_parameter,
     json_response,
     json_text,
     json_text_response,
-    queried_first_second,
-    queried_last_second,
-    read_query,
+    last_second_of_parameter,
+    read_api_query,
 )
 from smartcrawl.server.direct import DirectRoute
-from smartcrawl.server.errors import invalid_input, not_found
+from smartcrawl.server.errors import api_invalid_input, api_not_found
 
 _HASH: Final = re.compile("[0-9a-fA-F]{64}")
 #: Account and container of Azure, which are the host of a file (docs/adr/0062).
@@ -86,20 +86,20 @@ class ListQuery(Query):
         Raises:
             ApiError: one of them is wrong.
         """
-        since = 0 if self.from_ is None else queried_first_second(self.from_, "from")
-        until = LATEST if self.to is None else queried_last_second(self.to, "to")
+        since = 0 if self.from_ is None else first_second_of_parameter(self.from_, "from")
+        until = LATEST if self.to is None else last_second_of_parameter(self.to, "to")
         if since > until:
-            raise invalid_input("to", "to must not be before from")
+            raise api_invalid_input("to", "to must not be before from")
         domain = self.domain
         if domain is not None and not _CONTAINER.fullmatch(domain):
-            domain = queried_host_key(domain)
+            domain = api_host_parameter(domain)
         return Filters(domain, since, until)
 
 
-def queried_host_key(domain: str) -> str:
+def api_host_parameter(domain: str) -> str:
     """Return the host of a domain, as the registry names it; a port other than 80 and 443 counts.
 
-    >>> [queried_host_key(x) for x in ("Example.com:443", "bücher.example", "a.example:8080")]
+    >>> [api_host_parameter(x) for x in ("Example.com:443", "bücher.example", "a.example:8080")]
     ['example.com', 'xn--bcher-kva.example', 'a.example:8080']
 
     Raises:
@@ -110,7 +110,9 @@ def queried_host_key(domain: str) -> str:
     except ValueError:
         parsed = None
     if parsed is None or re.search(r"[/?#@\\\s]", domain) or not parsed.hostname:
-        raise invalid_input("domain", "domain must be a host such as example.com, without a path")
+        raise api_invalid_input(
+            "domain", "domain must be a host such as example.com, without a path"
+        )
     return url_host_key(parsed.href)
 
 
@@ -131,7 +133,7 @@ def _add_document(context: Context, router: APIRouter) -> None:
         summary="A crawled document, by the SHA-256 of its normalized address",
         response_model=Document,
         responses={404: {}},
-        openapi_extra={"parameters": described_query(OneQuery)},
+        openapi_extra={"parameters": described_api_query(OneQuery)},
     )
     async def document(
         request: Request,
@@ -139,15 +141,15 @@ def _add_document(context: Context, router: APIRouter) -> None:
             str, Path(examples=[EXAMPLE_HASH], json_schema_extra={"pattern": f"^{_HASH.pattern}$"})
         ],
     ) -> Response:
-        query = read_query(OneQuery, request)
+        query = read_api_query(OneQuery, request)
         if not _HASH.fullmatch(url_hash):
-            raise invalid_input("url_hash", "url_hash must be 64 hexadecimal digits")
+            raise api_invalid_input("url_hash", "url_hash must be 64 hexadecimal digits")
         key = bytes.fromhex(url_hash)
         found = await stores.read_little(
-            lambda connection: document_data(connection, key, query.source)
+            lambda connection: api_document(connection, key, query.source)
         )
         if found is None:
-            raise not_found("Document not found", reason="no document has this url_hash")
+            raise api_not_found("Document not found", reason="no document has this url_hash")
         return json_response(found)
 
 
@@ -161,20 +163,20 @@ def _add_list(context: Context, router: APIRouter) -> None:
         tags=["data"],
         summary="Crawled documents, newest visit first",
         response_model=Documents,
-        openapi_extra={"parameters": described_query(ListQuery)},
+        openapi_extra={"parameters": described_api_query(ListQuery)},
     )
     async def documents(request: Request) -> Response:
-        query = read_query(ListQuery, request)
+        query = read_api_query(ListQuery, request)
         filters = query.filters()
         await cursors.prepare()
         below = Place(filters.until + 1, 0)
         if query.cursor is not None:
             if query.offset:
-                raise invalid_input("offset", "offset must not be given with a cursor")
+                raise api_invalid_input("offset", "offset must not be given with a cursor")
             below = cursors.read(query.cursor, filters)
         total = await totals.get(
             filters,
-            lambda: stores.read(lambda connection: listed_document_count(connection, filters)),
+            lambda: stores.read(lambda connection: api_document_count(connection, filters)),
         )
         rows, last = await _page(context, filters, below, query)
         pagination = {
@@ -193,7 +195,7 @@ async def _page(
     """Return a page as JSON; a long one, or one far from the beginning of its list, in a thread."""
 
     def work(connection: Connection) -> tuple[str, Place | None]:
-        return documents_page(connection, filters, below, query.limit, query.offset)
+        return api_documents_page(connection, filters, below, query.limit, query.offset)
 
     if query.limit + query.offset <= _LITTLE:
         return await context.stores.read_little(work)

@@ -18,7 +18,7 @@ from smartcrawl.rules.model import PRIORITY
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import FrontierStats
 from smartcrawl.server.data.kept import KeptAnswers
-from smartcrawl.server.data.queries import json_response, refuse_query
+from smartcrawl.server.data.queries import json_response, refuse_api_query
 
 MOST_HOSTS: Final = 1_000
 _SECONDS: Final = 10  #: age up to which an answer counts
@@ -84,7 +84,7 @@ SELECT p.priority, count(*) {_POSTED} AND p.priority <> :usual GROUP BY 1
 """
 
 
-def frontier_data(connection: Connection, now: int) -> dict[str, Any]:
+def api_frontier(connection: Connection, now: int) -> dict[str, Any]:
     """Return the statistics under the keys of R2-36."""
     values = {"now": now, "most": MOST_HOSTS}
     posted = connection.execute(_IS_POSTED).get is not None
@@ -110,14 +110,14 @@ def add_routes(context: Context, router: APIRouter) -> None:
     answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, 1, context.clock)
 
     def work() -> dict[str, Any]:
-        return stores.read(lambda connection: frontier_data(connection, int(context.clock())))
+        return stores.read(lambda connection: api_frontier(connection, int(context.clock())))
 
     @router.get(
         "/frontier/stats",
         tags=["monitoring"],
         summary="Addresses that wait for a visit, by host and priority",
         response_model=FrontierStats,
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
     )
     async def stats() -> Response:
         return json_response(await answers.get("", work))

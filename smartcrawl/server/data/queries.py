@@ -13,8 +13,8 @@ from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError, ValidationInfo
 
-from smartcrawl.model.redaction import shown
-from smartcrawl.server.errors import invalid_input
+from smartcrawl.model.redaction import redacted_line
+from smartcrawl.server.errors import api_invalid_input
 
 _DIGITS: Final = re.compile(r"\d{1,18}", re.ASCII)
 _DATE_TEXT: Final = "[0-9]{4}-[0-9]{2}-[0-9]{2}"
@@ -47,7 +47,7 @@ WholeNumber = Annotated[int, BeforeValidator(_whole_number)]
 _Q = TypeVar("_Q", bound=Query)
 
 
-def read_query(model: type[_Q], request: Request) -> _Q:
+def read_api_query(model: type[_Q], request: Request) -> _Q:
     """Return the query of a request; FastAPI, which takes each field apart, needs 60 µs more.
 
     Raises:
@@ -72,8 +72,8 @@ def _default_query(model: type[_Q]) -> _Q:
     return model()
 
 
-def described_query(model: type[Query]) -> list[dict[str, Any]]:
-    """Return the parameters of a query that ``read_query`` reads, for the OpenAPI."""
+def described_api_query(model: type[Query]) -> list[dict[str, Any]]:
+    """Return the parameters of a query that ``read_api_query`` reads, for the OpenAPI."""
     schema = model.model_json_schema()
     required = schema.get("required", ())
     return [
@@ -83,7 +83,7 @@ def described_query(model: type[Query]) -> list[dict[str, Any]]:
     ]
 
 
-async def refuse_repeated(request: Request) -> None:
+async def refuse_repeated_parameter(request: Request) -> None:
     """Refuse a query that names a parameter twice: which of them counts, is not for us to guess.
 
     Raises:
@@ -96,23 +96,25 @@ def _refuse_repeated(pairs: Sequence[tuple[str, str]]) -> None:
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         repeated = next(name for name in names if names.count(name) > 1)
-        raise invalid_input(repeated, f"{repeated} must be given once")
+        raise api_invalid_input(repeated, f"{repeated} must be given once")
 
 
-async def refuse_query(request: Request) -> None:
+async def refuse_api_query(request: Request) -> None:
     """Refuse any parameter: the path takes none.
 
     Raises:
         ApiError: with the name of the first one.
     """
     for name in request.query_params:
-        raise invalid_input(name, f"{shown(name)} is not known: this path takes no parameters")
+        raise api_invalid_input(
+            name, f"{redacted_line(name)} is not known: this path takes no parameters"
+        )
 
 
-def queried_first_second(text: str, field: str) -> int:
+def first_second_of_parameter(text: str, field: str) -> int:
     """Return the first second (Unix) of a date, or a moment.
 
-    >>> [queried_first_second(x, "from") for x in ("2024-01-20", "2024-01-20T10:00:00+01:00")]
+    >>> [first_second_of_parameter(x, "from") for x in ("2024-01-20", "2024-01-20T10:00:00+01:00")]
     [1705708800, 1705741200]
 
     Raises:
@@ -121,11 +123,11 @@ def queried_first_second(text: str, field: str) -> int:
     return _seconds(_moment(text, field)[0])
 
 
-def queried_last_second(text: str, field: str) -> int:
+def last_second_of_parameter(text: str, field: str) -> int:
     """Return the last second (Unix) of a date, or a moment.
 
-    >>> queried_last_second("1970-01-01", "to"), queried_last_second("1970-01-01T00:01Z", "to")
-    (86399, 60)
+    >>> [last_second_of_parameter(x, "to") for x in ("1970-01-01", "1970-01-01T00:01Z")]
+    [86399, 60]
 
     Raises:
         ApiError: the text is neither.
@@ -148,7 +150,7 @@ def _moment(text: str, field: str) -> tuple[datetime, bool]:
             return datetime.fromisoformat(text), False
     except ValueError:
         pass  # such as the 30th of February
-    raise invalid_input(
+    raise api_invalid_input(
         field, f"{field} must be a date such as 2024-01-20, or a time such as 2024-01-20T10:00:00Z"
     )
 

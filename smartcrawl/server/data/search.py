@@ -18,8 +18,13 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import Hits
-from smartcrawl.server.data.queries import Query, WholeNumber, json_response, refuse_repeated
-from smartcrawl.server.errors import invalid_input
+from smartcrawl.server.data.queries import (
+    Query,
+    WholeNumber,
+    json_response,
+    refuse_repeated_parameter,
+)
+from smartcrawl.server.errors import api_invalid_input
 
 _LONGEST: Final = 4_096  #: characters of a query
 _MARKS: Final = ("<em>", "</em>")
@@ -57,7 +62,7 @@ class SearchQuery(Query):
         return text
 
 
-def search_data(connection: Connection, query: SearchQuery, options: Options) -> dict[str, Any]:
+def api_search(connection: Connection, query: SearchQuery, options: Options) -> dict[str, Any]:
     """Return the hits of a query, with the keys of ``scrapy search --format json``.
 
     Raises:
@@ -65,7 +70,7 @@ def search_data(connection: Connection, query: SearchQuery, options: Options) ->
         SinkError: the index does not answer.
     """
     if query.collection is not None and query.collection not in stored_source_names(connection):
-        raise invalid_input("collection", "collection must be a source that was crawled")
+        raise api_invalid_input("collection", "collection must be a source that was crawled")
     sources = [] if query.collection is None else [query.collection]
     found = search_index(
         connection,
@@ -97,13 +102,13 @@ def add_routes(context: Context, router: APIRouter) -> None:
         summary="Pages that answer a query, best first",
         response_model=Hits,
         response_model_exclude_unset=True,
-        dependencies=[Depends(refuse_repeated)],
+        dependencies=[Depends(refuse_repeated_parameter)],
     )
     def search(query: Annotated[SearchQuery, InQuery()]) -> Response:
         if query.mode == "vector":
-            raise invalid_input(
+            raise api_invalid_input(
                 "mode", "mode must be text: vector needs an embedder (EMBEDDER), and none is set"
             )
         return json_response(
-            context.stores.read(lambda connection: search_data(connection, query, options))
+            context.stores.read(lambda connection: api_search(connection, query, options))
         )

@@ -11,12 +11,12 @@ from smartcrawl.reports.status import status_report
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import SearchStatus
 from smartcrawl.server.data.kept import KeptAnswers
-from smartcrawl.server.data.queries import json_response, refuse_query
+from smartcrawl.server.data.queries import json_response, refuse_api_query
 
 _SECONDS: Final = 10  #: age up to which an answer counts
 
 
-def search_status_data(connection: Connection, now: int) -> dict[str, Any]:
+def api_search_status(connection: Connection, now: int) -> dict[str, Any]:
     """Return the counts and rates of all sources together."""
     total = status_report(connection, now)[-1]
     counts = total.counts
@@ -43,14 +43,14 @@ def add_routes(context: Context, router: APIRouter) -> None:
     answers: KeptAnswers[dict[str, Any]] = KeptAnswers(_SECONDS, 1, context.clock)
 
     def work() -> dict[str, Any]:
-        return stores.read(lambda connection: search_status_data(connection, int(context.clock())))
+        return stores.read(lambda connection: api_search_status(connection, int(context.clock())))
 
     @router.get(
         "/SearchStatus",
         tags=["monitoring"],
         summary="Items by status, and the rates of changes and errors",
         response_model=SearchStatus,
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
     )
     async def search_status() -> Response:
         return json_response(await answers.get("", work))

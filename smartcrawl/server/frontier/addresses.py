@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, Val
 from pydantic_core import ErrorDetails
 
 from smartcrawl.rules.model import PRIORITY
-from smartcrawl.server.data.queries import queried_first_second
+from smartcrawl.server.data.queries import first_second_of_parameter
 from smartcrawl.server.errors import ApiError
-from smartcrawl.sources.jobs.definition import plain_web_address
+from smartcrawl.sources.jobs.definition import declared_job_address
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
 
 MOST: Final = 10_000  #: addresses of a request
@@ -37,7 +37,7 @@ def _moment(text: str) -> str:
         ValueError: it is neither.
     """
     try:
-        queried_first_second(text, "discovered_at")
+        first_second_of_parameter(text, "discovered_at")
     except ApiError as error:
         raise ValueError("must be a time such as 2024-01-20T10:00:00Z, or a date") from error
     return text
@@ -59,7 +59,7 @@ class UrlMetadata(_Part):
 class PostedUrl(_Part):
     """One address; ``url`` becomes its request URL."""
 
-    url: Annotated[str, AfterValidator(plain_web_address)] = Field(
+    url: Annotated[str, AfterValidator(declared_job_address)] = Field(
         examples=["https://example.com/article/123"]
     )
     priority: int = Field(default=PRIORITY, ge=_HIGHEST, le=_LOWEST)

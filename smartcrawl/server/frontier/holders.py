@@ -13,11 +13,11 @@ from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.registry.jobs import registry_job_definitions
-from smartcrawl.reports.sources_today import sources_today
+from smartcrawl.reports.sources_today import reported_sources_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.server.frontier.addresses import PostedUrl
-from smartcrawl.server.private_addresses import names_refused_address
+from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.refusals import belongs_to_source
@@ -75,7 +75,7 @@ class Holders:
         for each in posted:
             url, host = each.url, url_host_key(each.url)
             if host not in refused:
-                refused[host] = host in blocked or names_refused_address(url, guard)
+                refused[host] = host in blocked or names_private_job_address(url, guard)
             source = None if refused[host] else self._holder(url, host)
             key = url_digest(normalize_url(url, options.trackers))
             found.append(Candidate(key, url, host, each.priority, source))
@@ -114,7 +114,7 @@ class Holders:
         rows: list[Any] = self._connection.execute(_SOURCES).fetchall()
         names = list(dict.fromkeys([*known, *(name for (name,) in rows)]))
         found = []
-        for source in sources_today(self._connection, known, names):
+        for source in reported_sources_today(self._connection, known, names):
             obeys, agent = options.robots_obeyed, self._reading.user_agent
             if source.of_job:
                 config = jobs[source.name].config

@@ -9,14 +9,14 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pending_pins import PendingPin, known_address_ids, store_pending_pins
+from smartcrawl.registry.pending_pins import PendingPin, store_pending_pin_rows, stored_address_ids
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import PostedCounts
-from smartcrawl.server.data.queries import refuse_query
+from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.frontier.holders import Candidate, Holders
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
-from smartcrawl.server.jobs.routes import given_body
+from smartcrawl.server.jobs.routes import job_request_body
 from smartcrawl.sources.jobs.errors import JobError
 
 #: The example of R2-33.
@@ -73,7 +73,7 @@ class _Posting:
     def _prepared(self, body: bytes) -> _Prepared | JobError:
         """Return the checked addresses, or the error that is the reply to the request."""
         try:
-            posted = PostedUrls.checked(given_body(body))
+            posted = PostedUrls.checked(job_request_body(body))
         except JobError as error:
             return error
 
@@ -89,7 +89,7 @@ class _Posting:
         """Store the new addresses; return the counts of R2-34."""
         now = int(self._context.clock())
         ids = list({each.id: None for each in prepared.candidates})
-        known = known_address_ids(connection, ids, prepared.sources)
+        known = stored_address_ids(connection, ids, prepared.sources)
         pins: list[PendingPin] = []
         duplicates = blocked = 0
         for each in prepared.candidates:
@@ -102,7 +102,7 @@ class _Posting:
                 pins.append(
                     PendingPin(each.source, each.id, each.url, each.host, now, each.priority)
                 )
-        store_pending_pins(connection, pins)
+        store_pending_pin_rows(connection, pins)
         return {"added": len(pins), "duplicates": duplicates, "blocked": blocked}
 
 
@@ -116,7 +116,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         summary="Add addresses to their sources; the next run asks them, urgent ones first",
         response_model=PostedCounts,
         responses={409: {}, 422: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
         openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _BODY},
     )
     async def post(request: Request) -> Response:

@@ -9,12 +9,12 @@ import logging
 import subprocess
 from typing import Final
 
-from smartcrawl.model.processes import Process, signal_name
+from smartcrawl.model.processes import Process, exit_status_signal
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
 from smartcrawl.server.items.due_runs import DueRun, DueRuns
-from smartcrawl.server.jobs.crawls import is_crawling
+from smartcrawl.server.jobs.crawls import is_job_crawling
 from smartcrawl.server.jobs.launcher import BEAT, MOST_STARTS, SILENCE
 from smartcrawl.server.jobs.local import CrawlProgram
 
@@ -77,7 +77,7 @@ class DueLauncher:
     def _look_at(self, run: DueRun, now: int) -> None:
         child = self._children.get(run.no)
         if child is None:
-            if not is_crawling(self._database, run.source, run.process):
+            if not is_job_crawling(self._database, run.source, run.process):
                 self._died(run, now, "its process and its server died")
             return
         status = child.poll()
@@ -87,7 +87,7 @@ class DueLauncher:
         if status == EXIT_SOURCE_BUSY:
             self._runs.again(run, now + BUSY_AGAIN, starts=0)
         elif status < 0:
-            self._died(run, now, f"its process was ended by {signal_name(status)}")
+            self._died(run, now, f"its process was ended by {exit_status_signal(status)}")
         else:
             self._runs.end(run)
             if status in (EXIT_COMPLETE, EXIT_INCOMPLETE):

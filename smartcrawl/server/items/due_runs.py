@@ -50,7 +50,7 @@ SELECT no, source, host, pid, process_start, server, watched_at, starts
 _END: Final = "DELETE FROM due_run WHERE no = ?"
 
 
-def order_due_run_row(connection: Connection, source: str, now: int, *, starts: int = 0) -> None:
+def post_due_run(connection: Connection, source: str, now: int, *, starts: int = 0) -> None:
     """Order a run of the due pages of a source, unless one waits. The caller's transaction.
 
     ``starts``: processes that it had so far.
@@ -136,7 +136,7 @@ class DueRuns:
 
         def work() -> None:
             self._connection.execute(_END, (run.no,))
-            order_due_run_row(self._connection, run.source, at, starts=starts)
+            post_due_run(self._connection, run.source, at, starts=starts)
 
         self._control.write(work)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key, url_item_id
 from smartcrawl.registry.connection import Connection
@@ -24,17 +24,17 @@ from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.ordered import (
     force_ordered_rows,
-    is_name_for_documents,
+    is_stored_name_for_documents,
     order_address_row,
-    sources_of_ordered_address,
+    sources_of_ordered_row,
 )
 from smartcrawl.registry.recomputing import order_recomputing_row
-from smartcrawl.reports.sources_today import address_holders
+from smartcrawl.reports.sources_today import reported_address_holders
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.model import Status
-from smartcrawl.server.items.due_runs import order_due_run_row
-from smartcrawl.server.items.rebuilding import order_rebuild_row
-from smartcrawl.server.private_addresses import names_refused_address
+from smartcrawl.server.items.due_runs import post_due_run
+from smartcrawl.server.items.rebuilding import post_rebuild
+from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_URL, NOT_FOUND, JobError
 from smartcrawl.sources.kinds import DOCUMENTS
@@ -62,7 +62,7 @@ class ItemOrders:
             JobError: no crawl may connect to it, or nothing can read it.
         """
         guard = ConnectionGuard(self._options.allow_networks, self._options.allow_ports)
-        if names_refused_address(url, guard):
+        if names_private_job_address(url, guard):
             reason = "url is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="url", reason=reason)
         identity = normalize_url(url, self._options.trackers)
@@ -82,7 +82,7 @@ class ItemOrders:
             )
         self._follow(sources)
         return {
-            "id": url_item_id(item_kind(identity), key),
+            "id": url_item_id(url_item_kind(identity), key),
             "status": status.word,
             "reindexGeneration": generation,
         }
@@ -124,7 +124,7 @@ class ItemOrders:
 
         Their next runs compute their ids anew, if the normalization has changed (G-34).
         """
-        queued = order_rebuild_row(self._connection, force=force)
+        queued = post_rebuild(self._connection, force=force)
         names = self._names()
         sources = [name for name in stored_source_names(self._connection) if name in names]
         for source in sources:
@@ -144,17 +144,17 @@ class ItemOrders:
     def _sources_for(self, url: str, key: bytes) -> list[str]:
         """Return the sources that a new address joins."""
         names = [name for name in self._names() if name != DOCUMENTS.name]
-        ordered = sources_of_ordered_address(self._connection, key)
+        ordered = sources_of_ordered_row(self._connection, key)
         found = [name for name in ordered if name in names or name == DOCUMENTS.name]
         if not found:
-            found = address_holders(self._connection, self._known, names, url).holders
+            found = reported_address_holders(self._connection, self._known, names, url).holders
         if found:
             return found
         unread = SiteScope(hosts=frozenset({url_host_key(url)})).refusal(url)
         if unread is not None:
             raise JobError(INVALID_URL, field="url", reason=f"url is not read: {unread}")
         documents = self._known.get(DOCUMENTS.name)
-        if not _is_ours(documents) or not is_name_for_documents(self._connection):
+        if not _is_ours(documents) or not is_stored_name_for_documents(self._connection):
             raise JobError(
                 CONFLICT,
                 field="url",
@@ -166,7 +166,7 @@ class ItemOrders:
 
     def _follow(self, sources: Iterable[str]) -> None:
         for source in sorted(set(sources)):
-            order_due_run_row(self._connection, source, self._now)
+            post_due_run(self._connection, source, self._now)
 
 
 def _is_ours(documents: Source | None) -> bool:

@@ -44,7 +44,7 @@ UPDATE state SET status = 0 WHERE {_WITHIN} AND standing > 0 AND status NOT IN (
 """
 
 
-def order_rebuild_row(connection: Connection, *, force: bool) -> int:
+def post_rebuild(connection: Connection, *, force: bool) -> int:
     """Order all pages to be visited again; return their number. The caller's transaction.
 
     With ``force`` stored pages are also indexed anew. An order under way begins again.

@@ -9,16 +9,16 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from smartcrawl.model.file_urls import item_kind
+from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import MAX_URL_LENGTH, normalize_url, url_digest, url_digests_of_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import AddedItem, QueuedItems, ReindexedItem
-from smartcrawl.server.data.queries import refuse_query
-from smartcrawl.server.errors import invalid_input
+from smartcrawl.server.data.queries import refuse_api_query
+from smartcrawl.server.errors import api_invalid_input
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.orders import ItemOrders
-from smartcrawl.sources.jobs.definition import plain_web_address
+from smartcrawl.sources.jobs.definition import declared_job_address
 
 _URL: Final = "https://docs.example.com/guide"
 _Body = TypeVar("_Body", bound=BaseModel)
@@ -35,11 +35,11 @@ def _address(name: str, *, of_files: bool = False) -> AfterValidator:
         if (
             of_files
             and not known.startswith(("http://", "https://"))
-            and item_kind(known) == "file"
+            and url_item_kind(known) == "file"
         ):
             return text
         try:
-            return plain_web_address(text)
+            return declared_job_address(text)
         except ValueError as error:
             raise ValueError(f"{name} {error}") from None
 
@@ -85,7 +85,7 @@ class ReindexOrder(_Order):
         return self
 
 
-def checked_body(model: type[_Body], body: bytes) -> _Body:
+def checked_request_body(model: type[_Body], body: bytes) -> _Body:
     """Return the body of a request, which the layer of bodies has checked.
 
     Raises:
@@ -93,7 +93,7 @@ def checked_body(model: type[_Body], body: bytes) -> _Body:
         RequestValidationError: it does not fit.
     """
     if not body:
-        raise invalid_input(None, "a JSON body is missing")
+        raise api_invalid_input(None, "a JSON body is missing")
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
@@ -140,7 +140,7 @@ def _span(order: ReindexOrder, context: Context) -> tuple[bytes, bytes]:
         return key, key
     span = url_digests_of_id(order.id or "")
     if span is None:
-        raise invalid_input("id", "id must be one of the registry, such as url_k7gxn3…")
+        raise api_invalid_input("id", "id must be one of the registry, such as url_k7gxn3…")
     return span
 
 
@@ -155,12 +155,12 @@ def add_routes(context: Context, router: APIRouter) -> None:
         status_code=202,
         response_model=AddedItem,
         responses={409: {}, 422: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
         openapi_extra=_described(AddOrder, url=_URL, force=False),
     )
     async def add_url_document(request: Request) -> Response:
         body = await request.body()
-        order = checked_body(AddOrder, body)
+        order = checked_request_body(AddOrder, body)
         return await orders.answer(
             request, body, lambda items: items.add(order.url, force=order.force)
         )
@@ -172,12 +172,12 @@ def add_routes(context: Context, router: APIRouter) -> None:
         status_code=202,
         response_model=ReindexedItem,
         responses={404: {}, 409: {}, 422: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
         openapi_extra=_described(ReindexOrder, source=_URL, force=True),
     )
     async def reindex_item(request: Request) -> Response:
         body = await request.body()
-        order = checked_body(ReindexOrder, body)
+        order = checked_request_body(ReindexOrder, body)
         span = _span(order, context)
         field = "id" if order.source is None else "source"
         return await orders.answer(request, body, lambda items: items.reindex(*span, field))
@@ -189,10 +189,10 @@ def add_routes(context: Context, router: APIRouter) -> None:
         status_code=202,
         response_model=QueuedItems,
         responses={422: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
         openapi_extra=_described(RebuildOrder, force=True),
     )
     async def rebuild(request: Request) -> Response:
         body = await request.body()
-        order = checked_body(RebuildOrder, body)
+        order = checked_request_body(RebuildOrder, body)
         return await orders.answer(request, body, lambda items: items.rebuild(force=order.force))

@@ -25,7 +25,7 @@ from smartcrawl.rules.jobs import (
     order_in_force,
 )
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
-from smartcrawl.server.jobs.history import job_run
+from smartcrawl.server.jobs.history import api_job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
 from smartcrawl.sources.jobs.definition import JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
@@ -147,7 +147,7 @@ class JobClock:
         """Return the runs that no process has begun, in the order of their times."""
         with self._database.translated("read"):
             rows: list[Any] = self._connection.execute(_WAITING).fetchall()
-        return [job_run(row) for row in rows]
+        return [api_job_run(row) for row in rows]
 
     def get(self, id_: str) -> JobRun:
         """Return a run of a job.
@@ -159,7 +159,7 @@ class JobClock:
             row: Any = self._connection.execute(_RUN_OF_ID, (id_,)).fetchone()
         if row is None:
             raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
-        return job_run(row)
+        return api_job_run(row)
 
     def began(self, id_: str, run: int, now: int) -> None:
         """Record that the run of a waiting job is open; ``run``: run.no.

@@ -14,12 +14,12 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.jobs import JobAction
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.queries import refuse_query
+from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
-from smartcrawl.server.jobs.orders import JobOrders, Standing, standing
-from smartcrawl.server.jobs.routes import given_body
+from smartcrawl.server.jobs.orders import JobOrders, Standing, job_standing
+from smartcrawl.server.jobs.routes import job_request_body
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, JobError
 
 WAIT: Final = 2.0  #: seconds for which an answer waits for the effect of an order
@@ -41,7 +41,7 @@ _BODY: Final = {
 }
 
 
-def given_action(body: Any) -> JobAction:
+def requested_job_action(body: Any) -> JobAction:
     """Return the order in a body.
 
     Raises:
@@ -60,7 +60,7 @@ def given_action(body: Any) -> JobAction:
     return JobAction(action)
 
 
-def refuse_content(body: bytes) -> None:
+def refuse_request_content(body: bytes) -> None:
     """Refuse a body with content; an empty object counts as none.
 
     Raises:
@@ -124,7 +124,7 @@ class _Control:
         if stores.read(obeyed):
             now = int(self._clock())
             stores.write(lambda at: JobOrders(stores.database, at).settle(id_, now))
-        return stores.read_moment(lambda connection: standing(connection, id_))
+        return stores.read_moment(lambda connection: job_standing(connection, id_))
 
 
 def add_routes(context: Context, router: APIRouter) -> None:
@@ -134,7 +134,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         "tags": ["jobs"],
         "response_model": Ordered,
         "responses": {404: {}, 409: {}, 422: {}},
-        "dependencies": [Depends(refuse_query)],
+        "dependencies": [Depends(refuse_api_query)],
     }
 
     @router.post(
@@ -144,11 +144,13 @@ def add_routes(context: Context, router: APIRouter) -> None:
         **described,
     )
     async def order(request: Request, job_id: _ID) -> Response:
-        return await control.order(request, job_id, lambda body: given_action(given_body(body)))
+        return await control.order(
+            request, job_id, lambda body: requested_job_action(job_request_body(body))
+        )
 
     def add(action: JobAction, summary: str) -> None:
         def action_of(body: bytes) -> JobAction:
-            refuse_content(body)
+            refuse_request_content(body)
             return action
 
         async def order(request: Request, job_id: _ID) -> Response:

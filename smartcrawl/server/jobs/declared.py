@@ -17,8 +17,8 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.server.jobs.job import Job
-from smartcrawl.server.jobs.orders import refuse_forbidden
-from smartcrawl.server.jobs.store import JobStore, stale_version
+from smartcrawl.server.jobs.orders import refuse_job_action
+from smartcrawl.server.jobs.store import JobStore, stale_job_version
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.definition import JobDefinition, JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, INVALID_INPUT, NOT_FOUND, JobError
@@ -49,10 +49,10 @@ SELECT 1 FROM job_run WHERE job = ? AND state IN ('waiting', 'running', 'paused'
 _STAY: Final = frozenset({JobStatus.RUNNING, JobStatus.PAUSED})
 
 
-def declared_job_id(name: str) -> str:
+def api_job_id(name: str) -> str:
     """Return the id of the job of a declared source, which is the same on each server.
 
-    >>> declared_job_id("docs")
+    >>> api_job_id("docs")
     'job_0f985b3eccd29128'
     """
     return f"job_{sha256(b'declared:' + name.encode()).hexdigest()[:16]}"
@@ -157,7 +157,7 @@ class KnownJobs:
         self._connection.execute(_LOCK, (job.id,))
         found = self._store.get(job.id)
         if version is not None and version != found.version:
-            raise stale_version(found.version, version)
+            raise stale_job_version(found.version, version)
         status = found.status
         due_at: int | None = now
         if cron is not None:
@@ -182,7 +182,7 @@ class KnownJobs:
         """
         job = self.find_declared(id_)
         if job is not None and job.no == 0:
-            refuse_forbidden(job.status, action)
+            refuse_job_action(job.status, action)
             self._add(job, now)
 
     def _add(self, job: Job, now: int) -> None:
@@ -207,7 +207,7 @@ class KnownJobs:
         return [name for name in self._names if name not in used]
 
 
-def refuse_deletion(job: Job | None) -> None:
+def refuse_job_deletion(job: Job | None) -> None:
     """Refuse to delete the job of a declared source.
 
     Raises:
@@ -247,7 +247,7 @@ def _not_stored(name: str) -> Job:
     """Return the job of a declared source that no client has scheduled or ordered."""
     return Job(
         no=0,
-        id=declared_job_id(name),
+        id=api_job_id(name),
         name=name,
         version=1,
         definition=None,

@@ -40,13 +40,13 @@ class LoggedRun:
         return self.stage in (RunStage.WAITING, RunStage.RUNNING)
 
 
-def job_runs(connection: Connection, job: int) -> list[JobRun]:
+def api_job_runs(connection: Connection, job: int) -> list[JobRun]:
     """Return the last due times of a job, newest first; ``job``: job.no."""
     rows: list[Any] = connection.execute(_RUNS, (job, MOST)).fetchall()
-    return [job_run(row) for row in rows]
+    return [api_job_run(row) for row in rows]
 
 
-def run_of_id(connection: Connection, id_: str) -> tuple[JobRun, int | None]:
+def api_job_run_of_id(connection: Connection, id_: str) -> tuple[JobRun, int | None]:
     """Return a run of a job, and run.no once it is open.
 
     Raises:
@@ -55,10 +55,10 @@ def run_of_id(connection: Connection, id_: str) -> tuple[JobRun, int | None]:
     row: Any = connection.execute(_OF_ID, (id_,)).fetchone()
     if row is None:
         raise JobError(NOT_FOUND, field="job_id", reason="there is no run of this id")
-    return job_run(row), row[7]
+    return api_job_run(row), row[7]
 
 
-def logged_run(connection: Connection, id_: str) -> LoggedRun:
+def api_job_run_logged(connection: Connection, id_: str) -> LoggedRun:
     """Return the run of an id, as its log needs it.
 
     Raises:
@@ -67,7 +67,7 @@ def logged_run(connection: Connection, id_: str) -> LoggedRun:
     return _logged_run(connection.execute(_PLACE, (id_,)).fetchone())
 
 
-def last_logged_run(connection: Connection, job: int) -> LoggedRun:
+def last_api_job_run_logged(connection: Connection, job: int) -> LoggedRun:
     """Return the last run of a job; ``job``: job.no.
 
     Raises:
@@ -82,7 +82,7 @@ def _logged_run(row: Any, why: str = "there is no run of this id") -> LoggedRun:
     return LoggedRun(row[0], RunStage(row[1]), row[2], row[3])
 
 
-def job_run(row: Any) -> JobRun:
+def api_job_run(row: Any) -> JobRun:
     """Return the run of a row."""
     values = [*row[:4], RunStage(row[4]), tuple(json.loads(row[5])), row[6]]
     return JobRun(*values)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from smartcrawl.model.processes import Process, signal_name
+from smartcrawl.model.processes import Process, exit_status_signal
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.crawls import Crawls, Exited, Sight, StartError, is_crawling
+from smartcrawl.server.jobs.crawls import Crawls, Exited, Sight, StartError, is_job_crawling
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.processes import BegunRun, JobProcesses, WaitingRun, is_obeyed
+from smartcrawl.server.jobs.processes import BegunRun, JobProcesses, WaitingRun, is_job_order_obeyed
 from smartcrawl.sources.jobs.errors import JobError
 
 logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ class JobLauncher:
 
     def _look_at(self, begun: BegunRun, now: int) -> None:
         self._began(begun, now)
-        if is_obeyed(self._database, begun):
+        if is_job_order_obeyed(self._database, begun):
             self._clock.obeyed(begun.id, now)
             logger.info("the run %s of %s ended by order", begun.id, begun.name)
             return
@@ -109,7 +109,7 @@ class JobLauncher:
         if status == EXIT_SOURCE_BUSY:
             other = begun.process
             came_second = other is not None and other.pid != exited.pid
-            if came_second and is_crawling(self._database, begun.name, other):
+            if came_second and is_job_crawling(self._database, begun.name, other):
                 return  # it came second: the first process crawls for this run
             if begun.resumes:
                 self._processes.release(begun.id)  # it waits for its source
@@ -120,7 +120,7 @@ class JobLauncher:
         elif status in (EXIT_COMPLETE, EXIT_INCOMPLETE):
             self._end(begun, status, now, *begun.reasons)
         elif status < 0:
-            self._end(begun, None, now, f"its process was ended by {signal_name(status)}")
+            self._end(begun, None, now, f"its process was ended by {exit_status_signal(status)}")
         else:
             log = self._crawls.place_of_log(begun)
             self._end(begun, status, now, f"its process failed (exit status {status}): see {log}")

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.server.jobs.crawls import Exited, Sight, StartError, is_crawling
-from smartcrawl.server.jobs.logs import log_of
+from smartcrawl.server.jobs.crawls import Exited, Sight, StartError, is_job_crawling
+from smartcrawl.server.jobs.logs import job_log
 from smartcrawl.server.jobs.processes import BegunRun
 from smartcrawl.sources.private_files import private_file, private_folder
 
@@ -41,7 +41,7 @@ class CrawlProgram:
         arguments = [f"source={name}", f"_job={id_}", *(["resume=1"] if resume else [])]
         given = [word for argument in arguments for word in ("-a", argument)]
         spider = [] if self.spider_of is None else [self.spider_of(name)]
-        return self._started([*self.words, *spider, *given], log_of(self.logs, id_))
+        return self._started([*self.words, *spider, *given], job_log(self.logs, id_))
 
     def due_log_of(self, name: str) -> Path:
         """Return the log of the ordered runs of a source."""
@@ -114,7 +114,7 @@ class LocalCrawls:
         """Return the state of a run's process."""
         child = self._children.get(begun.id)
         if child is None:
-            lives = is_crawling(self._database, begun.name, begun.process)
+            lives = is_job_crawling(self._database, begun.name, begun.process)
             return Sight.CRAWLING if lives else Sight.GONE
         status = child.poll()
         if status is None:
@@ -124,7 +124,7 @@ class LocalCrawls:
 
     def place_of_log(self, begun: BegunRun) -> str:
         """Return the name of a run's log."""
-        return log_of(self._program.logs, begun.id).name
+        return job_log(self._program.logs, begun.id).name
 
     def reason_of_death(self, begun: BegunRun) -> str:
         """Return the reason of a run whose process died."""

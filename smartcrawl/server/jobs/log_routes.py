@@ -12,17 +12,17 @@ from fastapi.responses import PlainTextResponse
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.processes import Process
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.server.context import Context
-from smartcrawl.server.data.queries import Query, refuse_repeated
-from smartcrawl.server.errors import ApiError, not_found, unavailable
+from smartcrawl.server.data.queries import Query, refuse_repeated_parameter
+from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import DeclaredNames
-from smartcrawl.server.jobs.history import LoggedRun, last_logged_run, logged_run
+from smartcrawl.server.jobs.history import LoggedRun, api_job_run_logged, last_api_job_run_logged
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.logs import GoesOn, LogResponse, log_of, open_log
+from smartcrawl.server.jobs.logs import GoesOn, LogResponse, job_log, open_job_log
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient
 from smartcrawl.server.jobs.store import JobStore
 
@@ -54,8 +54,8 @@ class _Logs:
         """
         run = await to_thread.run_sync(self._context.stores.read, self._finder(id_))
         if self._sent >= MOST:
-            raise unavailable(f"this server sends {MOST} logs already")
-        log = await to_thread.run_sync(open_log, log_of(self._folder, run.id))
+            raise api_unavailable(f"this server sends {MOST} logs already")
+        log = await to_thread.run_sync(open_job_log, job_log(self._folder, run.id))
         if log is None:
             raise self._not_here(run)
         self._sent += 1
@@ -64,9 +64,9 @@ class _Logs:
 
     def _finder(self, id_: str) -> Callable[[Connection], LoggedRun]:
         if id_.startswith(PREFIX):
-            return lambda seen: logged_run(seen, id_)
+            return lambda seen: api_job_run_logged(seen, id_)
         database = self._context.stores.database
-        return lambda seen: last_logged_run(seen, JobStore(database, seen).get(id_).no)
+        return lambda seen: last_api_job_run_logged(seen, JobStore(database, seen).get(id_).no)
 
     def _watch(self, id_: str) -> GoesOn:
         """Return whether a run is open, as long as the server is."""
@@ -76,7 +76,9 @@ class _Logs:
             if ending.is_set():
                 return False
             try:
-                return (await stores.read_little(lambda seen: logged_run(seen, id_))).is_open
+                return (
+                    await stores.read_little(lambda seen: api_job_run_logged(seen, id_))
+                ).is_open
             except RegistryError:
                 return True  # it is away, and the crawl waits for it, too
 
@@ -92,12 +94,12 @@ class _Logs:
             spider = self._names.spider_of(run.source)
             place = f"the log is in scrapyd: {client.log_url(run.id, spider)}"
         elif run.host is not None and run.host != Process.this().host:
-            place = f"the log is on the machine {shown(run.host)}: ask the server there"
+            place = f"the log is on the machine {redacted_line(run.host)}: ask the server there"
         elif run.stage is RunStage.WAITING:
             place = "the run has not begun"
         else:
             place = "the log is not on this machine any more"
-        return not_found("The log is not here", reason=place)
+        return api_not_found("The log is not here", reason=place)
 
 
 def add_routes(context: Context, router: APIRouter) -> None:
@@ -110,7 +112,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         summary="The log of a run, by its jb_ id; or, by a job's id, of its last run",
         response_class=PlainTextResponse,
         responses={200: {"content": {"text/plain": {"example": _EXAMPLE}}}, 404: {}},
-        dependencies=[Depends(refuse_repeated)],
+        dependencies=[Depends(refuse_repeated_parameter)],
     )
     async def log(
         job_id: Annotated[str, Path(examples=[EXAMPLE_JOB])],

@@ -22,12 +22,12 @@ _HEADERS: Final = {
 GoesOn = Callable[[], Awaitable[bool]]
 
 
-def log_of(folder: Path, id_: str) -> Path:
+def job_log(folder: Path, id_: str) -> Path:
     """Return the log of a job's run; ``id_``: as the registry has it, never as a client sent it."""
     return folder / f"{id_}.log"
 
 
-def open_log(path: Path) -> IO[bytes] | None:
+def open_job_log(path: Path) -> IO[bytes] | None:
     """Open a log for reading; None: it is not here."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -36,7 +36,7 @@ def open_log(path: Path) -> IO[bytes] | None:
     return os.fdopen(descriptor, "rb", buffering=0)
 
 
-async def parts_of(log: IO[bytes], goes_on: GoesOn | None = None) -> AsyncIterator[bytes]:
+async def job_log_parts(log: IO[bytes], goes_on: GoesOn | None = None) -> AsyncIterator[bytes]:
     """Yield a log in parts of at most 64 KiB.
 
     ``goes_on``: whether more may be written. It is asked at each end of the file; after it said
@@ -71,7 +71,7 @@ class LogResponse(StreamingResponse):
         self, log: IO[bytes], goes_on: GoesOn | None, closed: Callable[[], None] = lambda: None
     ) -> None:
         """``closed``: called at its end."""
-        super().__init__(parts_of(log, goes_on), headers=_HEADERS)
+        super().__init__(job_log_parts(log, goes_on), headers=_HEADERS)
         self._log = log
         self._closed = closed
 

@@ -16,11 +16,11 @@ from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.registry.runs.run_orders import order_run_row
-from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_actions
+from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.processes import JobProcesses, is_obeyed
+from smartcrawl.server.jobs.processes import JobProcesses, is_job_order_obeyed
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 
 _T = TypeVar("_T")
@@ -86,7 +86,7 @@ class _Current:
     is_open: bool  #: the run takes an order
 
 
-def standing(connection: Connection, id_: str) -> Standing:
+def job_standing(connection: Connection, id_: str) -> Standing:
     """Return the present state of a job, or of one of its runs.
 
     Raises:
@@ -126,14 +126,14 @@ class JobOrders:
             if id_.startswith(PREFIX) and (current is None or current.id != id_):
                 stage, _ = self._connection.execute(_STAGE, (id_,)).get
                 raise _conflict(f"the run is {stage}, which is final: give the order to its job")
-            refuse_forbidden(status, action, None if current is None else current.requested)
+            refuse_job_action(status, action, None if current is None else current.requested)
             steps = {
                 JobAction.PAUSE: self._pause,
                 JobAction.RESUME: self._resume,
                 JobAction.CANCEL: self._cancel,
             }
             steps[action](job, current, now)
-            return standing(self._connection, id_)
+            return job_standing(self._connection, id_)
 
         return self._write(work)
 
@@ -154,7 +154,9 @@ class JobOrders:
             return None
         processes = JobProcesses(self._database, self._connection, Process.this())
         begun = processes.get(current.id)
-        return current.id if begun is not None and is_obeyed(self._database, begun) else None
+        return (
+            current.id if begun is not None and is_job_order_obeyed(self._database, begun) else None
+        )
 
     def _pause(self, job: int, current: _Current | None, now: int) -> None:
         if current is not None and current.has_begun:
@@ -223,7 +225,7 @@ def _current(connection: Connection, job: int) -> _Current | None:
     )
 
 
-def refuse_forbidden(
+def refuse_job_action(
     status: JobStatus, action: JobAction, requested: JobAction | None = None
 ) -> None:
     """Refuse an order that the state of a job does not permit.
@@ -238,7 +240,7 @@ def refuse_forbidden(
     if requested is JobAction.PAUSE and action is JobAction.RESUME:
         raise _conflict(f"the job is {status}, and is being paused: resume it when it is paused")
     resumes = requested is JobAction.RESUME
-    permitted = set(permitted_actions(status))
+    permitted = set(permitted_job_actions(status))
     if resumes:
         permitted.add(JobAction.PAUSE)
     if action in permitted:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
-from smartcrawl.registry.commit.run_counts import stored_marks
+from smartcrawl.registry.commit.run_counts import stored_rate_marks
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.rules.model import Word
-from smartcrawl.rules.rate import Mark, completion, rate_of
+from smartcrawl.rules.rate import Mark, completion_at_rate, rate_of_marks
 from smartcrawl.server.jobs.job import Job
 
 _LAST: Final = """
@@ -41,11 +41,11 @@ class JobProgress:
         crawled, queued, stored, downloaded, hosts, marks = run
         words = json.loads(stored)
         failed = sum(words.get(word.word, 0) for word in _FAILED)
-        return cls(crawled, queued, failed, downloaded, hosts, tuple(stored_marks(marks)))
+        return cls(crawled, queued, failed, downloaded, hosts, tuple(stored_rate_marks(marks)))
 
     def data(self, job: Job, now: int) -> dict[str, Any]:
         """Return progress, timing and rate; the rate is that of the last minute."""
-        rate = rate_of(self.marks, now)
+        rate = rate_of_marks(self.marks, now)
         running = job.status is JobStatus.RUNNING
         return {
             "progress": {
@@ -59,7 +59,7 @@ class JobProgress:
                 "started_at": iso_time(job.started_at),
                 "elapsed_seconds": _elapsed(job, now),
                 "estimated_completion": iso_time(
-                    completion(self.queued, rate, now) if running else None
+                    completion_at_rate(self.queued, rate, now) if running else None
                 ),
             },
             "rate": {

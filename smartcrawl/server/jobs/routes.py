@@ -16,7 +16,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
-from smartcrawl.reports.tables import run_table
+from smartcrawl.reports.tables import run_table_report
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.context import Context
@@ -24,10 +24,10 @@ from smartcrawl.server.data.queries import (
     Query,
     WholeNumber,
     json_response,
-    refuse_query,
-    refuse_repeated,
+    refuse_api_query,
+    refuse_repeated_parameter,
 )
-from smartcrawl.server.errors import invalid_input
+from smartcrawl.server.errors import api_invalid_input
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import (
     EXAMPLE_DEFINITION,
@@ -37,13 +37,13 @@ from smartcrawl.server.jobs.answers import (
     Jobs,
     RunDetail,
 )
-from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs, refuse_deletion
-from smartcrawl.server.jobs.history import job_runs, run_of_id
+from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs, refuse_job_deletion
+from smartcrawl.server.jobs.history import api_job_run_of_id, api_job_runs
 from smartcrawl.server.jobs.job import Job
-from smartcrawl.server.jobs.orders import standing
+from smartcrawl.server.jobs.orders import job_standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.server.private_addresses import names_refused_address
+from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, INVALID_URL, JobError
 
@@ -77,7 +77,7 @@ class ListQuery(Query):
     offset: WholeNumber = Field(default=0, ge=0, le=1_000_000_000)
 
 
-def job_head(job: Job) -> dict[str, Any]:
+def api_job_head(job: Job) -> dict[str, Any]:
     """Return a job without its progress (R2-24)."""
     return {
         "job_id": job.id,
@@ -90,26 +90,26 @@ def job_head(job: Job) -> dict[str, Any]:
     }
 
 
-def job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]:
+def api_job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]:
     """Return a job with the progress of its last run (R2-26)."""
     progress = JobProgress.of(connection, job.no)
     runs = [
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
-        for run in job_runs(connection, job.no)
+        for run in api_job_runs(connection, job.no)
     ]
-    requested = standing(connection, job.id).requested if job.no else None
+    requested = job_standing(connection, job.id).requested if job.no else None
     more = {"complete": job.complete, "reasons": list(job.reasons), "runs": runs}
-    return job_head(job) | {"requested": requested} | progress.data(job, now) | more
+    return api_job_head(job) | {"requested": requested} | progress.data(job, now) | more
 
 
-def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
+def api_job_run_detail(connection: Connection, id_: str) -> dict[str, Any]:
     """Return a run of a job, with the keys of ``scrapy runs`` once it is open (M-39).
 
     Raises:
         JobError: there is none of this id.
     """
-    found, no = run_of_id(connection, id_)
-    open_run = {} if no is None else next(run_table(connection, run=no))
+    found, no = api_job_run_of_id(connection, id_)
+    open_run = {} if no is None else next(run_table_report(connection, run=no))
     return open_run | {
         "job_id": found.id,
         "job": found.job,
@@ -121,7 +121,7 @@ def run_detail(connection: Connection, id_: str) -> dict[str, Any]:
     }
 
 
-def given_body(body: bytes) -> Any:
+def job_request_body(body: bytes) -> Any:
     """Return the JSON of a body, which the layer of bodies has checked.
 
     Raises:
@@ -132,7 +132,7 @@ def given_body(body: bytes) -> Any:
     return json.loads(body)
 
 
-def given_version(headers: Mapping[str, str], body: Any) -> int | None:
+def job_request_version(headers: Mapping[str, str], body: Any) -> int | None:
     """Take the version that the client has seen out of a body; else it is that of If-Match.
 
     Raises:
@@ -160,7 +160,7 @@ def refuse_private_job_seeds(definition: JobDefinition, options: Options) -> Non
     """
     guard = ConnectionGuard(options.allow_networks, options.allow_ports)
     for place, url in enumerate(definition.seed_urls):
-        if names_refused_address(url, guard):
+        if names_private_job_address(url, guard):
             reason = f"seed_urls[{place}] is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="seed_urls", reason=reason)
 
@@ -178,9 +178,9 @@ class _Changes:
         body = await request.body()
 
         def work(connection: Connection) -> Reply:
-            definition, declared = self._checked(given_body(body))
+            definition, declared = self._checked(job_request_body(body))
             job = self._store(connection).create(definition, declared, self._now())
-            return Reply.of(201, job_head(job), Location=f"{request.url.path}/{job.id}")
+            return Reply.of(201, api_job_head(job), Location=f"{request.url.path}/{job.id}")
 
         return await self._once.answer(request, body, work)
 
@@ -189,17 +189,17 @@ class _Changes:
         body = await request.body()
 
         def work(connection: Connection) -> Reply:
-            given = given_body(body)
-            version = given_version(request.headers, given)
+            given = job_request_body(body)
+            version = job_request_version(request.headers, given)
             known = self._known(connection)
             source = known.find_declared(id_)
             if source is not None:
                 job = known.schedule(source, given, self._now(), version=version)
-                return Reply.of(200, job_head(job))
+                return Reply.of(200, api_job_head(job))
             definition, declared = self._checked(given)
             store = self._store(connection)
             job = store.replace(id_, definition, declared, self._now(), version=version)
-            return Reply.of(200, job_head(job))
+            return Reply.of(200, api_job_head(job))
 
         return await self._once.answer(request, body, work)
 
@@ -207,7 +207,7 @@ class _Changes:
         """Delete a job; once more does nothing (R2-30)."""
 
         def work(connection: Connection) -> None:
-            refuse_deletion(self._known(connection).find_declared(id_))
+            refuse_job_deletion(self._known(connection).find_declared(id_))
             self._store(connection).delete(id_, self._now())
 
         await self._context.stores.write_in_turn(work)
@@ -244,7 +244,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         status_code=201,
         response_model=JobHead,
         responses={409: {}, 422: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
         openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _body("JobDefinition")},
     )
     async def create(request: Request) -> Response:
@@ -256,7 +256,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         summary="Replace the definition of a job, or the schedule of a declared source",
         response_model=JobHead,
         responses={404: {}, 409: {}, 422: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
         openapi_extra={
             "parameters": [KEY_PARAMETER, _IF_MATCH],
             "requestBody": _body("JobReplacement", "DeclaredSchedule", version=1),
@@ -271,11 +271,11 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         summary="Delete a job; its pages stay searchable",
         status_code=204,
         responses={404: {}, 409: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
     )
     async def delete(request: Request, job_id: _ID) -> Response:
         if await request.body():
-            raise invalid_input(None, "DELETE takes no body")
+            raise api_invalid_input(None, "DELETE takes no body")
         return await changes.delete(job_id)
 
 
@@ -290,7 +290,7 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         tags=["jobs"],
         summary="Jobs in the order of their creation, then the declared sources",
         response_model=Jobs,
-        dependencies=[Depends(refuse_repeated)],
+        dependencies=[Depends(refuse_repeated_parameter)],
     )
     def jobs(query: Annotated[ListQuery, InQuery()]) -> Response:
         def work(connection: Connection) -> tuple[list[Job], int]:
@@ -299,7 +299,7 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
 
         found, total = stores.read_moment(work)
         place = {"total": total, "offset": query.offset, "limit": query.limit}
-        return json_response({"jobs": [job_head(job) for job in found], "pagination": place})
+        return json_response({"jobs": [api_job_head(job) for job in found], "pagination": place})
 
     @router.get(
         "/jobs/{job_id}",
@@ -307,18 +307,18 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         summary="A job with the progress of its last run; or, by a jb_ id, one of its runs",
         response_model=JobDetail | RunDetail,
         responses={404: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
     )
     async def job(job_id: _ID) -> Response:
         if job_id.startswith(PREFIX):
 
             def run(seen: Connection) -> dict[str, Any]:
-                return run_detail(seen, job_id)
+                return api_job_run_detail(seen, job_id)
 
             return json_response(await to_thread.run_sync(stores.read_moment, run))
         now = int(context.clock())
 
         def work(seen: Connection) -> dict[str, Any]:
-            return job_detail(seen, known(seen).get(job_id), now)
+            return api_job_detail(seen, known(seen).get(job_id), now)
 
         return json_response(await to_thread.run_sync(stores.read_moment, work))

@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlencode, urlsplit
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 
 #: Seconds for a whole request. scrapyd starts Python to check the first one for a spider.
 _TO_SCHEDULE: Final = 30.0
@@ -51,7 +51,7 @@ class ScrapydClient:
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
             self._headers["Authorization"] = f"Basic {b64encode(pair.encode()).decode()}"
-        self.url = shown(url.rstrip("/"))  #: without the password
+        self.url = redacted_line(url.rstrip("/"))  #: without the password
 
     def log_url(self, id_: str, spider: str) -> str:
         """Return the address at which scrapyd has the log of a crawl, without a password."""
@@ -97,7 +97,7 @@ class ScrapydClient:
                 response = connection.getresponse()
                 content = response.read(_LARGEST + 1)
         except (OSError, HTTPException) as error:
-            why = shown(str(error) or type(error).__name__)
+            why = redacted_line(str(error) or type(error).__name__)
             raise ScrapydError(f"scrapyd at {self.url} does not answer ({why})") from error
         return self._answer(response, content)
 
@@ -114,7 +114,7 @@ class ScrapydClient:
         if not isinstance(answer, dict) or response.status != 200:
             raise ScrapydError(f"scrapyd at {self.url} answers {response.status} without its JSON")
         if answer.get("status") != "ok":
-            why = shown(str(answer.get("message", "no reason")))
+            why = redacted_line(str(answer.get("message", "no reason")))
             raise ScrapydError(f"scrapyd at {self.url} refuses: {why}")
         return answer
 

@@ -62,7 +62,7 @@ _BECOMES_SCHEDULED: Final = frozenset({JobStatus.CREATED, JobStatus.COMPLETED, J
 _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
 
 
-def job_from_row(row: Any) -> Job:
+def api_job_from_row(row: Any) -> Job:
     """Return the job of a row."""
     definition = None if row[12] else JobDefinition.stored(row[2], row[4])
     return Job(
@@ -82,7 +82,7 @@ def job_from_row(row: Any) -> Job:
     )
 
 
-def job_definition_text(definition: JobDefinition) -> str:
+def api_job_definition(definition: JobDefinition) -> str:
     """Return a definition as JSON, without the name, which has a column of its own."""
     return json.dumps(definition.model_dump(exclude={"name"}))
 
@@ -111,7 +111,7 @@ class JobStore:
         def work() -> None:
             self._connection.execute(_TAKING_NAMES)
             self._refuse_taken(definition.name, declared)
-            row = (id_, definition.name, job_definition_text(definition), status, due_at, now)
+            row = (id_, definition.name, api_job_definition(definition), status, due_at, now)
             self._connection.execute(_CREATE, row)
 
         self._write(work)
@@ -130,7 +130,7 @@ class JobStore:
         """Return the jobs of declared sources that have a row, by name."""
         with self._database.translated("read"):
             rows: list[Any] = self._connection.execute(_DECLARED).fetchall()
-        return {job.name: job for job in map(job_from_row, rows)}
+        return {job.name: job for job in map(api_job_from_row, rows)}
 
     def page(
         self, *, status: JobStatus | None = None, limit: int = 100, offset: int = 0
@@ -141,7 +141,7 @@ class JobStore:
         with self._database.translated("read"):
             rows: list[Any] = self._connection.execute(_PAGE, within).fetchall()
             total = int(self._connection.execute(_COUNT, names).get)
-        return [job_from_row(row) for row in rows], total
+        return [api_job_from_row(row) for row in rows], total
 
     def replace(
         self,
@@ -166,7 +166,7 @@ class JobStore:
             self._connection.execute(_TAKING_NAMES)
             job = self._locked(id_)
             if version is not None and version != job.version:
-                raise stale_version(job.version, version)
+                raise stale_job_version(job.version, version)
             if definition.name != job.name:
                 self._refuse_new_name(job, definition.name, declared)
                 self._connection.execute(_RENAME_POSTED, (definition.name, job.name))
@@ -176,7 +176,7 @@ class JobStore:
                 due_at = None if status in _NO_DUE else cron.next_fire(now)
             elif job.schedule.recurring:  # from now on it runs once more
                 due_at = None if status in _NO_DUE | _DONE else now + 1  # no run has this time
-            row = (definition.name, job_definition_text(definition), status, due_at, id_)
+            row = (definition.name, api_job_definition(definition), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
 
         self._write(work)
@@ -196,7 +196,7 @@ class JobStore:
                 if self._connection.execute(_EVER, (id_,)).get is None:
                     raise _unknown()
                 return
-            job = job_from_row(row)
+            job = api_job_from_row(row)
             if job.status is JobStatus.RUNNING or self._database.is_held(job.name):
                 raise JobError(
                     CONFLICT,
@@ -222,7 +222,7 @@ class JobStore:
         row: Any = self._connection.execute(_OF_ID, (id_,)).fetchone()
         if row is None:
             raise _unknown()
-        return job_from_row(row)
+        return api_job_from_row(row)
 
     def _locked(self, id_: str) -> Job:
         self._connection.execute(_LOCK, (id_,))
@@ -264,7 +264,7 @@ def _unknown() -> JobError:
     return JobError(NOT_FOUND, field="job_id", reason="there is no job of this id")
 
 
-def stale_version(present: int, seen: int) -> JobError:
+def stale_job_version(present: int, seen: int) -> JobError:
     """Return the error of a change of another version than the present one."""
     return JobError(
         CONFLICT,

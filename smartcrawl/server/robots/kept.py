@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
-from smartcrawl.server.errors import unavailable
+from smartcrawl.server.errors import api_unavailable
 from smartcrawl.server.robots.download import RobotsAnswer
 
 AT_ONCE: Final = 8  #: downloads at once
@@ -52,7 +52,7 @@ class RobotsCache:
         task = self._pending.get(host)
         if task is None:
             if len(self._pending) >= AT_ONCE:
-                raise unavailable(f"{AT_ONCE} robots.txt are being downloaded: ask again later")
+                raise api_unavailable(f"{AT_ONCE} robots.txt are being downloaded: ask again later")
             task = asyncio.ensure_future(self._downloaded(host))
             self._pending[host] = task
             task.add_done_callback(lambda _: self._pending.pop(host, None))

@@ -13,9 +13,9 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import Robots
-from smartcrawl.server.data.documents import queried_host_key
-from smartcrawl.server.data.queries import json_response, refuse_query
-from smartcrawl.server.errors import ApiError, not_found
+from smartcrawl.server.data.documents import api_host_parameter
+from smartcrawl.server.data.queries import json_response, refuse_api_query
+from smartcrawl.server.errors import ApiError, api_not_found
 from smartcrawl.server.robots.download import RobotsAnswer, RobotsDownload
 from smartcrawl.server.robots.kept import AT_ONCE, KeptRobots, RobotsCache
 
@@ -25,7 +25,7 @@ SELECT fetched_at, origin, status, body FROM robots WHERE origin IN (?, ?)
 """
 
 
-def stored_robots(connection: Connection, host: str) -> KeptRobots | None:
+def api_stored_robots(connection: Connection, host: str) -> KeptRobots | None:
     """Return the copy of a host's robots.txt that a crawl stored last, None without one."""
     row: Any = connection.execute(_STORED, (f"https://{host}", f"http://{host}")).fetchone()
     if row is None:
@@ -35,7 +35,7 @@ def stored_robots(connection: Connection, host: str) -> KeptRobots | None:
     return KeptRobots(at, RobotsAnswer(origin, status, bytes(body or b""), reason))
 
 
-def robots_data(host: str, kept: KeptRobots, ttl: int) -> dict[str, Any]:
+def api_robots(host: str, kept: KeptRobots, ttl: int) -> dict[str, Any]:
     """Return a robots.txt under the keys of R2-40.
 
     Raises:
@@ -68,7 +68,7 @@ def _agent_data(rules: AgentRules) -> dict[str, Any]:
 
 
 def _no_robots(reason: str) -> ApiError:
-    return not_found("robots.txt not found", reason=reason)
+    return api_not_found("robots.txt not found", reason=reason)
 
 
 def add_routes(context: Context, router: APIRouter) -> None:
@@ -83,13 +83,13 @@ def add_routes(context: Context, router: APIRouter) -> None:
         summary="The rules of a host's robots.txt: as a crawl stored them, else downloaded",
         response_model=Robots,
         responses={404: {}},
-        dependencies=[Depends(refuse_query)],
+        dependencies=[Depends(refuse_api_query)],
     )
     async def robots_of(domain: Annotated[str, Path(examples=["example.com"])]) -> Response:
-        host = queried_host_key(domain)
+        host = api_host_parameter(domain)
         kept = await to_thread.run_sync(
-            context.stores.read, lambda connection: stored_robots(connection, host)
+            context.stores.read, lambda connection: api_stored_robots(connection, host)
         )
         if kept is None:
             kept = await cache.get(host)
-        return json_response(await to_thread.run_sync(robots_data, host, kept, options.robots_ttl))
+        return json_response(await to_thread.run_sync(api_robots, host, kept, options.robots_ttl))

@@ -10,7 +10,7 @@ from typing import Final
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from smartcrawl.sources.fields import declared_field_text
-from smartcrawl.sources.listing.names import quoted_name
+from smartcrawl.sources.listing.names import quoted_listing_name
 
 DEFAULT_REF: Final = "HEAD"  #: GitHub's own name for the tip of the default branch
 _EXAMPLE: Final = "https://github.com/OWNER/REPO or https://github.com/OWNER/REPO/tree/REF/FOLDER"
@@ -51,12 +51,14 @@ class RepositoryAddress:
     @property
     def url(self) -> str:
         """The canonical address, without a slash at its end."""
-        return f"{self.front}/tree/{quoted_path(self.place)}" if self.place else self.front
+        return (
+            f"{self.front}/tree/{quoted_repository_path(self.place)}" if self.place else self.front
+        )
 
     @property
     def root(self) -> str:
         """The URL that those of all pages begin with, without a slash at its end."""
-        return f"{self.front}/blob/{quoted_path(self.place or DEFAULT_REF)}"
+        return f"{self.front}/blob/{quoted_repository_path(self.place or DEFAULT_REF)}"
 
     def splits(self) -> Iterator[tuple[str, str]]:
         """Yield each way to split the place into a ref and a folder, shortest ref first.
@@ -69,13 +71,13 @@ class RepositoryAddress:
             yield "/".join(names[:count]), "/".join(names[count:])
 
 
-def quoted_path(path: str) -> str:
+def quoted_repository_path(path: str) -> str:
     """Return a path with slashes as a part of a URL.
 
-    >>> quoted_path("a b/ü#.md")
+    >>> quoted_repository_path("a b/ü#.md")
     'a%20b/%C3%BC%23.md'
     """
-    return "/".join(map(quoted_name, path.split("/")))
+    return "/".join(map(quoted_listing_name, path.split("/")))
 
 
 def repository_address(text: str) -> RepositoryAddress:

@@ -18,7 +18,7 @@ from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import escaped
+from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.http import retry_after
@@ -73,7 +73,7 @@ class ApiAnswer:
             text = json.loads(self.body).get("message", "")
         except (ValueError, AttributeError, RecursionError):
             return ""
-        return escaped(str(text))[:_SHOWN]
+        return escaped_text(str(text))[:_SHOWN]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ class Proxy:
     authorization: str | None = field(default=None, repr=False)  #: value of Proxy-Authorization
 
 
-def quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | None:
+def github_quota_wait(status: int, headers: Mapping[str, str], now: float) -> int | None:
     """Return the seconds that a 403 or 429 asks to wait for its quota; None: it is no quota.
 
-    >>> quota_wait(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "130"}, 100)
+    >>> github_quota_wait(403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "130"}, 100)
     30
-    >>> quota_wait(429, {"retry-after": "7"}, 100), quota_wait(403, {}, 100)
+    >>> github_quota_wait(429, {"retry-after": "7"}, 100), github_quota_wait(403, {}, 100)
     (7, None)
     """
     if status not in (403, 429):
@@ -203,7 +203,7 @@ class GithubApi:
         headers = self._headers | ({} if etag is None else {"If-None-Match": etag})
         for _ in range(_WAITS + _HOPS):
             answer = self._tried(url, headers, most)
-            seconds = quota_wait(answer.status, answer.headers, self._clock())
+            seconds = github_quota_wait(answer.status, answer.headers, self._clock())
             if seconds is not None:
                 waits += 1
                 self._pause(seconds, waits, answer)
@@ -239,7 +239,7 @@ class GithubApi:
         target = urljoin(url, answer.headers.get("location", ""))
         parts = urlsplit(target)
         if not target.startswith(f"{self.url}/") or "/../" in parts.path or "%2e" in target.lower():
-            place = escaped(f"{parts.scheme}://{parts.hostname or ''}")
+            place = escaped_text(f"{parts.scheme}://{parts.hostname or ''}")
             raise ApiError(f"the API redirects to {place}: check GITHUB_API_URL")
         return target.partition("#")[0]
 
@@ -276,7 +276,9 @@ class GithubApi:
                     f"the certificate of {host} is refused {_certificate(error)}"
                 ) from error
             except (OSError, HTTPException) as error:
-                why = _LATE if deadline.is_over else escaped(str(error)) or type(error).__name__
+                why = (
+                    _LATE if deadline.is_over else escaped_text(str(error)) or type(error).__name__
+                )
                 raise _AgainError(
                     f"no answer of the API at {host}{self._through} ({why}): check GITHUB_API_URL"
                     " and the network"

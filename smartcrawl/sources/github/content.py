@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from hashlib import sha1, sha256
 from typing import Final
 
-from smartcrawl.sources.github.address import is_repository_path, quoted_path
+from smartcrawl.sources.github.address import is_repository_path, quoted_repository_path
 from smartcrawl.sources.github.payloads import SKIPPED_MODES, TreeItem
 from smartcrawl.sources.listing.entries import Entry, Skip
 from smartcrawl.sources.listing.selection import ListingRules
@@ -23,10 +23,10 @@ _POINTER: Final = re.compile(
 ).fullmatch
 
 
-def blob_sha(body: bytes, *, like: str | None = None) -> str:
+def github_blob_sha(body: bytes, *, like: str | None = None) -> str:
     """Return the SHA of a body as a blob of git; ``like``: a SHA, whose length decides the hash.
 
-    >>> blob_sha(b"hello\\n")
+    >>> github_blob_sha(b"hello\\n")
     'ce013625030ba8dba906f756967f9e9ca394464a'
     """
     data = b"blob %d\0" % len(body) + body
@@ -35,30 +35,32 @@ def blob_sha(body: bytes, *, like: str | None = None) -> str:
     return sha1(data, usedforsecurity=False).hexdigest()
 
 
-def is_lfs_pointer(body: bytes) -> bool:
+def is_github_lfs_pointer(body: bytes) -> bool:
     r"""Whether a body is a pointer of Git LFS instead of a file's content.
 
     >>> version = b"version https://git-lfs.github.com/spec/v1\n"
-    >>> is_lfs_pointer(version + b"oid sha256:" + b"0" * 64 + b"\nsize 12345\n")
+    >>> is_github_lfs_pointer(version + b"oid sha256:" + b"0" * 64 + b"\nsize 12345\n")
     True
-    >>> is_lfs_pointer(version + b"A pointer begins like this.\n")
+    >>> is_github_lfs_pointer(version + b"A pointer begins like this.\n")
     False
     """
     return len(body) < _LONGEST_POINTER and _POINTER(body) is not None
 
 
-def below_folder(path: str, folder: str) -> str | None:
+def path_below_github_folder(path: str, folder: str) -> str | None:
     """Return the path of an item below a folder; None: it is elsewhere, or the folder itself.
 
-    >>> below_folder("docs/a.md", "docs"), below_folder("docs2/a.md", "docs"), below_folder("a", "")
-    ('a.md', None, 'a')
+    >>> [path_below_github_folder(path, "docs") for path in ("docs/a.md", "docs2/a.md")]
+    ['a.md', None]
+    >>> path_below_github_folder("a", "")
+    'a'
     """
     if not folder:
         return path
     return path[len(folder) + 1 :] if path.startswith(f"{folder}/") else None
 
 
-def entries_of_items(
+def github_listing_entries(
     items: Iterable[TreeItem], *, root: str, folder: str, prefix: str, rules: ListingRules
 ) -> Iterator[Entry | Skip]:
     """Yield the entry of each file below a folder, and the reason for each that is left out.
@@ -72,7 +74,7 @@ def entries_of_items(
         if item.is_folder:
             continue
         path = prefix + item.path
-        relative = below_folder(path, folder)
+        relative = path_below_github_folder(path, folder)
         if relative is None and path != folder:
             continue
         skip = SKIPPED_MODES.get(item.mode)
@@ -82,5 +84,5 @@ def entries_of_items(
         if skip is not None:
             yield skip
             continue
-        url = root if relative is None else f"{root}/{quoted_path(relative)}"
+        url = root if relative is None else f"{root}/{quoted_repository_path(relative)}"
         yield Entry(url, item.size or 0, item.sha, None)

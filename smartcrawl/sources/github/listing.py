@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple, Self
 from urllib.parse import quote
 
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.github.address import RepositoryAddress
 from smartcrawl.sources.github.api import VARIABLE, ApiAnswer, ApiError, GithubApi
-from smartcrawl.sources.github.content import below_folder, entries_of_items
+from smartcrawl.sources.github.content import github_listing_entries, path_below_github_folder
 from smartcrawl.sources.github.payloads import (
     PayloadError,
     TreeItem,
     TreePayload,
-    commit_of_answer,
-    tree_of_answer,
+    github_commit_of_answer,
+    github_tree_of_answer,
 )
-from smartcrawl.sources.listing.entries import Entry, Skip, batched
+from smartcrawl.sources.listing.entries import Entry, Skip, batched_listing_entries
 from smartcrawl.sources.listing.selection import ListingRules
 
 _LARGEST_COMMIT: Final = 16 * 1024 * 1024  #: bytes of an answer
@@ -80,7 +80,7 @@ class RepositoryListing:
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the files of the tree, up to 1,000 at a time. Call it once."""
-        return batched(self._entries())
+        return batched_listing_entries(self._entries())
 
     def _entries(self) -> Iterator[Entry]:
         lacking: ListedCommit | None = None  # the first without a file at its folder
@@ -104,7 +104,7 @@ class RepositoryListing:
             self._problem(why)
 
     def _problem(self, why: str) -> None:
-        self.problems.append(shown(f"{self._address.url} ({why})"))
+        self.problems.append(redacted_line(f"{self._address.url} ({why})"))
 
     # The commit
 
@@ -147,7 +147,7 @@ class RepositoryListing:
         raise ApiError(f"it has no branch, tag or commit {tried}: correct the address")
 
     def _take(self, answer: ApiAnswer, ref: str, folder: str) -> str | None:
-        commit = commit_of_answer(_usable(answer))
+        commit = github_commit_of_answer(_usable(answer))
         repository = commit.repository or self._address.repository
         if repository.lower() != self._address.repository.lower():
             self.notes.append(
@@ -196,12 +196,12 @@ class RepositoryListing:
         """Whether files of the place may be below a folder of the repository."""
         if folder and (folder == path or folder.startswith(f"{path}/")):
             return True
-        relative = below_folder(path, folder)
+        relative = path_below_github_folder(path, folder)
         return relative is not None and self._rules.skip_folder(relative) is None
 
     def _files(self, items: list[TreeItem], prefix: str) -> Iterator[Entry | Skip]:
         assert self.commit is not None
-        return entries_of_items(
+        return github_listing_entries(
             items,
             root=self._address.root,
             folder=self.commit.folder,
@@ -213,7 +213,7 @@ class RepositoryListing:
         assert self.commit is not None
         path = f"/repos/{self.commit.repository}/git/trees/{sha}"
         more = "?recursive=1" if recursive else ""
-        return tree_of_answer(_usable(self._api.get(path + more, most=_LARGEST_TREE)))
+        return github_tree_of_answer(_usable(self._api.get(path + more, most=_LARGEST_TREE)))
 
 
 def _usable(answer: ApiAnswer) -> bytes:

@@ -97,7 +97,7 @@ class TreePayload(_Payload):
     truncated: bool
 
 
-def commit_of_answer(body: bytes) -> CommitPayload:
+def github_commit_of_answer(body: bytes) -> CommitPayload:
     """Parse the answer about a commit.
 
     Raises:
@@ -106,7 +106,7 @@ def commit_of_answer(body: bytes) -> CommitPayload:
     return _parsed(CommitPayload, body)
 
 
-def tree_of_answer(body: bytes) -> TreePayload:
+def github_tree_of_answer(body: bytes) -> TreePayload:
     """Parse the answer about a tree.
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator
 
-from smartcrawl.sources.base import Source, ad_hoc_name
+from smartcrawl.sources.base import Source, ad_hoc_source_name
 from smartcrawl.sources.fields import AuthoritiesFile, Limit
 from smartcrawl.sources.files import FilesScope, Globs
 from smartcrawl.sources.github.address import RepositoryAddress, repository_address
@@ -157,15 +157,15 @@ class GithubSource(Source):
         return sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def ad_hoc_repository(url: str) -> GithubSource:
+def ad_hoc_repository_source(url: str) -> GithubSource:
     """Return the source of all files at an address, with a name that depends on it alone.
 
-    >>> ad_hoc_repository("https://github.com/octo/docs/").name
+    >>> ad_hoc_repository_source("https://github.com/octo/docs/").name
     'octo-docs-ytzxk5'
 
     Raises:
         ValueError: it is no address of a repository; with the remedy.
     """
     address = repository_address(url)
-    name = ad_hoc_name(f"{address.owner}-{address.name}", address.root)
+    name = ad_hoc_source_name(f"{address.owner}-{address.name}", address.root)
     return GithubSource(name=name, url=address.url, ad_hoc=True)

@@ -79,7 +79,7 @@ def _user_agent(text: str) -> str:
     return text
 
 
-def plain_web_address(text: str) -> str:
+def declared_job_address(text: str) -> str:
     """Return the request URL of an address that came over the API.
 
     Raises:
@@ -154,7 +154,7 @@ class JobDefinition(_Part):
     name: Annotated[str, AfterValidator(_name)] = Field(
         json_schema_extra={"pattern": f"^{NAME.pattern}$", "maxLength": MAX_NAME}
     )
-    seed_urls: list[Annotated[str, AfterValidator(plain_web_address)]] = Field(
+    seed_urls: list[Annotated[str, AfterValidator(declared_job_address)]] = Field(
         min_length=1, max_length=MAX_SEEDS
     )
     config: JobConfig = JobConfig()

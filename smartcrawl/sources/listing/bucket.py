@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from smartcrawl.model.redaction import shown
-from smartcrawl.sources.listing.entries import Entry, Skip, batched
-from smartcrawl.sources.listing.places import SETTING, store_place
+from smartcrawl.model.redaction import redacted_line
+from smartcrawl.sources.listing.entries import Entry, Skip, batched_listing_entries
+from smartcrawl.sources.listing.places import SETTING, file_store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import RACY
 from smartcrawl.sources.listing.store_files import (
     PATIENCE,
     StoredFile,
     StoreFiles,
-    open_store_files,
+    open_file_store,
 )
 from smartcrawl.sources.stores import file_store_fault, file_store_fault_reason
 
@@ -43,7 +43,7 @@ class BucketListing:
         """
         self.problems: list[str] = []
         self.skipped: Counter[str] = Counter()
-        self._place = store_place(url)
+        self._place = file_store_place(url)
         key = self._place.key
         self._prefix = f"{key}/" if key and not key.endswith("/") else key
         self._rules = rules
@@ -57,11 +57,11 @@ class BucketListing:
         Raises:
             SettingError: the driver is not installed, or does not start.
         """
-        return batched(self._entries())
+        return batched_listing_entries(self._entries())
 
     def _entries(self) -> Iterator[Entry]:
         try:
-            files = open_store_files(self._place, patience=self._patience)
+            files = open_file_store(self._place, patience=self._patience)
         except OSError as error:
             self._problem(self._prefix, error, None)
             return
@@ -114,4 +114,4 @@ class BucketListing:
             why = f"after {count} {'file' if count == 1 else 'files'}: {why}"
         who = "what its driver reads" if files is None else files.who
         remedy = file_store_fault(error).value.format(who=who, setting=SETTING)
-        self.problems.append(shown(f"{self._place.url_of(key)} ({why}; {remedy})"))
+        self.problems.append(redacted_line(f"{self._place.url_of(key)} ({why}; {remedy})"))

@@ -53,7 +53,9 @@ class Skip(StrEnum):
     NO_NAME = "not a name"  #: such as the marker of an empty folder in a store
 
 
-def check_of_entry(etag: str | None, size: int, entry: Entry, *, is_hash: bool = False) -> Check:
+def check_of_listing_entry(
+    etag: str | None, size: int, entry: Entry, *, is_hash: bool = False
+) -> Check:
     """Return how to find out whether a stored file, of this ETag and size, is that of an entry.
 
     Both must be known and equal for the file to be skipped: a validator of a folder is a date.
@@ -71,7 +73,7 @@ def _properties(validator: str | None, size: int, *, is_hash: bool) -> Propertie
     return Properties(validator, None, None) if is_hash else Properties(None, validator, size)
 
 
-def batched(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def batched_listing_entries(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     """Yield entries in lists of at most ``BATCH``."""
     batch: list[Entry] = []
     for entry in entries:

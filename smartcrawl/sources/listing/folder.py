@@ -10,11 +10,19 @@ from pathlib import Path
 from typing import Final
 
 from smartcrawl.model.file_urls import folder_url
-from smartcrawl.sources.listing.entries import Entry, Skip, batched
-from smartcrawl.sources.listing.names import quoted_name, root_path, shown_path
-from smartcrawl.sources.listing.opening import inside, is_broken_link
+from smartcrawl.sources.listing.entries import Entry, Skip, batched_listing_entries
+from smartcrawl.sources.listing.names import (
+    listing_root_path,
+    quoted_listing_name,
+    shown_listing_path,
+)
+from smartcrawl.sources.listing.opening import is_broken_listing_link, path_inside_listing
 from smartcrawl.sources.listing.selection import ListingRules
-from smartcrawl.sources.listing.stamps import FileValidator, file_validator, modified_at
+from smartcrawl.sources.listing.stamps import (
+    FileValidator,
+    listed_file_modified_at,
+    listed_file_validator,
+)
 from smartcrawl.sources.listing.walk import Below, MovedFolderError, Walk, WalkedFolder
 from smartcrawl.sources.stores import Fault, file_store_fault
 
@@ -41,7 +49,7 @@ class FolderListing:
         """Set up the pass over ``root``, a folder's absolute path; it begins at ``now_ns``."""
         self.problems: list[str] = []
         self.skipped: Counter[str] = Counter()
-        self._root = root_path(root)
+        self._root = listing_root_path(root)
         self._rules = rules
         self._validator = validator
         self._now_ns = now_ns
@@ -49,7 +57,7 @@ class FolderListing:
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the files of the folder, up to 1,000 at a time. Call it once."""
-        return batched(self._entries())
+        return batched_listing_entries(self._entries())
 
     def _entries(self) -> Iterator[Entry]:
         url = folder_url(self._root)
@@ -128,10 +136,10 @@ class FolderListing:
 
     def _entry(self, folder: WalkedFolder, name: str, found: os.stat_result) -> Entry:
         return Entry(
-            folder.url + quoted_name(name),
+            folder.url + quoted_listing_name(name),
             found.st_size,
-            file_validator(self._validator, found, self._now_ns),
-            modified_at(found),
+            listed_file_validator(self._validator, found, self._now_ns),
+            listed_file_modified_at(found),
         )
 
     def _below(self, folder: WalkedFolder, below: Below) -> None:
@@ -145,10 +153,10 @@ class FolderListing:
         """Follow a link to a file, or note one to a folder, if it stays below the root."""
         try:
             root = os.path.realpath(self._root, strict=True)
-            real = inside(os.path.join(root, folder.real, name), root)
+            real = path_inside_listing(os.path.join(root, folder.real, name), root)
             found = os.stat(os.path.join(root, real or ""), follow_symlinks=False)
         except OSError as error:
-            if not is_broken_link(error):
+            if not is_broken_listing_link(error):
                 raise
             self.skipped[Skip.BROKEN_LINK] += 1
             return None
@@ -168,7 +176,7 @@ class FolderListing:
 
     def _problem(self, path: str, error: OSError, files: int = 0) -> None:
         """Record a part that could not be listed, by its path below the root."""
-        place = shown_path(os.path.join(self._root, path).rstrip("/") or "/")
+        place = shown_listing_path(os.path.join(self._root, path).rstrip("/") or "/")
         why = error.strerror or str(error)
         if files:
             why = f"{files} {'file' if files == 1 else 'files'} in it: {why}"

@@ -13,29 +13,29 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NONBLOCK
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 
-def open_root(root: str) -> int:
+def open_listing_root(root: str) -> int:
     """Open the root of a listing, which may be a link itself."""
     return os.open(root, _FOLDER)
 
 
-def open_folder(name: str, parent: int) -> int:
+def open_listed_folder(name: str, parent: int) -> int:
     """Open a folder in an open folder; a link in its place is NotADirectoryError."""
     return os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=parent)
 
 
-def open_below(root: int, names: Sequence[str]) -> int:
+def open_listed_below(root: int, names: Sequence[str]) -> int:
     """Open a folder below an open root; ``root`` stays open."""
     current = os.dup(root)
     for name in names:
         try:
-            below = open_folder(name, current)
+            below = open_listed_folder(name, current)
         finally:
             os.close(current)
         current = below
     return current
 
 
-def open_file(name: str, parent: int) -> int:
+def open_listed_file(name: str, parent: int) -> int:
     """Open a regular file in an open folder, without waiting for a FIFO or a device.
 
     Raises:
@@ -52,7 +52,7 @@ def open_file(name: str, parent: int) -> int:
     raise FileNotFoundError(errno.ENOENT, "it is no regular file")
 
 
-def inside(path: str, root: str) -> str | None:
+def path_inside_listing(path: str, root: str) -> str | None:
     """Return the path, below a real root, that an existing path leads to, or None if none.
 
     Raises:
@@ -65,12 +65,12 @@ def inside(path: str, root: str) -> str | None:
     return real[len(start) :] if real.startswith(start) else None
 
 
-def is_broken_link(error: OSError) -> bool:
+def is_broken_listing_link(error: OSError) -> bool:
     """Whether an error of ``inside`` means that the link leads nowhere."""
     return error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 
 
-def close_quietly(opened: int) -> None:
+def close_listed_folder(opened: int) -> None:
     """Close a folder that was open for reading, where an error means nothing."""
     with suppress(OSError):
         os.close(opened)

@@ -7,8 +7,8 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import shown
-from smartcrawl.sources.drivers import refuse_url_secrets
+from smartcrawl.model.redaction import redacted_line
+from smartcrawl.sources.drivers import refuse_store_url_secrets
 
 SETTING: Final = "root"  #: name of the setting in messages
 
@@ -39,14 +39,14 @@ class StorePlace(NamedTuple):
         return f"{self.top}/{quote(key, safe=_KEPT, errors='surrogateescape')}"
 
 
-def store_place(url: str) -> StorePlace:
+def file_store_place(url: str) -> StorePlace:
     """Return the place that a URL names; its key is percent-encoded there.
 
-    >>> store_place("s3://bucket/a%20b//../c").key, store_place("s3://bucket").key
+    >>> file_store_place("s3://bucket/a%20b//../c").key, file_store_place("s3://bucket").key
     ('a b//../c', '')
-    >>> store_place("https://acc.blob.core.windows.net/docs/a.pdf")[:3]
+    >>> file_store_place("https://acc.blob.core.windows.net/docs/a.pdf")[:3]
     ('abfs', 'docs', 'a.pdf')
-    >>> store_place("wasbs://docs@acc.blob.core.windows.net/a.pdf").top
+    >>> file_store_place("wasbs://docs@acc.blob.core.windows.net/a.pdf").top
     'wasbs://docs@acc.blob.core.windows.net'
 
     Raises:
@@ -56,9 +56,11 @@ def store_place(url: str) -> StorePlace:
     """
     found = _URL.fullmatch(url)
     if found is None:
-        raise SettingError(f"{SETTING} is {shown(url)!r}: write a URL like s3://bucket/folder")
+        raise SettingError(
+            f"{SETTING} is {redacted_line(url)!r}: write a URL like s3://bucket/folder"
+        )
     scheme, authority, path = found[1].lower(), found[2], found[3] or ""
-    refuse_url_secrets(SETTING, scheme, f"{authority}/{path}")
+    refuse_store_url_secrets(SETTING, scheme, f"{authority}/{path}")
     if scheme in ("http", "https"):
         return _azure_place(url, scheme, authority.lower(), path)
     account = None
@@ -73,7 +75,7 @@ def store_place(url: str) -> StorePlace:
             f" FSSPEC_{scheme.upper()}_USERNAME"
         )
     if not bucket:
-        raise SettingError(f"{SETTING} is {shown(url)!r}: name a bucket or a host in it")
+        raise SettingError(f"{SETTING} is {redacted_line(url)!r}: name a bucket or a host in it")
     protocol = "abfs" if scheme in _AZURE else scheme
     return StorePlace(protocol, bucket, _unquoted(path), f"{scheme}://{authority}", account)
 
@@ -83,8 +85,8 @@ def _azure_place(url: str, scheme: str, host: str, path: str) -> StorePlace:
     container, _, key = path.partition("/")
     if account is None or not container:
         raise SettingError(
-            f"{SETTING} is {shown(url)!r}: a web address is no store, unless it names a container"
-            " as in https://ACCOUNT.blob.core.windows.net/CONTAINER; crawl it as a site"
+            f"{SETTING} is {redacted_line(url)!r}: a web address is no store, unless it names a"
+            " container as in https://ACCOUNT.blob.core.windows.net/CONTAINER; crawl it as a site"
         )
     return StorePlace("abfs", container, _unquoted(key), f"{scheme}://{host}/{container}", account)
 

@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
-from smartcrawl.model.redaction import shown
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.listing.entries import Entry
-from smartcrawl.sources.listing.names import shown_path
+from smartcrawl.sources.listing.names import shown_listing_path
 from smartcrawl.sources.listing.opening import (
-    close_quietly,
-    inside,
-    is_broken_link,
-    open_below,
-    open_file,
-    open_root,
+    close_listed_folder,
+    is_broken_listing_link,
+    open_listed_below,
+    open_listed_file,
+    open_listing_root,
+    path_inside_listing,
 )
-from smartcrawl.sources.listing.places import SETTING, store_place
+from smartcrawl.sources.listing.places import SETTING, file_store_place
 from smartcrawl.sources.listing.stamps import (
     FileValidator,
-    file_validator,
-    is_validator_of,
-    modified_at,
+    is_validator_of_listed_file,
+    listed_file_modified_at,
+    listed_file_validator,
 )
 from smartcrawl.sources.listing.store_files import (
     PATIENCE,
     StateChangedError,
     StoreFiles,
-    open_store_files,
+    open_file_store,
 )
 from smartcrawl.sources.stores import (
     Fault,
@@ -70,7 +70,7 @@ class FileHash(NamedTuple):
     modified_at: int | None  #: Unix seconds
 
 
-def read_folder_file(
+def read_listed_file(
     root: str | Path,
     relative: str,
     *,
@@ -99,19 +99,19 @@ def read_folder_file(
 
     def read(opened: int, size: int) -> tuple[bytes, int]:
         if size > most:
-            raise _too_large(shown_path(os.path.join(root, relative)), size, most)
+            raise _too_large(shown_listing_path(os.path.join(root, relative)), size, most)
         data = b"".join(_pieces(opened, size))
         return data, len(data)
 
     data, found = _stable(str(root), relative, read, follow_symlinks)
     if known is None and now_ns is not None:
-        validator = file_validator(how, found, now_ns)
+        validator = listed_file_validator(how, found, now_ns)
     else:
         validator = _validator(known, how, found)
-    return FileBody(data, found.st_size, validator, modified_at(found))
+    return FileBody(data, found.st_size, validator, listed_file_modified_at(found))
 
 
-def hash_folder_file(
+def hash_listed_file(
     root: str | Path,
     relative: str,
     *,
@@ -122,7 +122,7 @@ def hash_folder_file(
     """Return the hash of a file below ``root``, of any size, which is read in pieces of 1 MiB.
 
     Raises:
-        OSError, ListedFileError: as ``read_folder_file``.
+        OSError, ListedFileError: as ``read_listed_file``.
 
     Source: R0-45.
     """
@@ -135,13 +135,15 @@ def hash_folder_file(
         return hashed.digest(), count
 
     body_hash, found = _stable(str(root), relative, digest, follow_symlinks)
-    return FileHash(body_hash, found.st_size, _validator(known, how, found), modified_at(found))
+    return FileHash(
+        body_hash, found.st_size, _validator(known, how, found), listed_file_modified_at(found)
+    )
 
 
 def _validator(known: Entry | None, how: FileValidator, found: os.stat_result) -> str | None:
     if known is None or known.size != found.st_size:
         return None
-    return known.validator if is_validator_of(known.validator, how, found) else None
+    return known.validator if is_validator_of_listed_file(known.validator, how, found) else None
 
 
 def _pieces(opened: int, size: int) -> Iterator[bytes]:
@@ -161,7 +163,7 @@ def _stable(
     """
     for _ in range(_TRIES):
         with _parent(root, relative, follow_symlinks) as (parent, name):
-            opened = open_file(name, parent)
+            opened = open_listed_file(name, parent)
             try:
                 before = os.fstat(opened)
                 result, count = work(opened, before.st_size)
@@ -171,7 +173,7 @@ def _stable(
             named = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if count == before.st_size and _state(before) == _state(after) == _state(named):
             return result, before
-    raise _changed(shown_path(os.path.join(root, relative)))
+    raise _changed(shown_listing_path(os.path.join(root, relative)))
 
 
 def _state(found: os.stat_result) -> tuple[int, ...]:
@@ -186,32 +188,32 @@ def _parent(root: str, relative: str, follow_symlinks: bool) -> Iterator[tuple[i
     if "\0" in relative or not {"", ".", ".."}.isdisjoint(names):
         raise PermissionError(errno.EACCES, "it is no path below the root", path)
     try:
-        top = open_root(root)
+        top = open_listing_root(root)
     except OSError as error:
         raise _away(root, error.strerror or str(error)) from error
     try:
         if follow_symlinks:
             names = _followed(root, relative)
-        parent = open_below(top, names[:-1])
+        parent = open_listed_below(top, names[:-1])
         try:
             yield parent, names[-1]
         finally:
-            close_quietly(parent)
+            close_listed_folder(parent)
     except OSError as error:
-        if not (is_broken_link(error) or error.errno == errno.ENXIO):
+        if not (is_broken_listing_link(error) or error.errno == errno.ENXIO):
             raise OSError(error.errno, error.strerror or str(error), path) from error
         if not os.listdir(top):
             raise _away(root, "it is empty") from error
         why = "no such file below the root, or a link or something else in its place"
         raise FileNotFoundError(errno.ENOENT, why, path) from error
     finally:
-        close_quietly(top)
+        close_listed_folder(top)
 
 
 def _followed(root: str, relative: str) -> list[str]:
     """Return the names of a file below the root, without the links on the way to it."""
     real_root = os.path.realpath(root, strict=True)
-    real = inside(os.path.join(real_root, relative), real_root)
+    real = path_inside_listing(os.path.join(real_root, relative), real_root)
     if not real:
         raise FileNotFoundError(errno.ENOENT, "it leads out of the root")
     return real.split("/")
@@ -219,7 +221,7 @@ def _followed(root: str, relative: str) -> list[str]:
 
 def _away(root: str, why: str) -> StoreAwayError:
     return StoreAwayError(
-        f"{shown_path(root)} cannot be read ({why}): mount it, or check that root names it"
+        f"{shown_listing_path(root)} cannot be read ({why}): mount it, or check that root names it"
     )
 
 
@@ -258,9 +260,9 @@ def read_bucket_file(
 
     Source: R0-43.
     """
-    place = store_place(url)
+    place = file_store_place(url)
     try:
-        files = open_store_files(place, patience=patience)
+        files = open_file_store(place, patience=patience)
     except OSError as error:
         raise _store_error(url, error, None, patience) from error
     wanted = etag
@@ -273,10 +275,10 @@ def read_bucket_file(
         except Exception as error:  # drivers raise any error of their libraries
             raise _store_error(url, error, files, patience) from error
         if data is None:
-            raise _too_large(shown(url), file.size or most + 1, most)
+            raise _too_large(redacted_line(url), file.size or most + 1, most)
         known = file.date if etag is not None and etag == file.date else None
         return FileBody(data, len(data), file.etag or known, file.modified_at)
-    raise _changed(shown(url))
+    raise _changed(redacted_line(url))
 
 
 def _store_error(
@@ -296,4 +298,4 @@ def _store_error(
     if fault in _OF_THE_FILE and files is not None:
         return PermissionError(errno.EACCES, remedy, url)
     why = file_store_fault_reason(error) or f"no answer in {patience:g} s"
-    return StoreAwayError(shown(f"cannot read {url} ({why}; {remedy})"))
+    return StoreAwayError(redacted_line(f"cannot read {url} ({why}; {remedy})"))

@@ -23,20 +23,22 @@ class FileValidator(StrEnum):
     HASH = auto()  #: every file is read by every run
 
 
-def file_validator(how: FileValidator, found: os.stat_result, now_ns: int) -> str | None:
+def listed_file_validator(how: FileValidator, found: os.stat_result, now_ns: int) -> str | None:
     """Return the validator of a file in a pass that began at ``now_ns`` (Unix nanoseconds).
 
     None: it must not be trusted. The time is less than two seconds older than the pass, or in its
     future, or no calendar has it; or files are to be compared by their hashes.
     """
     at = _time(how, found)
-    return None if at is None or now_ns - at < RACY else iso_nanoseconds(at)
+    return None if at is None or now_ns - at < RACY else listed_file_time(at)
 
 
-def is_validator_of(validator: str | None, how: FileValidator, found: os.stat_result) -> bool:
+def is_validator_of_listed_file(
+    validator: str | None, how: FileValidator, found: os.stat_result
+) -> bool:
     """Whether a trusted validator is still that of a file."""
     at = _time(how, found)
-    return validator is not None and at is not None and iso_nanoseconds(at) == validator
+    return validator is not None and at is not None and listed_file_time(at) == validator
 
 
 def _time(how: FileValidator, found: os.stat_result) -> int | None:
@@ -51,16 +53,16 @@ def _time(how: FileValidator, found: os.stat_result) -> int | None:
             assert_never(how)
 
 
-def modified_at(found: os.stat_result) -> int | None:
+def listed_file_modified_at(found: os.stat_result) -> int | None:
     """Return the mtime of a file in Unix seconds, or None where no calendar has it."""
     seconds = found.st_mtime_ns // 1_000_000_000
     return None if _date(seconds // _DAY) is None else seconds
 
 
-def iso_nanoseconds(at: int) -> str | None:
+def listed_file_time(at: int) -> str | None:
     """Return Unix nanoseconds as ISO 8601 in UTC; None outside of the years 1 to 9999.
 
-    >>> iso_nanoseconds(1_795_589_419_123_456_789), iso_nanoseconds(-1)
+    >>> listed_file_time(1_795_589_419_123_456_789), listed_file_time(-1)
     ('2026-11-25T06:50:19.123456789Z', '1969-12-31T23:59:59.999999999Z')
 
     Source: R1-28.

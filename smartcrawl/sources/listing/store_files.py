@@ -12,10 +12,14 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.sources.drivers import driver_class, driver_credentials, start_driver
+from smartcrawl.sources.drivers import (
+    start_store_driver,
+    store_driver_class,
+    store_driver_credentials,
+)
 from smartcrawl.sources.listing.entries import Skip
 from smartcrawl.sources.listing.places import SETTING, StorePlace
-from smartcrawl.sources.listing.stamps import iso_nanoseconds
+from smartcrawl.sources.listing.stamps import listed_file_time
 from smartcrawl.sources.stores import Bucket, Drive, file_store_status
 
 PATIENCE: Final = 60.0  #: seconds for one page or the start of one body, with the driver's retries
@@ -40,7 +44,7 @@ class StoredFile(NamedTuple):
     @property
     def date(self) -> str | None:
         """The date as a validator."""
-        return None if self.modified_ns is None else iso_nanoseconds(self.modified_ns)
+        return None if self.modified_ns is None else listed_file_time(self.modified_ns)
 
 
 class StoredBody(NamedTuple):
@@ -83,17 +87,17 @@ class StoreFiles(Protocol):
         """Whether the store itself exists; called where a file does not."""
 
 
-def open_store_files(place: StorePlace, *, patience: float = PATIENCE) -> StoreFiles:
+def open_file_store(place: StorePlace, *, patience: float = PATIENCE) -> StoreFiles:
     """Open the driver of a place, or take the one that this thread opened before.
 
     Raises:
         SettingError: there is no driver, it does not start, or has credentials of another account.
         OSError: the driver connects at once and fails to.
     """
-    driver = driver_class(SETTING, place.protocol, place.top)
+    driver = store_driver_class(SETTING, place.protocol, place.top)
     start = f"{place.protocol}://{place.bucket}"
-    system, root = start_driver(SETTING, driver, start, **place.options)
-    who = driver_credentials(driver)
+    system, root = start_store_driver(SETTING, driver, start, **place.options)
+    who = store_driver_credentials(driver)
     if not system.async_impl:
         return _OtherFiles(system, Drive(system, root, patience), start, who)
     store = Bucket(system, root, patience)

@@ -8,8 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from smartcrawl.sources.listing.names import quoted_name
-from smartcrawl.sources.listing.opening import close_quietly, open_below, open_folder, open_root
+from smartcrawl.sources.listing.names import quoted_listing_name
+from smartcrawl.sources.listing.opening import (
+    close_listed_folder,
+    open_listed_below,
+    open_listed_folder,
+    open_listing_root,
+)
 
 _OPEN: Final = 32  #: folders that are open at once; deeper trees have theirs opened again
 
@@ -43,7 +48,7 @@ class WalkedFolder:
     def close(self) -> None:
         """Close the folder; it can be opened again."""
         if self.opened >= 0:
-            close_quietly(self.opened)
+            close_listed_folder(self.opened)
         self.opened = -1
 
     def leave(self) -> None:
@@ -74,7 +79,7 @@ class Walk:
         Raises:
             OSError: it is away, refuses, or is no folder.
         """
-        opened = open_root(root)
+        opened = open_listing_root(root)
         self._root = WalkedFolder("", "", url, _identity(opened), None, False, opened)
         self._way = [self._root]
 
@@ -102,16 +107,16 @@ class Walk:
         """
         if below.real is None:
             self._reopen(folder)
-            opened = open_folder(below.name, folder.opened)
+            opened = open_listed_folder(below.name, folder.opened)
             real = f"{folder.real}{below.name}/"
         else:
-            opened = open_below(self._root.opened, below.real.split("/"))
+            opened = open_listed_below(self._root.opened, below.real.split("/"))
             real = f"{below.real}/"
         path = f"{folder.path}{below.name}/"
         found = WalkedFolder(
             path=path,
             real=path if real == path else real,
-            url=f"{folder.url}{quoted_name(below.name)}/",
+            url=f"{folder.url}{quoted_listing_name(below.name)}/",
             identity=_identity(opened),
             parent=folder,
             behind_link=folder.behind_link or below.real is not None,
@@ -138,19 +143,19 @@ class Walk:
         kept = True
         for depth, name in enumerate(folder.real.split("/")[:-1], 1):
             try:
-                below = open_folder(name, current)
+                below = open_listed_folder(name, current)
             except OSError as error:
                 raise MovedFolderError(error.errno, _MOVED) from error
             finally:
                 if not kept:
-                    close_quietly(current)
+                    close_listed_folder(current)
             current = below
             other = wanted.get(depth)
             kept = other is not None and other.opened < 0 and _identity(current) == other.identity
             if other is not None and kept:
                 other.opened = current
         if folder.opened < 0:
-            close_quietly(current)
+            close_listed_folder(current)
             raise MovedFolderError(errno.ESTALE, _MOVED)
 
     def close(self) -> None:

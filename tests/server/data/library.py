@@ -9,7 +9,7 @@ import httpx
 from starlette.types import ASGIApp
 
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from tests.server.api_client import application, ask
 
@@ -28,7 +28,7 @@ class Library:
         self.now = float(NOW)
         self.place = place
         self._folder = folder
-        self.database = database_of(place)
+        self.database = registry_database(place)
         self.connection = self.database.open()
         self.app = self.server()
         self._last = 0

@@ -14,7 +14,7 @@ import pytest
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.server.items.due_launcher import BUSY_AGAIN, DueLauncher
-from smartcrawl.server.items.due_runs import DueRuns, order_due_run_row
+from smartcrawl.server.items.due_runs import DueRuns, post_due_run
 from smartcrawl.server.jobs.launcher import SILENCE
 from smartcrawl.server.jobs.local import CrawlProgram
 from tests.server.data.library import NOW
@@ -52,7 +52,7 @@ class Yard:
     def order(self, *sources: str, at: int = NOW) -> None:
         with transaction(self.desk.connection):
             for source in sources:
-                order_due_run_row(self.desk.connection, source, at)
+                post_due_run(self.desk.connection, source, at)
 
     def running(self) -> list[str]:
         return [s for (s,) in self.desk.rows(
@@ -302,7 +302,7 @@ def test_a_run_that_is_claimed_sees_all_that_its_order_wrote(yard: Yard):
 
     thread = Thread(target=claim)
     with transaction(other):
-        order_due_run_row(other, "one", NOW)
+        post_due_run(other, "one", NOW)
         thread.start()
         thread.join(0.5)
         assert claimed == []

@@ -294,10 +294,10 @@ def test_a_rebuild_counts_all_items_and_orders_runs_of_all_sources(desk: Desk):
 
 @pytest.mark.covers("E-14")
 def test_a_rebuild_takes_the_highest_scope(desk: Desk):
-    from smartcrawl.server.keys import Scope, make_key  # noqa: PLC0415
+    from smartcrawl.server.keys import Scope, make_api_key  # noqa: PLC0415
 
     with desk.database.translated("write"):
-        keys = {s: make_key(desk.connection, s.name, s, NOW, expires=None)[0] for s in Scope}
+        keys = {s: make_api_key(desk.connection, s.name, s, NOW, expires=None)[0] for s in Scope}
     app = application(
         desk._folder, clock=lambda: desk.now, run={"registry": desk.place}, host="192.0.2.1"
     )

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from smartcrawl.model.urls import url_hash
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from tests.crawls.commands import Crawl, wait_until
 from tests.server.items.conftest import ADD, REBUILD, REINDEX, item_id
 from tests.server.test_serve import serving
@@ -210,7 +210,7 @@ def test_an_order_during_a_run_of_its_source_waits_for_it(three: Site, crawl: Cr
     three.pages["/new"] = html("New", text="a new lantern")
     place = crawl.registry if stack == "sqlite" else crawl.environment["REGISTRY_URL"]
     with serve(crawl) as api:
-        lease = database_of(place).take("one", "today")
+        lease = registry_database(place).take("one", "today")
         try:
             for path in ("/new", "/b", "/new"):
                 api.order(ADD, url=three.url(path))

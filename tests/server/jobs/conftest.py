@@ -9,7 +9,7 @@ import pytest
 from starlette.types import ASGIApp
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobDefinition
@@ -27,7 +27,7 @@ class Office:
 
     def __init__(self, place: Path | str) -> None:
         self.place = place
-        self.database = database_of(place)
+        self.database = registry_database(place)
         self._opened: list[Connection] = []
         self.connection = self.connect()
         self.store = JobStore(self.database, self.connection)
@@ -85,7 +85,7 @@ class Api:
         self.place = place
         self.folder = folder
         self.app = self.server(**changed)
-        self.database = database_of(place)
+        self.database = registry_database(place)
         self.connection = self.database.open()
         self.store = JobStore(self.database, self.connection)
         self.clock = JobClock(self.database, self.connection)

@@ -13,7 +13,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.server import idempotency
 from smartcrawl.server.idempotency import KEPT
 from smartcrawl.server.jobs.store import JobStore
-from smartcrawl.server.keys import Scope, make_key
+from smartcrawl.server.keys import Scope, make_api_key
 from tests.server.api_client import application, ask, error_of
 from tests.server.jobs.conftest import JOBS, NOW, Api, Office, body
 from tests.server.test_serve import serving
@@ -80,7 +80,7 @@ def test_a_key_belongs_to_its_client_method_and_path(api: Api):
     """ATT-50."""
     given = {}
     for name in ("a", "b"):
-        text, _ = make_key(api.connection, name, Scope.OPERATE, NOW)
+        text, _ = make_api_key(api.connection, name, Scope.OPERATE, NOW)
         given[name] = {"Authorization": f"Bearer {text}"}
     headers = keyed()
     made = [

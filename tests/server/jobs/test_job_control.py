@@ -24,7 +24,7 @@ from smartcrawl.server.jobs import control, orders, routes
 from smartcrawl.server.jobs.answers import Ordered
 from smartcrawl.server.jobs.orders import JobOrders
 from smartcrawl.server.jobs.processes import JobProcesses
-from smartcrawl.server.keys import Scope, make_key
+from smartcrawl.server.keys import Scope, make_api_key
 from tests.server.api_client import application, ask, error_of
 from tests.server.jobs.conftest import JOBS, NOW, Api, body
 
@@ -285,7 +285,7 @@ def test_orders_need_the_scope_operate_and_count_as_changes(api: Api):
     job = api.create(schedule=DAILY)["job_id"]
     statuses = {}
     for scope in (Scope.READ, Scope.OPERATE):
-        text, _ = make_key(api.connection, scope.name, scope, NOW)
+        text, _ = make_api_key(api.connection, scope.name, scope, NOW)
         headers = {"Authorization": f"Bearer {text}"}
         answer = api.ask("POST", f"/{job}/pause", headers=headers)
         statuses[scope] = answer.status_code

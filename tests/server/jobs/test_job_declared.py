@@ -10,13 +10,13 @@ import httpx
 import pytest
 
 from smartcrawl.model.options import Options
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.server.jobs import control
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.declared import DeclaredNames, declared_job_id
+from smartcrawl.server.jobs.declared import DeclaredNames, api_job_id
 from smartcrawl.server.jobs.job import RunStage
 from tests.choices import options
 from tests.server.api_client import application, ask, error_of
@@ -27,7 +27,7 @@ from tests.site_server import Site, html
 HOURLY = {"type": "recurring", "cron": "0 * * * *"}
 ONCE = {"type": "one_time"}
 HOUR = 3_600
-DOCS = declared_job_id("docs")
+DOCS = api_job_id("docs")
 
 
 def declare(folder: Path, *names: str) -> None:
@@ -163,7 +163,7 @@ def test_a_schedule_is_put_at_the_version_that_was_seen(sources: Api):
     header = {"If-Match": '"2"'}
     answer = sources.ask("PUT", f"/{DOCS}", json={"schedule": ONCE}, headers=header)
     assert answer.json()["version"] == 3
-    fresh = put(sources, id_=declared_job_id("news"), version=2)
+    fresh = put(sources, id_=api_job_id("news"), version=2)
     assert fresh.status_code == 409  # it was never scheduled
 
 
@@ -287,7 +287,7 @@ def test_a_job_of_a_client_with_the_name_stands_for_both(sources: Api):
     declare(sources.folder, "tools", "docs")
 
     assert listed(sources) == ([("tools", False), ("docs", True)], 2)
-    assert sources.ask("GET", f"/{declared_job_id('tools')}").status_code == 404
+    assert sources.ask("GET", f"/{api_job_id('tools')}").status_code == 404
     ((id_,),) = sources.rows("SELECT id FROM job")
     assert sources.ask("PUT", f"/{id_}", json=body("tools")).status_code == 200
 
@@ -362,6 +362,6 @@ def test_a_declared_source_is_crawled_by_a_put(tmp_path: Path, site: Site):
     assert found["complete"] is True
     assert [run["status"] for run in found["runs"]] == [RunStage.ENDED]
     assert {r.path for r in site.log} - {"/robots.txt"} == {"/", "/a"}
-    connection = database_of(tmp_path / "registry.db").open()
+    connection = registry_database(tmp_path / "registry.db").open()
     assert connection.execute("SELECT declared FROM source").get
     connection.close()

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 SCRIPT = """
 import json, os, sys, time
 from pathlib import Path
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.runs.run_orders import (
     order_run_row, run_order_row, withdraw_run_order_row,
 )
@@ -42,7 +42,7 @@ print(json.dumps({"words": sys.argv[1:], "session": os.getsid(0), "pid": os.getp
                   "secret": os.environ.get("SECRET")}), flush=True)
 place, does = os.environ["PLACE"], json.loads(os.environ["DOES"])
 if "open" in does:
-    database = database_of(place if place.startswith("postgres") else Path(place))
+    database = registry_database(place if place.startswith("postgres") else Path(place))
     connection = database.open()
     lease = database.take(given["source"], "today")
     last = last_run_row(connection, given["source"])

@@ -13,7 +13,7 @@ import pytest
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs import logs
 from smartcrawl.server.jobs.log_routes import MOST
-from smartcrawl.server.jobs.logs import PART, LogResponse, open_log, parts_of
+from smartcrawl.server.jobs.logs import PART, LogResponse, job_log_parts, open_job_log
 from tests.server.api_client import error_of
 from tests.server.jobs.conftest import NOW, Api
 from tests.server.jobs.test_job_scheduler import OPEN, Desk, opened, slow_site
@@ -164,8 +164,8 @@ def test_what_is_written_before_the_end_is_read(tmp_path: Path, monkeypatch: pyt
             file.write(b"more\n" if answer else b"last\n")
         return answer
 
-    with open_log(path) as log:
-        read = asyncio.run(collected(parts_of(log, goes_on)))
+    with open_job_log(path) as log:
+        read = asyncio.run(collected(job_log_parts(log, goes_on)))
     assert b"".join(read) == b"first\nmore\nmore\nlast\n"
 
 
@@ -175,8 +175,8 @@ def test_parts_are_bounded_and_end_where_the_log_ended_at_first(tmp_path: Path):
 
     async def growing() -> list[int]:
         sizes = []
-        with open_log(path) as log:
-            async for part in parts_of(log):
+        with open_job_log(path) as log:
+            async for part in job_log_parts(log):
                 sizes.append(len(part))
                 with path.open("ab") as file:
                     file.write(b"y" * PART)
@@ -188,7 +188,7 @@ def test_parts_are_bounded_and_end_where_the_log_ended_at_first(tmp_path: Path):
 def test_a_log_is_closed_when_its_client_is_gone_before_the_first_part(tmp_path: Path):
     path = tmp_path / "a.log"
     path.write_bytes(b"x")
-    log = open_log(path)
+    log = open_job_log(path)
     closed = []
 
     async def send(_: object) -> None:

@@ -13,9 +13,9 @@ import httpx
 import pytest
 
 from smartcrawl.model.processes import Process
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs.declared import KnownJobs, declared_job_id
+from smartcrawl.server.jobs.declared import KnownJobs, api_job_id
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.launcher import JobLauncher
 from smartcrawl.server.jobs.local import CrawlProgram, LocalCrawls
@@ -69,7 +69,7 @@ class Desk:
     def __init__(self, folder: Path, place: Path | str) -> None:
         self.folder = folder
         self.settings = OPEN | ({} if isinstance(place, Path) else {"REGISTRY_URL": place})
-        self.database = database_of(place)
+        self.database = registry_database(place)
         self.connection = self.database.open()
         self.store = JobStore(self.database, self.connection)
 
@@ -180,7 +180,7 @@ def test_a_declared_source_of_files_is_crawled_as_a_job(desk: Desk, name: str):
     sources = desk.folder / "sources.toml"
     sources.write_text('[sources.docs]\nkind = "files"\nroot = "docs"\n')
     known = KnownJobs(desk.database, desk.connection, ("docs",))
-    job = known.find_declared(declared_job_id("docs"))
+    job = known.find_declared(api_job_id("docs"))
     assert job is not None
     known.schedule(job, {"schedule": JobSchedule().model_dump()}, int(time.time()))
 

@@ -10,13 +10,13 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from smartcrawl.registry.database.databases import database_of
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.clock import JobClock
 
 
 def main() -> None:
     place = sys.argv[1]
-    database = database_of(place if "://" in place else Path(place))
+    database = registry_database(place if "://" in place else Path(place))
     with closing(database.open()) as connection:
         clock = JobClock(database, connection)
         print("ready", flush=True)

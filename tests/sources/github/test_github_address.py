@@ -8,7 +8,7 @@ from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.github.address import repository_address
-from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository
+from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
 from smartcrawl.sources.kinds import GITHUB
 
 covers = pytest.mark.covers
@@ -141,9 +141,9 @@ def test_a_single_file_is_its_own_root():
 
 
 def test_the_name_of_an_ad_hoc_repository_depends_on_its_address_alone():
-    first = ad_hoc_repository(f"{WEB}/octo/docs.git")
-    assert first == ad_hoc_repository(f"{WEB}/octo/docs/#readme")
+    first = ad_hoc_repository_source(f"{WEB}/octo/docs.git")
+    assert first == ad_hoc_repository_source(f"{WEB}/octo/docs/#readme")
     assert first.name.startswith("octo-docs-")
     assert first.ad_hoc
-    assert first.name != ad_hoc_repository(f"{WEB}/octo/docs/tree/main").name
+    assert first.name != ad_hoc_repository_source(f"{WEB}/octo/docs/tree/main").name
     assert "token" not in json.dumps(first.model_dump(mode="json"), default=str).lower()

@@ -18,8 +18,8 @@ from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
 from scrapy.settings import Settings
 
 from smartcrawl import settings as defaults
-from smartcrawl.engine.download.certificates import CertificateTrust, asyncio_context
-from smartcrawl.engine.download.github import raw_request
+from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
+from smartcrawl.engine.download.github import raw_download_request
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
@@ -55,7 +55,7 @@ def api(url: str, **more: Any) -> GithubApi:
 
 
 def trusting(ca_file: Path | None, *, verify: bool = True) -> ssl.SSLContext:
-    return asyncio_context(Settings(), CertificateTrust(verify, ca_file))
+    return lane_tls_context(Settings(), CertificateTrust(verify, ca_file))
 
 
 def read(client: GithubApi) -> int:
@@ -233,7 +233,7 @@ def raw_file(url: str, **environment: str) -> Request:
         if "own" in environment:
             page.meta["proxy"] = environment["own"]
         HttpProxyMiddleware().process_request(page)
-        asked = raw_request(page, url, "geheim")
+        asked = raw_download_request(page, url, "geheim")
         EnvironmentProxies(Settings({"HTTPPROXY_ENABLED": True})).choose(asked)
     return asked
 

@@ -15,8 +15,8 @@ from smartcrawl.sources.github.api import ApiError, GithubApi
 from smartcrawl.sources.github.payloads import (
     CommitPayload,
     TreePayload,
-    commit_of_answer,
-    tree_of_answer,
+    github_commit_of_answer,
+    github_tree_of_answer,
 )
 from tests.github_peer import Answer, GithubPeer, Repository
 
@@ -74,13 +74,13 @@ def ours(peer: GithubPeer, token: str | None = None) -> GithubApi:
 def our_commit(peer: GithubPeer, ref: str = "HEAD", token: str | None = None) -> CommitPayload:
     answer = ours(peer, token).get(f"/repos/octo/docs/commits/{ref}", most=10**6)
     assert answer.status == 200
-    return commit_of_answer(answer.body)
+    return github_commit_of_answer(answer.body)
 
 
 def our_tree(peer: GithubPeer, sha: str, query: str = "?recursive=1") -> TreePayload:
     answer = ours(peer).get(f"/repos/octo/docs/git/trees/{sha}{query}", most=10**6)
     assert answer.status == 200
-    return tree_of_answer(answer.body)
+    return github_tree_of_answer(answer.body)
 
 
 def test_both_read_the_same_commit_by_any_name(peer, docs):

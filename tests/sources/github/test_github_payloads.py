@@ -4,8 +4,12 @@ import json
 
 import pytest
 
-from smartcrawl.sources.github.content import entries_of_items, is_lfs_pointer
-from smartcrawl.sources.github.payloads import PayloadError, commit_of_answer, tree_of_answer
+from smartcrawl.sources.github.content import github_listing_entries, is_github_lfs_pointer
+from smartcrawl.sources.github.payloads import (
+    PayloadError,
+    github_commit_of_answer,
+    github_tree_of_answer,
+)
 from smartcrawl.sources.listing.entries import Entry, Skip
 from smartcrawl.sources.listing.selection import ListingRules
 
@@ -26,10 +30,10 @@ def tree(*items, **more) -> bytes:
 
 
 def entries(body: bytes, *, folder: str = "", prefix: str = "", **rules):
-    items = tree_of_answer(body).tree
+    items = github_tree_of_answer(body).tree
     root = f"{ROOT}/{folder}" if folder else ROOT
     return list(
-        entries_of_items(
+        github_listing_entries(
             items, root=root, folder=folder, prefix=prefix, rules=ListingRules(**rules)
         )
     )
@@ -38,10 +42,10 @@ def entries(body: bytes, *, folder: str = "", prefix: str = "", **rules):
 def test_a_commit_names_its_tree():
     url = f"https://api.github.com/repos/Octo/do.cs/commits/{A}"
     body = {"sha": A, "url": url, "commit": {"tree": {"sha": B, "url": ""}}, "parents": []}
-    found = commit_of_answer(json.dumps(body).encode())
+    found = github_commit_of_answer(json.dumps(body).encode())
     assert (found.sha, found.tree, found.repository) == (A, B, "Octo/do.cs")
     body["url"] = "https://api.github.com/repos/../../commits/x"
-    assert commit_of_answer(json.dumps(body).encode()).repository is None
+    assert github_commit_of_answer(json.dumps(body).encode()).repository is None
 
 
 @pytest.mark.parametrize(
@@ -60,7 +64,7 @@ def test_a_commit_names_its_tree():
 )
 def test_another_answer_is_no_commit(body):
     with pytest.raises(PayloadError, match="not as documented"):
-        commit_of_answer(body)
+        github_commit_of_answer(body)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +82,7 @@ def test_another_answer_is_no_commit(body):
 )
 def test_another_answer_is_no_tree(body, why):
     with pytest.raises(PayloadError, match=why):
-        tree_of_answer(body)
+        github_tree_of_answer(body)
 
 
 @covers("R0-43", "R0-44", "R1-31")
@@ -163,4 +167,4 @@ POINTER = VERSION + b"oid sha256:" + b"4d7a" * 16 + b"\nsize 12345\n"
     ],
 )
 def test_a_pointer_of_lfs_is_known_by_its_whole_form(body, is_pointer):
-    assert is_lfs_pointer(body) is is_pointer
+    assert is_github_lfs_pointer(body) is is_pointer

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from smartcrawl.sources.github.payloads import commit_of_answer, tree_of_answer
+from smartcrawl.sources.github.payloads import github_commit_of_answer, github_tree_of_answer
 from tests.github_peer import GithubPeer, Repository
 
 SCHEMAS = json.loads((Path(__file__).parents[2] / "data/github-openapi.json").read_text())
@@ -68,14 +68,14 @@ def test_commit_and_tree_have_the_documented_form(peer, docs):
     status, body, headers = of_api(peer, "commits/HEAD")
     assert status == 200
     check(body, "commit")
-    commit = commit_of_answer(body)
+    commit = github_commit_of_answer(body)
     assert (commit.sha, commit.tree) == (sha, docs.sha("HEAD^{tree}"))
     assert headers["x-ratelimit-remaining"] == "4999"
 
     status, body, _ = of_api(peer, f"git/trees/{commit.tree}?recursive=1")
     assert status == 200
     check(body, "tree")
-    items = {item.path: (item.mode, item.size) for item in tree_of_answer(body).tree}
+    items = {item.path: (item.mode, item.size) for item in github_tree_of_answer(body).tree}
     assert items == {
         "README.md": ("100644", 7),
         "guide": ("040000", None),
@@ -88,7 +88,7 @@ def test_commit_and_tree_have_the_documented_form(peer, docs):
         "vendor/lib": ("160000", None),
     }
     _, body, _ = of_api(peer, f"git/trees/{commit.tree}")
-    assert {item.path for item in tree_of_answer(body).tree} == {
+    assert {item.path for item in github_tree_of_answer(body).tree} == {
         "README.md", "guide", "link.md", "run.sh", "vendor",
     }  # fmt: skip
 
@@ -125,8 +125,8 @@ def test_an_etag_that_still_fits_is_confirmed_and_costs_no_quota(peer, docs):
     docs.commit("Say it better", amend=True)  # a push with force
     status, other, _ = of_api(peer, "commits/release/2", **{"If-None-Match": headers["etag"]})
     assert (status, peer.quota) == (200, left - 1)
-    assert commit_of_answer(other).sha != commit_of_answer(body).sha
-    assert commit_of_answer(other).tree == commit_of_answer(body).tree
+    assert github_commit_of_answer(other).sha != github_commit_of_answer(body).sha
+    assert github_commit_of_answer(other).tree == github_commit_of_answer(body).tree
 
 
 def test_a_spent_quota_is_refused_with_its_headers(peer, docs):
@@ -143,8 +143,8 @@ def test_a_large_tree_is_truncated(peer, docs):
     peer.most_items = 2
     _, body, _ = of_api(peer, "git/trees/HEAD?recursive=1")
     check(body, "tree")
-    assert tree_of_answer(body).truncated
-    assert len(tree_of_answer(body).tree) == 2
+    assert github_tree_of_answer(body).truncated
+    assert len(github_tree_of_answer(body).tree) == 2
 
 
 def test_a_renamed_repository_is_redirected_by_its_number(peer, docs):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository
+from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
 from smartcrawl.sources.github.wiki import WikiScope
 from smartcrawl.sources.kinds import GITHUB, SITE
 
@@ -46,7 +46,7 @@ def test_a_wiki_has_its_pages_and_neither_functions_nor_old_versions(url: str, r
 
 @covers("R1-31")
 def test_a_repository_has_pages_of_two_kinds():
-    source = ad_hoc_repository(WEB)
+    source = ad_hoc_repository_source(WEB)
     assert source.kinds == (GITHUB, SITE)
     assert (source.linked_seeds, source.optional_seeds) == ((WIKI,), {WIKI: WEB})
     for url, kind in (

@@ -20,8 +20,8 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.changes import Check
 from smartcrawl.sources.listing import store_files
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_entry
-from smartcrawl.sources.listing.places import store_place
+from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_listing_entry
+from smartcrawl.sources.listing.places import file_store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from tests.sources.listing.conftest import forget_drivers
 
@@ -42,7 +42,7 @@ def listed(url: str, rules: ListingRules = ALL, **options: Any) -> tuple[list[En
 
 
 def keys_of(place, entries: list[Entry]) -> list[str]:
-    return [store_place(entry.url).key for entry in entries]
+    return [file_store_place(entry.url).key for entry in entries]
 
 
 # Keys and validators
@@ -59,7 +59,7 @@ def test_every_key_is_an_object_of_its_own(place):
     assert sorted(keys_of(place, entries)) == sorted(keys)
     assert len({entry.url for entry in entries}) == len(keys)
     for entry in entries:
-        key = store_place(entry.url).key
+        key = file_store_place(entry.url).key
         assert entry.url.startswith(f"{place.url}/")
         assert re.fullmatch(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/%]+", entry.url)
         assert entry.size == len(key.encode())
@@ -82,7 +82,7 @@ def test_file_with_the_same_etag_is_skipped_and_another_one_read(place):
     place.put("b.md", b"new")
 
     checks = {
-        entry.url.rpartition("/")[2]: check_of_entry(
+        entry.url.rpartition("/")[2]: check_of_listing_entry(
             before[entry.url].validator, before[entry.url].size, entry
         )
         for entry in listed(place.url)[0]
@@ -123,7 +123,7 @@ def test_containers_are_listed_page_by_page(azure, monkeypatch):
     """A page has 1,000 blobs; here 10, since Azurite takes 20 s to write a thousand."""
     monkeypatch.setattr(store_files, "_PAGE", 10)
     keys = put_many(azure, 21)
-    files = store_files.open_store_files(store_place(azure.url))
+    files = store_files.open_file_store(file_store_place(azure.url))
     pages = list(files.pages("", lambda key: True, lambda key, error: None))
     assert [len(page) for page in pages] == [10, 10, 1]
     entries, listing = listed(azure.url)

@@ -20,7 +20,7 @@ from smartcrawl.model.exceptions import (
     StoreAwayError,
 )
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.places import store_place
+from smartcrawl.sources.listing.places import file_store_place
 from smartcrawl.sources.listing.reading import read_bucket_file
 from smartcrawl.sources.listing.selection import ListingRules
 from tests.sources.listing.conftest import forget_drivers
@@ -44,7 +44,7 @@ def test_every_key_is_read_by_the_url_of_its_entry(place):
 
     for entry in entries_of(place.url):
         body = read_bucket_file(entry.url, most=MOST, etag=entry.validator)
-        assert body.data == store_place(entry.url).key.encode()
+        assert body.data == file_store_place(entry.url).key.encode()
         assert body[1:] == entry[1:]
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.rules.changes import Check
-from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_entry
+from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_listing_entry
 from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.listing.selection import ListingRules
-from smartcrawl.sources.listing.stamps import FileValidator, iso_nanoseconds
+from smartcrawl.sources.listing.stamps import FileValidator, listed_file_time
 from tests.sources.listing.trees import (
     LATER,
     as_bound_user,
@@ -133,7 +133,7 @@ def test_validator_is_the_time_of_the_file_with_nanoseconds(
     ],
 )
 def test_time_that_no_calendar_has_is_no_validator(at, text):
-    assert iso_nanoseconds(at) == text
+    assert listed_file_time(at) == text
 
 
 @pytest.mark.covers("R1-28")
@@ -158,7 +158,7 @@ def test_ctime_sees_an_edit_that_sets_the_date_back(root):
     write(root / "a.md", b"one", NOON)
     (by_mtime,) = entries_of(listing_of(root))
     (by_ctime,) = entries_of(listing_of(root, validator=FileValidator.CTIME))
-    assert by_ctime.validator == iso_nanoseconds(os.stat(root / "a.md").st_ctime_ns)
+    assert by_ctime.validator == listed_file_time(os.stat(root / "a.md").st_ctime_ns)
     assert by_ctime.modified_at == NOON // SECOND
 
     write(root / "a.md", b"two", NOON)
@@ -187,7 +187,7 @@ def test_hash_trusts_no_date(root):
 def test_file_is_skipped_only_with_equal_date_and_size(root):
     def check() -> Check:
         (entry,) = entries_of(listing_of(root, now_ns=NOON + LATER))
-        return check_of_entry(held.validator, held.size, entry)
+        return check_of_listing_entry(held.validator, held.size, entry)
 
     write(root / "a.md", b"one", NOON)
     (held,) = entries_of(listing_of(root, now_ns=NOON + LATER))

@@ -11,7 +11,7 @@ import pytest
 
 from smartcrawl.extract.hashes import body_hash
 from smartcrawl.model.exceptions import ChangedWhileReadError, FileTooLargeError, StoreAwayError
-from smartcrawl.sources.listing.reading import FileBody, hash_folder_file, read_folder_file
+from smartcrawl.sources.listing.reading import FileBody, hash_listed_file, read_listed_file
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import FileValidator
 from tests.sources.listing.trees import (
@@ -35,16 +35,16 @@ def root(request, tmp_path):
 
 def read(root: Path, relative: str, most: int = MOST, **options) -> FileBody:
     """Read a file, and hash it, which must give the same."""
-    body = read_folder_file(root, relative, most=most, **options)
-    found = hash_folder_file(root, relative, **options)
+    body = read_listed_file(root, relative, most=most, **options)
+    found = hash_listed_file(root, relative, **options)
     assert found == (body_hash(body.data), *body[1:])
     return body
 
 
 def refused(root: Path, relative: str, error: type[Exception], why: str, **options) -> None:
     for use in (
-        lambda: read_folder_file(root, relative, most=MOST, **options),
-        lambda: hash_folder_file(root, relative, **options),
+        lambda: read_listed_file(root, relative, most=MOST, **options),
+        lambda: hash_listed_file(root, relative, **options),
     ):
         with pytest.raises(error, match=why):
             use()
@@ -99,7 +99,7 @@ def test_file_that_is_read_before_its_entry_has_the_validator_of_that_moment(roo
     (known,) = entries_of(listing_of(root))
 
     def at(now_ns: int | None) -> str | None:
-        return read_folder_file(root, "a.md", most=MOST, now_ns=now_ns).validator
+        return read_listed_file(root, "a.md", most=MOST, now_ns=now_ns).validator
 
     assert at(NOON + 2_000_000_000) == known.validator is not None
     assert at(NOON + 1_999_999_999) is None
@@ -211,10 +211,10 @@ def test_links_are_read_where_they_are_followed_and_stay_below_the_root(root, tm
 
 REFUSED = """
 import sys
-from smartcrawl.sources.listing.reading import hash_folder_file, read_folder_file
+from smartcrawl.sources.listing.reading import hash_listed_file, read_listed_file
 for relative in ("a.md", "sub/a.md"):
-    for use in (lambda: read_folder_file(sys.argv[1], relative, most=9),
-                lambda: hash_folder_file(sys.argv[1], relative)):
+    for use in (lambda: read_listed_file(sys.argv[1], relative, most=9),
+                lambda: hash_listed_file(sys.argv[1], relative)):
         try:
             use()
         except PermissionError as error:
@@ -255,10 +255,10 @@ def test_file_at_a_depth_that_no_path_has_is_read(root):
 
 def test_file_that_is_too_large_is_not_read(root, monkeypatch):
     (root / "a.md").write_bytes(b"x" * 100)
-    assert read_folder_file(root, "a.md", most=100).data == b"x" * 100
+    assert read_listed_file(root, "a.md", most=100).data == b"x" * 100
     monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(FileTooLargeError) as caught:
-        read_folder_file(root, "a.md", most=99)
+        read_listed_file(root, "a.md", most=99)
     assert caught.value.size == 100
     assert str(caught.value) == (
         f"{root}/a.md has 100 bytes, and at most 99 are read: raise max_file_size, or exclude it"
@@ -267,9 +267,9 @@ def test_file_that_is_too_large_is_not_read(root, monkeypatch):
 
 LARGE = """
 import resource, sys
-from smartcrawl.sources.listing.reading import hash_folder_file
+from smartcrawl.sources.listing.reading import hash_listed_file
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-found = hash_folder_file(sys.argv[1], "large.bin")
+found = hash_listed_file(sys.argv[1], "large.bin")
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(found.size, after - before, found.body_hash.hex())
 """
@@ -357,12 +357,12 @@ def test_file_that_changes_while_it_is_read_is_read_once_more(path, change, monk
     """ATT-45."""
     (known,) = entries_of(listing_of(path.parent))
     Writer(monkeypatch, lambda n: change(path, n), 1)
-    body = read_folder_file(path.parent, "a.md", most=MOST, known=known)
+    body = read_listed_file(path.parent, "a.md", most=MOST, known=known)
     assert body.data == path.read_bytes()
     assert body.size == len(body.data)
 
     Writer(monkeypatch, lambda n: change(path, n), 1)
-    assert hash_folder_file(path.parent, "a.md").body_hash == body_hash(path.read_bytes())
+    assert hash_listed_file(path.parent, "a.md").body_hash == body_hash(path.read_bytes())
 
 
 @CHANGES
@@ -371,30 +371,30 @@ def test_file_that_changes_again_is_given_up(path, change, monkeypatch):
     why = re.escape(f"{path} changed while it was read, twice: ")
     writer = Writer(monkeypatch, lambda n: change(path, n), 99)
     with pytest.raises(ChangedWhileReadError, match=why):
-        read_folder_file(path.parent, "a.md", most=MOST)
+        read_listed_file(path.parent, "a.md", most=MOST)
     assert writer.reads <= 4
     with pytest.raises(ChangedWhileReadError, match=why):
-        hash_folder_file(path.parent, "a.md")
+        hash_listed_file(path.parent, "a.md")
 
 
 def test_file_that_is_removed_while_it_is_read_is_missing(path, monkeypatch):
     (path.parent / "other.md").touch()
     Writer(monkeypatch, lambda n: path.unlink(), 1)
     with pytest.raises(FileNotFoundError, match=re.escape(str(path))):
-        read_folder_file(path.parent, "a.md", most=MOST)
+        read_listed_file(path.parent, "a.md", most=MOST)
 
 
 def test_file_that_ends_before_its_size_is_read_once_more(path, monkeypatch):
     """As from a file server whose cache is stale."""
     real, ends = os.read, [b""]
     monkeypatch.setattr(os, "read", lambda *given: ends.pop() if ends else real(*given))
-    assert read_folder_file(path.parent, "a.md", most=MOST).data == b"x" * 20
+    assert read_listed_file(path.parent, "a.md", most=MOST).data == b"x" * 20
 
 
 def test_file_that_grows_without_end_is_read_to_its_size(path, monkeypatch):
     writer = Writer(monkeypatch, lambda n: grow(path, n), 10_000)
     with pytest.raises(ChangedWhileReadError):
-        read_folder_file(path.parent, "a.md", most=MOST)
+        read_listed_file(path.parent, "a.md", most=MOST)
     assert writer.reads <= 6
 
 
@@ -404,8 +404,8 @@ def test_no_descriptor_stays_open(path, monkeypatch):
     refused(path.parent, "b.md", FileNotFoundError, "b.md")
     refused(path.parent, "../b.md", PermissionError, "no path")
     with pytest.raises(FileTooLargeError):
-        read_folder_file(path.parent, "a.md", most=1)
+        read_listed_file(path.parent, "a.md", most=1)
     Writer(monkeypatch, lambda n: grow(path, n), 99)
     with pytest.raises(ChangedWhileReadError):
-        read_folder_file(path.parent, "a.md", most=MOST)
+        read_listed_file(path.parent, "a.md", most=MOST)
     assert os.listdir("/proc/self/fd") == before

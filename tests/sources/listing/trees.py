@@ -13,7 +13,7 @@ from pathlib import Path
 
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.listing.folder import FolderListing
-from smartcrawl.sources.listing.names import folder_path
+from smartcrawl.sources.listing.names import listing_folder_path
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import FileValidator
 
@@ -54,7 +54,7 @@ def entries_of(listing: FolderListing) -> list[Entry]:
 def names_of(root: Path, entries: list[Entry]) -> set[bytes]:
     """The paths of entries below a root, as the file system has them."""
     start = os.fsencode(root) + b"/"
-    paths = [os.fsencode(folder_path(entry.url)) for entry in entries]
+    paths = [os.fsencode(listing_folder_path(entry.url)) for entry in entries]
     assert all(path.startswith(start) for path in paths)
     assert len(set(paths)) == len(paths)
     return {path.removeprefix(start) for path in paths}

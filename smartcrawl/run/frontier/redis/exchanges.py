@@ -108,7 +108,7 @@ def redis_slices(numbers: Iterable[FrontierNumber]) -> Iterator[list[FrontierNum
         yield some
 
 
-def merged_exchanges(results: list[Exchange]) -> Exchange:
+def merged_redis_exchanges(results: list[Exchange]) -> Exchange:
     """Merge several results; wait and spent are those of the last one."""
     return Exchange(
         claims=[claim for one in results for claim in one.claims],

@@ -22,7 +22,7 @@ from smartcrawl.run.frontier.redis.exchanges import (
     Exchange,
     FrontierClaim,
     FrontierNumber,
-    merged_exchanges,
+    merged_redis_exchanges,
     redis_exchange_call,
     redis_exchange_result,
     redis_slices,
@@ -180,7 +180,7 @@ class RedisFrontier:
                 self._arrived.append(self._send(*self._outbox[0]))
                 self._outbox.popleft()
             results, self._arrived = self._arrived, []
-        return merged_exchanges(results)
+        return merged_redis_exchanges(results)
 
     # Heartbeat and census
 

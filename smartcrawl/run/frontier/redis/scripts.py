@@ -20,7 +20,7 @@ from redis.exceptions import (
 )
 
 from smartcrawl.model.exceptions import FrontierError
-from smartcrawl.model.redaction import redacted
+from smartcrawl.model.redaction import redacted_text
 
 NAMES: Final = ("begin", "exchange", "host", "look", "lowered", "refill", "renew")
 _TRIES: Final = 2  #: tries of a call: an idle connection may have ended
@@ -40,7 +40,7 @@ _REMEDIES: Final = (
 def redis_failure(error: RedisError, doing: str) -> FrontierError:
     """Return an error of Redis as a message: the failed act, the reason and the remedy."""
     remedy = next((say for kind, say in _REMEDIES if isinstance(error, kind)), None)
-    why = redacted(str(error)) or type(error).__name__
+    why = redacted_text(str(error)) or type(error).__name__
     return FrontierError(f"cannot {doing} ({why}); {remedy or 'see the log of Redis'}")
 
 
