@@ -28,8 +28,9 @@ AT_ONCE = {"LOST_THRESHOLD": "1", "ORPHAN_THRESHOLD": "1", "RETRY_TIMES": "0"}
 #: which a process that dies before its commit leaves the run. The last sweep counts.
 LAST_STEPS = {
     "propose_unreached_rows 1": "open", "look 1": "verifying", "seal_run_row 1": "verifying",
-    "settle_sealed_row 1": "sealed", "sweep 1": "settled", "sweep 2": "settled",
-    "sweep 3": "settled", "sweep 4": "settled", "give_back 1": "swept",
+    "settle_sealed_row 1": "sealed", "sweep_candidate_rows 1": "settled",
+    "sweep_candidate_rows 2": "settled", "sweep_candidate_rows 3": "settled",
+    "sweep_candidate_rows 4": "settled", "give_back 1": "swept",
 }  # fmt: skip
 #: Differ between a run and the same run in two parts: times.
 _TIMES = {"firstSeen", "lastChecked", "lastChanged", "lastIndexed", "nextCrawlAt"}

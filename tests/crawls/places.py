@@ -1,17 +1,21 @@
-"""Places with files that are no folder: a bucket, a container, and a repository."""
+"""Places with files: a folder, a bucket, a container, and a repository."""
 
 import json
 import secrets
-from collections.abc import Mapping
-from pathlib import PurePosixPath
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import boto3
+import pytest
 from azure.storage.blob import BlobServiceClient, ContainerClient
 
+from tests.crawls.files import Folder, Place
 from tests.github_peer import Answer, GithubPeer
 from tests.stores import ObjectStore
 
+PLACES = ("folder", "s3", "azure", "github")
 _PREFIX = "docs"  #: of the keys below the root
 #: Keys of one page. The stories have more files than that, so each listing has several pages.
 _PAGE = {"PAGE": "4"}
@@ -212,6 +216,23 @@ class RepositoryPlace:
         """Return the refusal of a raw file: /OWNER/REPO/SHA/NAME."""
         name = path.split("/", 4)[-1]
         return Answer(403) if place == "raw" and name in self._refused else None
+
+
+@contextmanager
+def opened_place(kind: str, request: pytest.FixtureRequest, folder: Path) -> Iterator[Place]:
+    """Make an empty place of one of PLACES; what has no server of its own lies in ``folder``."""
+    match kind:
+        case "folder":
+            yield Folder(folder / "tree")
+        case "s3":
+            yield S3Bucket(request.getfixturevalue("s3_server"))
+        case "azure":
+            yield AzureContainer(request.getfixturevalue("azure_server"))
+        case "github":
+            with GithubPeer(folder) as peer:
+                yield RepositoryPlace(peer)
+        case other:
+            raise AssertionError(other)
 
 
 def _swap(place: S3Bucket | AzureContainer | RepositoryPlace, one: str, other: str) -> None:

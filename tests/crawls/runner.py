@@ -1,7 +1,7 @@
 """`scrapy crawl`, with something arranged inside its process: python -m tests.crawls.runner …
 
     kill N            die by SIGKILL at the N-th place (0: never; the number of places is printed)
-    step STEP         die in a step of a run's end, such as "before the commit of sweep 2"
+    step STEP         die in a step of a run's end, such as "before the commit of seal_run_row 1"
     full PAGES        the registry's file may grow by that many pages only
     locks             print for how many seconds each transaction held the write lock
     objects           count what the collector would have to find

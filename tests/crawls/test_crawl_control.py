@@ -289,7 +289,7 @@ def test_a_restarted_process_of_the_same_job_does_nothing(crawl: Crawl, raw: Raw
 @pytest.mark.parametrize(
     ("place", "taken"),
     [("propose_unreached_rows", True), ("seal_run_row", True), ("settle_sealed_row", False),
-     ("sweep", False)],
+     ("sweep_candidate_rows", False)],
 )  # fmt: skip
 def test_an_order_at_the_end_counts_until_the_seal(
     crawl: Crawl, raw: RawSite, tmp_path: Path, place: str, taken: bool

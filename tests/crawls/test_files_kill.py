@@ -1,7 +1,7 @@
 """kill -9 during a crawl of files, then resume: the registry is that of an undisturbed crawl.
 
-A folder, a bucket, and a folder whose registry is in PostgreSQL. Most of it is done for the folder;
-`-m slow` does all of it for each of them.
+A folder, a bucket, a container, a repository, and a folder whose registry is in PostgreSQL. Most of
+it is done for the folder; `-m slow` does all of it for each of them.
 """
 
 import os
@@ -19,20 +19,22 @@ import pytest
 
 from tests import servers
 from tests.crawls.commands import Crawl, Remote, Scrapy, differences
-from tests.crawls.files import FilesStory, Folder, Place
+from tests.crawls.files import FilesStory, Place
 from tests.crawls.killing import copy_database, counts, is_over, is_sound, name_of, shape
-from tests.crawls.places import S3Bucket
+from tests.crawls.places import opened_place
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
 _RANDOM = random.Random(int(os.environ["KILL_SEED"]))
 PLACES = [round(_RANDOM.random(), 4) for _ in range(12)]
 #: Steps of the end, in which files that are absent or were renamed are removed and published.
-STEPS = ("seal_run_row 1", "settle_sealed_row 1", "sweep 1")
-FOLDER, BUCKET, POSTGRES = ("folder", "sqlite"), ("s3", "sqlite"), ("folder", "postgres")
+STEPS = ("seal_run_row 1", "settle_sealed_row 1", "sweep_candidate_rows 1")
+FOLDER, POSTGRES = ("folder", "sqlite"), ("folder", "postgres")
+BUCKET, CONTAINER, REPOSITORY = ("s3", "sqlite"), ("azure", "sqlite"), ("github", "sqlite")
 #: So many of PLACES, and these of STEPS, are taken without being asked for.
 BY_DEFAULT: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {
-    FOLDER: (2, STEPS), BUCKET: (1, STEPS[:1]), POSTGRES: (1, STEPS[:2]),
+    FOLDER: (2, STEPS), POSTGRES: (1, STEPS[:2]), BUCKET: (1, ()),
+    CONTAINER: (0, STEPS[:1]), REPOSITORY: (1, STEPS[2:]),
 }  # fmt: skip
 
 
@@ -95,9 +97,7 @@ class Stages:
         if where not in self._found:
             base = self._base / "-".join(where)
             base.mkdir()
-            place: Place = Folder(base / "tree")
-            if where[0] == "s3":
-                place = S3Bucket(request.getfixturevalue("s3_server"))
+            place = self._open.enter_context(opened_place(where[0], request, base))
             server = request.getfixturevalue("postgres") if where[1] == "postgres" else None
             self._found[where] = self._set(place, base, server)
         return self._found[where]
@@ -126,7 +126,7 @@ class Stages:
         return Stage(place, base / "known", remote, int(found[1]), expected, shape(crawl))
 
     def close(self) -> None:
-        """Drop the databases."""
+        """Drop the databases, and end the servers of the places."""
         self._open.close()
 
 

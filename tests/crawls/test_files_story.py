@@ -12,8 +12,7 @@ from smartcrawl.sources.listing.names import quoted_listing_name
 from smartcrawl.sources.listing.stamps import RACY
 from tests.crawls.commands import Crawl
 from tests.crawls.files import FilesStory, Folder, Place
-from tests.crawls.places import AzureContainer, RepositoryPlace, S3Bucket
-from tests.github_peer import GithubPeer
+from tests.crawls.places import PLACES, S3Bucket, opened_place
 from tests.stores import ObjectStore
 
 #: Files of the place at first, by name.
@@ -143,21 +142,11 @@ def steps(place: Place) -> list[Step]:
     ]  # fmt: skip
 
 
-@pytest.fixture(params=["folder", "s3", "azure", "github"])
+@pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """Each kind of place whose listing says what exists."""
-    match request.param:
-        case "folder":
-            yield Folder(tmp_path / "tree")
-        case "s3":
-            yield S3Bucket(request.getfixturevalue("s3_server"))
-        case "azure":
-            yield AzureContainer(request.getfixturevalue("azure_server"))
-        case "github":
-            with GithubPeer(tmp_path) as peer:
-                yield RepositoryPlace(peer)
-        case other:
-            raise AssertionError(other)
+    with opened_place(request.param, request, tmp_path) as found:
+        yield found
 
 
 @pytest.mark.embedded

@@ -53,7 +53,7 @@ NOT_RESUMED = [round(_RANDOM.random(), 4) for _ in range(12)]
 #: Where a worker dies whose run others could join.
 SHARED = [round(_RANDOM.random(), 4) for _ in range(8)]
 #: Steps that are taken on PostgreSQL without being asked: of the seal, the index and the sweep.
-ALSO_POSTGRES = ("seal_run_row 1", "settle_sealed_row 1", "sweep 2")
+ALSO_POSTGRES = ("seal_run_row 1", "settle_sealed_row 1", "sweep_candidate_rows 2")
 
 
 @pytest.fixture(scope="module")

@@ -303,7 +303,7 @@ def test_workers_take_over_from_one_that_was_killed(stage: Stage, crew: Crew, ag
 ENDS = {
     "propose_unreached_rows": RunState.OPEN,
     "settle_sealed_row": RunState.SEALED,
-    "sweep": RunState.SETTLED,
+    "sweep_candidate_rows": RunState.SETTLED,
 }
 
 
