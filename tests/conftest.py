@@ -54,7 +54,7 @@ def pytest_report_header() -> str:
 
 
 #: Modules whose tests look at one stage, which takes long to set.
-STAGES = ("test_hostile", "test_kill", "test_workers_losses")
+STAGES = ("test_files_kill", "test_hostile", "test_kill", "test_workers_losses")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

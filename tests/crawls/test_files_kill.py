@@ -34,7 +34,7 @@ BUCKET, CONTAINER, REPOSITORY = ("s3", "sqlite"), ("azure", "sqlite"), ("github"
 #: So many of PLACES, and these of STEPS, are taken without being asked for.
 BY_DEFAULT: dict[tuple[str, str], tuple[int, tuple[str, ...]]] = {
     FOLDER: (2, STEPS), POSTGRES: (1, STEPS[:2]), BUCKET: (1, ()),
-    CONTAINER: (0, STEPS[:1]), REPOSITORY: (1, STEPS[2:]),
+    CONTAINER: (0, ()), REPOSITORY: (1, ()),
 }  # fmt: skip
 
 
