@@ -80,7 +80,7 @@ def test_only_pages_of_the_run_below_its_root_are_read(
     (beside / "a.md").write_text("secret")
     handler = handler_of(declare())
     assert asked(handler, f"file://{root}/a.md").body == b"0123456789"
-    monkeypatch.setattr(files, "read_folder_file", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr(files, "read_listed_file", lambda *_, **__: pytest.fail("it was read"))
 
     found = [asyncio.run(handler.download_request(Request(f"file://{root}/a.md")))]
     for url in (f"file://{beside}/a.md", "file:///etc/passwd", f"file://{root}", "s3://b/a.md"):

@@ -108,7 +108,7 @@ def test_a_run_that_goes_on_while_it_is_read_is_seen_before_or_after(
     job, id_, run = running(api)
     with crawling(api, run):
         controlled(api, job, "pause")
-    standing, status = asked.standing, orders._job
+    standing, status = asked.job_standing, orders._job
     going_on = [False]
 
     def read_standing(connection: Connection, id_: str) -> orders.Standing:
@@ -123,7 +123,7 @@ def test_a_run_that_goes_on_while_it_is_read_is_seen_before_or_after(
         return found
 
     monkeypatch.setattr(orders, "_job", read_status)
-    monkeypatch.setattr(asked, "standing", read_standing)
+    monkeypatch.setattr(asked, "job_standing", read_standing)
     found = controlled(api, job, "resume").json()
     if asked is routes:
         assert (found["status"], found["requested"]) == ("paused", "resume")
