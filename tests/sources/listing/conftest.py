@@ -8,6 +8,7 @@ import boto3
 import pytest
 from adlfs import AzureBlobFileSystem
 from azure.storage.blob import BlobServiceClient
+from fsspec.implementations.memory import MemoryFileSystem
 from s3fs import S3FileSystem
 
 from tests.stores import ObjectStore
@@ -76,6 +77,15 @@ def fresh_drivers() -> Iterator[None]:
     forget_drivers()
     yield
     forget_drivers()
+
+
+@pytest.fixture
+def memory(fresh_drivers: None) -> Iterator[MemoryFileSystem]:
+    """The store in memory, which all tests of a process share; emptied afterwards."""
+    system = MemoryFileSystem()
+    yield system
+    system.store.clear()
+    system.pseudo_dirs[:] = [""]
 
 
 def forget_drivers() -> None:

@@ -380,14 +380,6 @@ def test_credentials_of_another_account_are_refused(azure):
 # Other drivers
 
 
-@pytest.fixture
-def memory(fresh_drivers) -> Iterator[MemoryFileSystem]:
-    system = MemoryFileSystem()
-    yield system
-    system.store.clear()
-    system.pseudo_dirs[:] = [""]
-
-
 def test_driver_without_validators_is_listed_and_always_read(memory):
     for path in ("/bucket/d/a.md", "/bucket/d/x/y/b ü.md", "/bucket/e.md", "/bucket/d/.h/c.md"):
         memory.pipe_file(path, b"text")

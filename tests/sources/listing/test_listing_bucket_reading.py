@@ -10,7 +10,6 @@ from pathlib import Path
 import fsspec
 import pytest
 from adlfs import AzureBlobFileSystem
-from fsspec.implementations.memory import MemoryFileSystem
 from s3fs import S3FileSystem
 
 from smartcrawl.model.exceptions import (
@@ -236,8 +235,8 @@ def test_date_that_the_listing_trusted_is_the_validator(dated):
 
 
 @pytest.mark.parametrize("data", [b"", b"x" * 10])
-def test_driver_without_validators_reads(fresh_drivers, data):
-    MemoryFileSystem().pipe_file("/b/x/a.md", data)
+def test_driver_without_validators_reads(memory, data):
+    memory.pipe_file("/b/x/a.md", data)
     assert read_bucket_file("memory://b/x/a.md", most=10).data == data
     if data:
         with pytest.raises(FileTooLargeError):
