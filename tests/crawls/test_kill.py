@@ -144,7 +144,7 @@ def test_the_stage_is_what_these_tests_need(stage: Stage):
         RemovalRule.EXCLUDED, RemovalRule.ORPHAN,
     ]  # fmt: skip
     [(removed, withheld, _)] = refresh.shape["ends"]
-    counting = f"sweep {removed // SWEPT_AT_ONCE + 2}"
+    counting = f"sweep_candidate_rows {removed // SWEPT_AT_ONCE + 2}"
     assert counting in LAST_STEPS, "three sweeps, and one that counts"
     assert (list(LAST_STEPS)[-2], withheld) == (counting, 0)
     assert [(url.rpartition("/")[2], *more) for url, *more in refresh.shape["candidates"]] == [
