@@ -147,6 +147,16 @@ class GithubPeer:
         self.origin = f"http://127.0.0.1:{self._server.server_port}"
         self.api, self.raw = f"{self.origin}/api/v3", f"{self.origin}/raw"
 
+    def quota_wait(self, waits: list[float]) -> Callable[[float], bool]:
+        """Return a pause that takes no time: it records its seconds, and renews the quota."""
+
+        def wait(seconds: float) -> bool:
+            waits.append(seconds)
+            self.quota = 10
+            return False
+
+        return wait
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self

@@ -1,4 +1,4 @@
-"""The short form of tests: what is left to ``pytest -m slow``.
+"""Choose the tests of the short form; ``pytest -m slow`` runs all others.
 
 Whole runs and requests to the API behave alike over SQLite and PostgreSQL, so that each such test
 is run with one of them in the short form: half of the tests with either. What the two databases

@@ -109,7 +109,24 @@ class Folder:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-class FilesStory:
+class LastRun:
+    """What the last run of a story left."""
+
+    crawl: Crawl
+
+    def counts(self) -> dict[str, int]:
+        """What it counted, where that is not 0."""
+        run = self.crawl.runs()[0]
+        return {key: run[key] for key in COUNTED if run[key]}
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why it is incomplete."""
+        found: list[str] = self.crawl.runs()[0]["reasons"]
+        return found
+
+
+class FilesStory(LastRun):
     """One place over several runs of the real command."""
 
     def __init__(self, place: Place, crawl: Crawl, **settings: object) -> None:
@@ -138,17 +155,6 @@ class FilesStory:
         words = sum(run[word] for word in (*WORDS, MOVED))
         assert self.crawl.rows(_RECORDS) == [(words,)] or CUT in run["reasons"], run
         return result
-
-    def counts(self) -> dict[str, int]:
-        """What the last run counted, where that is not 0."""
-        run = self.crawl.runs()[0]
-        return {key: run[key] for key in COUNTED if run[key]}
-
-    @property
-    def reasons(self) -> list[str]:
-        """Why the last run is incomplete."""
-        found: list[str] = self.crawl.runs()[0]["reasons"]
-        return found
 
     @property
     def files(self) -> dict[str, Record]:

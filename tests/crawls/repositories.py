@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from tests.crawls.commands import MOVED, WORDS, Crawl, Result
+from tests.crawls.commands import Crawl, Result
+from tests.crawls.files import LastRun
 from tests.github_peer import GithubPeer, Repository
 
-COUNTED = (*WORDS, MOVED, "requests", "notModified", "removed", "withheld")
 NAME = "octo/docs"
 SITE = f"https://github.com/{NAME}"
 WEB = f"{SITE}/tree/HEAD"  # without the wiki, which has tests of its own
@@ -25,7 +25,7 @@ FIRST = {
 
 
 @dataclass
-class Story:
+class Story(LastRun):
     """One repository, and crawls of it."""
 
     peer: GithubPeer
@@ -63,15 +63,6 @@ class Story:
         assert run["complete"] is (expect == 0), result
         assert self.crawl.counted(run["run"])
         return result
-
-    def counts(self) -> dict[str, int]:
-        run = self.crawl.runs()[0]
-        return {key: run[key] for key in COUNTED if run[key]}
-
-    @property
-    def reasons(self) -> list[str]:
-        found: list[str] = self.crawl.runs()[0]["reasons"]
-        return found
 
     def asked(self) -> tuple[int, int]:
         """Requests of the last run to the API, and for raw files."""

@@ -72,14 +72,13 @@ def test_a_spent_quota_is_waited_for_as_long_as_the_setting_permits(
     peer.quota, peer.reset_in = 0, 20
     waited: list[float] = []
 
-    def wait(seconds: float) -> bool:
-        waited.append(seconds)
-        peer.quota = 10
-        return False
-
     source = GithubSource(name="docs", url=SITE)
     listing = repository_listing_of_scrapy_settings(
-        source, Options.of(settings), BaseSettings(settings), known=None, wait=wait
+        source,
+        Options.of(settings),
+        BaseSettings(settings),
+        known=None,
+        wait=peer.quota_wait(waited),
     )
     entries = [entry for batch in listing.batches() for entry in batch]
 

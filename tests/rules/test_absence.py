@@ -226,13 +226,13 @@ def test_the_age_of_a_loss_is_that_of_its_first_run():
 
 @pytest.mark.covers("R0-50", "M-01", "G-01")
 @pytest.mark.parametrize(
-    ("gone", "seconds", "threshold", "age", "told"), table("When it is old enough", 1)
+    ("gone", "seconds", "threshold", "age", "old_enough"), table("When it is old enough", 1)
 )
-def test_a_page_is_gone_by_count_and_age(gone, seconds, threshold, age, told):
+def test_a_page_is_gone_by_count_and_age(gone, seconds, threshold, age, old_enough):
     policy = Policy(lost_threshold=int(threshold), lost_min_age=int(age))
     counts = Counts(9, int(gone), NOW - 9999, NOW - int(seconds))
 
-    assert is_gone(counts, Outcome.NOT_FOUND, 404, policy, NOW) == (told == "yes")
+    assert is_gone(counts, Outcome.NOT_FOUND, 404, policy, NOW) == (old_enough == "yes")
 
 
 def test_a_count_without_a_time_is_as_old_as_now():
@@ -412,12 +412,12 @@ def test_what_a_look_lets_go_was_to_be_looked_at(answer, lost, gone, age, policy
         assert needs_verification(Counts(lost, gone), age, 0, policy, 10**9)
 
 
-@pytest.mark.parametrize(("removals", "pages", "ratio", "count", "told"), table("The guard"))
-def test_what_the_guard_withholds_is_the_manuals(removals, pages, ratio, count, told):
+@pytest.mark.parametrize(("removals", "pages", "ratio", "count", "held"), table("The guard"))
+def test_what_the_guard_withholds_is_the_manuals(removals, pages, ratio, count, held):
     loss = Loss(int(removals), int(pages))
 
     assert withholds_sweep(loss, loss, max_ratio=float(ratio), min_count=int(count)) == (
-        told == "yes"
+        held == "yes"
     )
 
 

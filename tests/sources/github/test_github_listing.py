@@ -174,12 +174,7 @@ def test_a_short_pause_for_the_quota_is_waited_for(peer, docs):
     peer.quota, peer.reset_in = 0, 20
     waits: list[float] = []
 
-    def wait(seconds: float) -> bool:
-        waits.append(seconds)
-        peer.quota = 10
-        return False
-
-    found = listing(peer, waits=wait)
+    found = listing(peer, waits=peer.quota_wait(waits))
     assert len(paths(found)) == 4
     assert found.problems == []
     assert len(waits) == 1
