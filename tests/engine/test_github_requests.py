@@ -16,10 +16,11 @@ from smartcrawl import settings as shipped
 from smartcrawl.engine.download import headers
 from smartcrawl.engine.download.github import RepositoryHandler
 from smartcrawl.engine.repositories import repository_listing_of_scrapy_settings
-from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.exceptions import SettingError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.sources.github.source import GithubSource
+from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.spiders.github import GithubSpider
 from tests.github_peer import GithubPeer
 
@@ -134,6 +135,41 @@ def test_only_files_of_the_repository_are_read_with_the_token(
         [f"{SITE}/wiki/Setup", "https://github.com/robots.txt"] if wiki else []
     )
     assert not any("Authorization" in request.headers for request in sent)
+
+
+@pytest.mark.covers("R1-30")
+@pytest.mark.parametrize(
+    ("entry", "lacks", "is_missing"),
+    [(None, True, True), (None, False, False), (Entry("", 4, '"a"', None), True, False)],
+    ids=["lacked", "not lacked, or not listed to the end", "listed"],
+)
+def test_a_raw_404_is_evidence_only_where_the_listing_lacks_the_file(
+    monkeypatch: pytest.MonkeyPatch, entry: Entry | None, lacks: bool, is_missing: bool
+):
+    async def send(self: object, request: Request) -> Response:
+        return Response(request.url, status=404)
+
+    monkeypatch.setattr(headers.BoundedHttpHandler, "__init__", lambda self, crawler: None)
+    monkeypatch.setattr(headers.BoundedHttpHandler, "download_request", send)
+    source = GithubSource(name="docs", url=SITE)
+    over = asyncio.Event()
+    over.set()
+    listed = SimpleNamespace(
+        located=over,
+        ended=over,
+        place="https://raw.example/octo/docs/c0",
+        entry=lambda no: entry,
+        lacks=lambda no: lacks,
+    )
+    handler = RepositoryHandler(get_crawler(), _run(listed, source), source)
+    url = f"{SITE}/blob/HEAD/a.md"
+    request = Request(url, meta={"attempt": VisitAttempt(Page(1, url, "", 0))})
+
+    if is_missing:
+        assert asyncio.run(handler.download_request(request)).status == 404
+    else:
+        with pytest.raises(StoreAwayError, match="404"):
+            asyncio.run(handler.download_request(request))
 
 
 def _run(listed: SimpleNamespace, source: GithubSource) -> Any:
