@@ -29,7 +29,7 @@ _SERVERS: Final = frozenset({"sftp", "ssh", "ftp", "ftps", "smb", "hdfs", "webhd
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://")
 #: The canonical URL of a local file.
 _LOCAL: Final = re.compile(
-    rf"file://(?:/(?!\.{{1,2}}(?:/|\Z))(?:[{PLAIN.removesuffix('/')}]|{ESCAPE})+)+"
+    rf"file://(?:/(?!\.{{1,2}}(?:/|\Z))(?:[{PLAIN.removesuffix('/')}]++|{ESCAPE})++)++"
 ).fullmatch
 _WINDOWS_PATH: Final = re.compile(r"[A-Za-z]:[\\/]")
 _UNC_PATH: Final = re.compile(r"\\\\([^\\/?]+)[\\/]")

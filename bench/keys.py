@@ -1,0 +1,87 @@
+"""A pass over the keys of a bucket: moto's S3 on loopback, and the requests that it received.
+
+    python bench/keys.py KEYS
+
+Prints one line of JSON: keys listed, requests that the server received meanwhile, CPU seconds of
+this process (the server's among them), wall seconds, and the peak of resident memory in MiB.
+"""
+
+import json
+import os
+import resource
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from moto.core import DEFAULT_ACCOUNT_ID
+from moto.s3.models import s3_backends
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import WSGIRequestHandler, make_server
+
+from smartcrawl.sources.listing.bucket import BucketListing
+from smartcrawl.sources.listing.selection import ListingRules
+
+BUCKET = "keys"
+ACCESS = {
+    "AWS_ACCESS_KEY_ID": "bench",
+    "AWS_SECRET_ACCESS_KEY": "bench",
+    "AWS_DEFAULT_REGION": "us-east-1",
+    "AWS_EC2_METADATA_DISABLED": "true",
+    "NO_PROXY": "127.0.0.1",
+}
+
+
+class CountedServer(DomainDispatcherApplication):
+    """moto, with a count of the requests that it received."""
+
+    received = 0
+
+    def __call__(self, environ: Any, start_response: Any) -> Any:
+        """Count a request, and answer it."""
+        self.received += 1
+        return super().__call__(environ, start_response)
+
+
+class SilentHandler(WSGIRequestHandler):
+    """One that writes no line for each request."""
+
+    def log_request(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+def main() -> None:
+    """List the bucket once and print the measurement."""
+    count = int(sys.argv[1])
+    backend = s3_backends[DEFAULT_ACCOUNT_ID]["aws"]
+    backend.create_bucket(BUCKET, "us-east-1")
+    for number in range(count):
+        backend.put_object(BUCKET, f"section-{number // 100:05}/page-{number % 100:02}.md", b"x")
+    application = CountedServer(create_backend_app)
+    server = make_server("127.0.0.1", 0, application, True, request_handler=SilentHandler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    os.environ |= ACCESS | {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{server.server_port}"}
+    cpu, wall = time.process_time(), time.perf_counter()
+    listing = BucketListing(f"s3://{BUCKET}/", rules=ListingRules())
+    listed = sum(len(batch) for batch in listing.batches())
+    if listed != count or listing.problems:
+        raise SystemExit(f"{listed} of {count} keys are listed: {listing.problems}")
+    print(
+        json.dumps(
+            {
+                "pages": listed,
+                "requests": application.received,
+                "cpu": time.process_time() - cpu,
+                "wall": time.perf_counter() - wall,
+                "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+            }
+        )
+    )
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()
