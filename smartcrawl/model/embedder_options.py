@@ -22,6 +22,7 @@ EMBEDDERS: Final = ("local", "openai")
 MOST_DIMENSIONS: Final = 4_000  #: of the index of PostgreSQL's halfvec; Elasticsearch has 4,096
 _MOST_TEXTS: Final = 2_048  #: in a request to OpenAI
 _OPENAI: Final = "api.openai.com"
+_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that may have a key
 _MODEL: Final = re.compile(r"[\x21-\x7e]{1,200}")
 
 
@@ -90,9 +91,9 @@ def _url(settings: Mapping[str, Any]) -> str:
     url = request_url(text)
     if url is None or "@" in urlsplit(text).netloc or "?" in text or "#" in text:
         raise SettingError(
-            f"EMBEDDING_URL is {redacted_text(text)!r}: it takes an http or https address without"
-            " credentials and query, such as https://api.openai.com/v1; the key belongs in"
-            " OPENAI_API_KEY"
+            f"EMBEDDING_URL is {redacted_text(_REST.sub('', text))!r}: it takes an http or https"
+            " address without credentials and query, such as https://api.openai.com/v1; the key"
+            " belongs in OPENAI_API_KEY"
         )
     url = url.rstrip("/")
     if url.endswith("/embeddings"):

@@ -52,8 +52,8 @@ def test_values_are_read_as_the_environment_has_them():
     [
         ("EMBEDDER", "hashing", "it takes one of local, openai, or nothing for no vectors"),
         ("EMBEDDING_URL", "", "such as https://api.openai.com/v1"),
-        ("EMBEDDING_URL", "api.openai.com", "an http or https address"),
-        ("EMBEDDING_URL", "ftp://a.example/v1", "an http or https address"),
+        ("EMBEDDING_URL", "api.openai.com", "an http or https"),
+        ("EMBEDDING_URL", "ftp://a.example/v1", "an http or https"),
         ("EMBEDDING_URL", "https://a.example/v1?key=geheim", "the key belongs in OPENAI_API_KEY"),
         ("EMBEDDING_URL", "https://me:geheim@a.example/v1", "the key belongs in OPENAI_API_KEY"),
         ("EMBEDDING_URL", "https://a.example/v1/embeddings", "such as https://a.example/v1"),

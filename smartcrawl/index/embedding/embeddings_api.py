@@ -151,7 +151,7 @@ class EmbeddingsApi:
         return [found[index] for index in range(count)], model
 
     def _failure(self, error: openai.APIStatusError) -> Exception:
-        """Return what an answer with an error status means."""
+        """Return the error for an answer with an error status."""
         status = error.status_code
         message = self._shown(f"{status}, {_message(error)}")
         if status in (401, 403):
