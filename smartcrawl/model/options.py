@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from smartcrawl.model.documents import ChunkSize
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.github_target import GithubTarget
 from smartcrawl.model.redaction import log_format_option, redacted_text
@@ -84,6 +85,7 @@ class Options:
     download_delay: float  #: seconds between requests to a host, at least
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
+    embedder: EmbedderOptions | None  #: None: chunks have no vectors
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     github: GithubTarget
@@ -148,6 +150,7 @@ class Options:
             download_delay=float(settings["DOWNLOAD_DELAY"]),
             registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
+            embedder=EmbedderOptions.of(settings),
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),
