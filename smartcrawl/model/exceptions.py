@@ -91,6 +91,10 @@ class EmbedderError(SmartcrawlError):
         self.lasting = lasting  #: whether to ask no more in this run
 
 
+class NoVectorsError(SmartcrawlError):
+    """A search wants vectors, and there are none."""
+
+
 class RobotsDisallowedError(SmartcrawlError):
     """The rules of a host forbid an address: the page is excluded."""
 

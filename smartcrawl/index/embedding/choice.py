@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from smartcrawl.index.embedding.ports import Embedder
+from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 
@@ -17,7 +20,22 @@ def open_embedder(options: Options) -> Embedder | None:
     """
     if options.embedder is None:
         return None
-    if options.embedder.name == "local":
+    if options.elasticsearch is not None or not isinstance(options.registry, Path):
+        raise SettingError(
+            f"EMBEDDER is {options.embedder.name!r}: only a registry in SQLite with its own index"
+            " keeps vectors in this version; leave EMBEDDER empty, or both ELASTICSEARCH_URL and"
+            " REGISTRY_URL"
+        )
+    return open_embedder_of(options.embedder)
+
+
+def open_embedder_of(options: EmbedderOptions) -> Embedder:
+    """Return the embedder that has these options.
+
+    Raises:
+        SettingError: as of ``open_embedder``.
+    """
+    if options.name == "local":
         from smartcrawl.index.embedding.local import LocalEmbedder  # noqa: PLC0415  # of an extra
 
         return LocalEmbedder()
@@ -28,4 +46,4 @@ def open_embedder(options: Options) -> Embedder | None:
             f"EMBEDDER is 'openai', whose package is not installed ({error}): run pip install"
             " 'smartcrawl[openai]', in a checkout script/setup openai; or leave EMBEDDER empty"
         ) from error
-    return OpenAIEmbedder.open(options.embedder)
+    return OpenAIEmbedder.open(options)
