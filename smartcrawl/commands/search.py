@@ -56,7 +56,7 @@ class Command(RegistryCommand):
         )
         parser.add_argument(
             "--mode",
-            choices=[mode.value for mode in SearchMode if mode],
+            choices=[SearchMode.TEXT.value, SearchMode.VECTOR.value, SearchMode.HYBRID.value],
             default=SearchMode.BEST.value,
             help="text: words; vector: meaning; hybrid: both (default: hybrid where every chunk has"
             " a vector, else text)",

@@ -18,7 +18,7 @@ from smartcrawl.registry.connection import Connection
 
 
 class SearchMode(StrEnum):
-    """What counts in a search."""
+    """Kinds of searches, by what counts."""
 
     BEST = ""  #: hybrid where every chunk has its vector, else text
     TEXT = "text"  #: words

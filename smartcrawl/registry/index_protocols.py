@@ -47,7 +47,7 @@ class Sink(Protocol):
 
 
 class BatchEmbedding(Protocol):
-    """What makes the vectors of a batch's chunks."""
+    """Maker of the vectors of a batch's chunks."""
 
     def embed(self, connection: Connection, batch: Batch) -> None:
         """Ask for the vectors. No transaction is open; this may wait for a server."""

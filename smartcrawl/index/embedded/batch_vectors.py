@@ -71,7 +71,7 @@ class BatchVectors:
 
 
 def _texts(batch: Batch) -> dict[bytes, str]:
-    """Return what is embedded of the chunks of a batch, by their hashes."""
+    """Return the texts to embed of a batch, by the hashes of their chunks."""
     found: dict[bytes, str] = {}
     for visit in batch.visits:
         document = visit.parsed.document

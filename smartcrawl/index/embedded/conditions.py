@@ -9,8 +9,6 @@ from typing import Any, Final, Protocol
 from smartcrawl.index.queries import Query, Term, search_query_site
 from smartcrawl.registry.connection import Connection, Many
 
-Marks = tuple[str, str]  #: before and after a word that was found
-
 NO_CONDITION: Final = "1 = 1"
 _IN_SOURCES = "c.source {negation} IN (SELECT no FROM source WHERE name IN carray(:{name}))"
 _HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"

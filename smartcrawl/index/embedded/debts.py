@@ -24,7 +24,7 @@ _AT_ONCE: Final = 256  #: chunks that are embedded, and whose vectors are writte
 
 @dataclass(slots=True)
 class PaidDebts:
-    """What became of the chunks without a vector."""
+    """Results for the chunks that had no vector."""
 
     embedded: int = 0
     refused: int = 0  #: texts that can have none
@@ -46,8 +46,9 @@ def pay_debts(
     """Embed the chunks that have no vector; ``sources`` empty means all.
 
     When none is left in any source, searches use the vectors of this embedder, and those of former
-    ones are unused. What nobody used for ``ttl`` seconds goes. ``report`` is called with the number
-    of chunks so far. An embedder that does not answer leaves the rest for a later call.
+    ones are unused. Vectors that are unused for ``ttl`` seconds are dropped. ``report`` is called
+    with the number of chunks so far. An embedder that does not answer leaves the rest for a later
+    call.
     """
     paid = PaidDebts()
     with transaction(connection):

@@ -92,7 +92,7 @@ class OwedText(NamedTuple):
 
 
 class VectorQuery(NamedTuple):
-    """What a query means."""
+    """The meaning of a query."""
 
     embedder: int  #: embedder.no
     vector: bytes
@@ -128,7 +128,7 @@ def whole_embedders(connection: Connection) -> list[StoredEmbedder]:
 
 
 def embedded_text(title: str, headings: str, text: str) -> str:
-    """Return what is embedded of a chunk.
+    """Return the text to embed of a chunk.
 
     >>> embedded_text("Guide", "", "Some words.")
     'Guide\\nSome words.'
