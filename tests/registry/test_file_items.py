@@ -96,6 +96,21 @@ def test_a_file_reads_back_as_the_entity(desk: Desk):
     ]  # fmt: skip
 
 
+@covers("R0-25", "R0-31")
+def test_a_page_has_no_field_of_a_file(desk: Desk):
+    modified = "Wed, 20 Aug 2025 12:00:00 GMT"
+    store(desk, "https://a.example/a.md", etag='"1"', last_modified=modified)
+
+    found = entity(desk, "https://a.example/a.md")
+
+    of_file = {name: value for name, value in found.items() if name.startswith("file")}
+    assert of_file == dict.fromkeys(
+        ["fileEtag", "fileLastModified", "fileLength", "fileContentType"]
+    )
+    names = ("httpEtag", "httpLastModified", "httpContentLength", "httpStatusCode")
+    assert [found[name] for name in names] == ['"1"', "2025-08-20T12:00:00Z", 1_234, 200]
+
+
 @covers("R0-08", "R0-09", "R0-22", "R0-24", "R0-25", "R0-81")
 @pytest.mark.parametrize("strategy", ["host", "scheme"])
 def test_the_view_agrees_with_the_rules_on_type_id_and_partition(desk: Desk, strategy: str):
