@@ -76,6 +76,8 @@ def store(desk: Desk, url: str, text: str = LONG, **fields: object) -> int:
 @covers("R0-09", "R0-20", "R0-24", "R0-25", "R0-27", "R0-31", "R0-95")
 def test_a_file_reads_back_as_the_entity(desk: Desk):
     store(desk, GUIDE)
+    moved = "UPDATE record SET canonical_url = ?, redirect_target = ? WHERE url = ?"
+    desk.connection.execute(moved, ("file:///srv/b.md", "file:///srv/c.md", GUIDE))
 
     found = entity(desk, GUIDE)
 
