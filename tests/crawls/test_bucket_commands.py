@@ -132,7 +132,7 @@ def test_forget_registry_and_status_of_a_bucket(story: FilesStory):
     assert held == [place.url("b.md"), place.url(ODD)]
     assert story.hits("apples") == []
 
-    due(story)
+    due(story, "-a", f"root={place.root}")
     assert story.counts() == {"new": 1, "unchanged": 2, "requests": 1, "notModified": 2}
     assert story.hits("apples") == ["a.md"]
 

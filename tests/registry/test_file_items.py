@@ -47,6 +47,7 @@ EVERY = [
     BLOB,
     "https://acc.blob.core.windows.net/",
     "https://acc.blob.core.windows.net/docs?snapshot=1",
+    "https://acc.blob.core.windows.net/%64%6Fcs/b",
     "http://acc.file.core.windows.net/share/a/",
     "https://acc.file.core.windows.net:8443/share/a",
     "https://acc.blob.core.windows.net./docs/a",
