@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,19 @@ def test_a_listed_file_is_read_if_anything_about_it_differs(
     assert found["skips"] == (UNCHANGED if why is None else {})
     reasons = [one["why"] for one in found["asked"]]
     assert reasons == ([] if why is None else [why])
+
+
+def test_a_snapshot_does_not_stand_for_a_file_under_other_settings(
+    options: Options, tmp_path: Path
+):
+    desk, url = stored(FOLDER, options)
+    desk.connection.execute("PRAGMA foreign_keys = OFF")
+    desk.connection.execute("UPDATE record SET configuration = 0, snapshot = 1")
+    stores = replace(options, snapshot_store=str(tmp_path))
+
+    [asked] = plan(desk, FOLDER, stores, Told(Entry(url, SIZE, ETAG, None)))["asked"]
+
+    assert asked["why"] == "it was extracted with other settings"
 
 
 def test_a_file_without_a_validator_to_trust_is_read(options: Options):
