@@ -118,8 +118,8 @@ class Command(ChangingCommand):
                 unpin_rows(connection, [page.no for page in found])
         for page in found:
             if not page.held or page.pinned:
-                told = f"{display_url(page.url)} ({page.source}): {self._state(page)}"
-                print(told, file=sys.stderr)
+                shown = display_url(page.url)
+                print(f"{shown} ({page.source}): {self._state(page)}", file=sys.stderr)
         self.report(done, 0, opts)
 
     def _state(self, page: KnownRecord) -> str:
