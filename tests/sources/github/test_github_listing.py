@@ -12,7 +12,7 @@ import pytest
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.sources.github.address import repository_address
-from smartcrawl.sources.github.api import GithubApi, github_token
+from smartcrawl.sources.github.api import GithubApi, github_quota_wait, github_token
 from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.listing.entries import Skip
 from smartcrawl.sources.listing.selection import ListingRules
@@ -188,6 +188,41 @@ def test_a_quota_that_is_spent_for_long_is_a_problem(peer, docs):
     [problem] = found.problems
     assert "quota is spent until" in problem
     assert "set GITHUB_TOKEN, which has a larger quota" in problem
+
+
+def test_with_a_token_the_remedy_for_a_spent_quota_names_none(peer, docs):
+    peer.quota, peer.token = 0, "geheim"
+    found = listing(peer, token="geheim")
+    assert paths(found) == []
+    assert found.problems[0].endswith(": crawl after that)")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (200, {"x-ratelimit-remaining": "0"}, None),
+        (403, {}, None),
+        (403, {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "130"}, None),
+        (403, {"x-ratelimit-remaining": " 0 ", "x-ratelimit-reset": "130"}, 30),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "90"}, 0),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, 60),
+        (403, {"x-ratelimit-remaining": "0"}, 60),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "9", "retry-after": "3"}, 3),
+        (429, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "107"}, 7),
+        (429, {}, 60),
+    ],
+)
+def test_a_quota_says_how_long_to_wait(status, headers, seconds):
+    assert github_quota_wait(status, headers, 100) == seconds
+
+
+def test_a_quota_that_is_spent_again_and_again_is_given_up(peer, docs):
+    peer.intercept = lambda place, path: Answer(429, b"{}", {"Retry-After": "1"})
+    waits: list[float] = []
+    found = listing(peer, waits=lambda s: waits.append(s) is not None)
+    assert paths(found) == []
+    assert waits == [2] * 10
+    assert "quota is spent until" in found.problems[0]
 
 
 def test_a_quota_that_ends_in_the_middle_is_a_problem(peer, docs):
