@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from smartcrawl.model.documents import ChunkSize
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.github_target import GithubTarget
 from smartcrawl.model.redaction import log_format_option, redacted_text
@@ -83,6 +85,7 @@ class Options:
     download_delay: float  #: seconds between requests to a host, at least
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
+    embedder: EmbedderOptions | None  #: None: chunks have no vectors
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     github: GithubTarget
@@ -90,6 +93,7 @@ class Options:
     max_redirects: int  #: in a row; 0: redirects are not followed
     due_only: bool  #: request only pages that are due
     content_hash_basis: str
+    chunks: ChunkSize
     extract_processes: int
     extract_memory: int  #: MiB
     extract_cpu_seconds: int
@@ -146,6 +150,7 @@ class Options:
             download_delay=float(settings["DOWNLOAD_DELAY"]),
             registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
+            embedder=EmbedderOptions.of(settings),
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),
@@ -157,6 +162,7 @@ class Options:
             extract_cpu_seconds=whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
             extract_seconds_per_host=whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
             content_hash_basis=_hash_basis(settings),
+            chunks=_chunk_size(settings),
             force_on_canonical=switch_option(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=network_list_option(settings, "ALLOW_NETWORKS"),
             allow_ports=port_list_option(settings, "ALLOW_PORTS"),
@@ -206,6 +212,11 @@ def _lane(settings: Mapping[str, Any]) -> bool:
 
 def _hash_basis(settings: Mapping[str, Any]) -> str:
     return choice_option(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
+
+
+def _chunk_size(settings: Mapping[str, Any]) -> ChunkSize:
+    most = whole_number_option(settings, "CHUNK_SIZE", least=200, most=20_000)
+    return ChunkSize(most, whole_number_option(settings, "CHUNK_OVERLAP", most=most // 2))
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
