@@ -24,6 +24,7 @@ from smartcrawl.reports.status import (
 )
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
+from smartcrawl.sources.kinds import KINDS
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
 
 BASE = "http://a.example/"
@@ -72,6 +73,13 @@ def status(desk: Desk, now: int = NOW) -> SourceStatus:
         total.counts, total.ages, total.changes, total.bytes,
     )  # fmt: skip
     return one
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_source_of_files_is_listed(desk: Desk, kind: str):
+    crawl(desk, a=LONG)
+    desk.connection.execute("UPDATE source SET kind = ?", (kind,))
+    assert status(desk).is_listed is (kind in ("files", "github"))
 
 
 def counts(desk: Desk, now: int = NOW) -> StatusReportCounts:
