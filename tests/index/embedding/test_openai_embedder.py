@@ -169,11 +169,11 @@ def test_a_batch_has_at_most_so_many_tokens_by_estimate(server: EmbeddingsServer
 
 
 def test_a_text_beyond_the_limit_of_a_batch_is_a_batch(server: EmbeddingsServer, clock: Clock):
-    texts = ["a", "b" * 100, "c"]
+    texts = ["b" * 100, "a", "b" * 100, "c"]
 
     embedder(server, clock, batch_tokens=5).embed(texts)
 
-    assert server.batches == [["a"], ["b" * 100], ["c"]]
+    assert server.batches == [["b" * 100], ["a"], ["b" * 100], ["c"]]
 
 
 # A server that is away or busy
@@ -252,6 +252,23 @@ def test_an_answer_ends_an_outage(server: EmbeddingsServer, clock: Clock):
         assert found.embed(["one"]) == [vector("one")]
 
     assert clock.slept == [1, 2] * 3
+
+
+def test_a_refusal_of_a_text_is_an_answer_too(server: EmbeddingsServer, clock: Clock):
+    found = embedder(server, clock, wait=4)
+    found.embed(["one"])
+    for _ in range(3):
+        server.replies = [error("later", 503)] * 2 + [error("odd", 422)]
+        assert found.embed(["two"]) == [RefusedText("the server refuses it: 422, odd")]
+
+    assert clock.slept == [1, 2] * 3
+
+
+def test_waits_grow_up_to_half_a_minute(server: EmbeddingsServer, clock: Clock):
+    server.replies = [error("later", 503)] * 7
+
+    assert embedder(server, clock, wait=200).embed(["one"]) == [vector("one")]
+    assert clock.slept == [1, 2, 4, 8, 16, 30, 30]
 
 
 def test_without_a_wait_the_first_failure_ends_the_call(server: EmbeddingsServer, clock: Clock):
@@ -441,6 +458,12 @@ def test_a_text_whose_halves_are_too_long_is_refused_by_name(
     assert max(len(asked.texts) for asked in server.asked) == 3
 
 
+def test_no_half_without_a_word_is_sent(server: EmbeddingsServer, clock: Clock):
+    server.answer = too_long(5)
+
+    assert embedder(server, clock).embed(["aaaa    "]) == [vector("aaaa")]
+
+
 def test_a_refused_text_leaves_the_others_of_its_batch(server: EmbeddingsServer, clock: Clock):
     texts = [f"text {n}" for n in range(20)]
     server.answer = lambda asked: error("odd", 422) if "text 11" in asked.texts else None
@@ -568,6 +591,23 @@ def test_another_model_in_the_middle_of_a_run_stops_asking(server: EmbeddingsSer
 
     assert stopped.lasting
     assert "the model 'other-model' after 'some-model'" in str(stopped)
+
+
+def test_a_server_that_does_not_name_its_model_is_believed(server: EmbeddingsServer, clock: Clock):
+    found = embedder(server, clock)
+    server.replies = [None, Reply(embeddings(["one"]) | {"model": None}), None]
+
+    assert [found.embed(["one"]) for _ in range(3)] == [[vector("one")]] * 3
+
+
+def test_a_first_vector_that_is_none_does_not_name_a_dimension(
+    server: EmbeddingsServer, clock: Clock
+):
+    server.replies = [Reply(embeddings(["one"], [None]))]
+
+    assert embedder(server, clock).embed(["one"]) == [
+        RefusedText("its vector is no list of numbers")
+    ]
 
 
 # Answers that do not fit the texts
