@@ -7,10 +7,10 @@ this process (the server's among them), wall seconds, and the peak of resident m
 """
 
 import json
+import logging
 import os
 import resource
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
-from moto.server import DomainDispatcherApplication, create_backend_app
-from werkzeug.serving import WSGIRequestHandler, make_server
+from moto.server import ThreadedMotoServer
 
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.selection import ListingRules
@@ -35,22 +34,17 @@ ACCESS = {
 }
 
 
-class CountedServer(DomainDispatcherApplication):
-    """moto, with a count of the requests that it received."""
+class Counted:
+    """An application of moto, with a count of the requests that it received."""
 
-    received = 0
+    def __init__(self, application: Any) -> None:
+        self._application = application
+        self.received = 0
 
     def __call__(self, environ: Any, start_response: Any) -> Any:
         """Count a request, and answer it."""
         self.received += 1
-        return super().__call__(environ, start_response)
-
-
-class SilentHandler(WSGIRequestHandler):
-    """One that writes no line for each request."""
-
-    def log_request(self, *args: Any) -> None:
-        """Say nothing."""
+        return self._application(environ, start_response)
 
 
 def main() -> None:
@@ -60,10 +54,13 @@ def main() -> None:
     backend.create_bucket(BUCKET, "us-east-1")
     for number in range(count):
         backend.put_object(BUCKET, f"section-{number // 100:05}/page-{number % 100:02}.md", b"x")
-    application = CountedServer(create_backend_app)
-    server = make_server("127.0.0.1", 0, application, True, request_handler=SilentHandler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    os.environ |= ACCESS | {"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{server.server_port}"}
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    served: Any = server._server  # it has no other way to its application
+    served.app = application = Counted(served.app)
+    host, port = server.get_host_and_port()
+    os.environ |= ACCESS | {"AWS_ENDPOINT_URL_S3": f"http://{host}:{port}"}
     cpu, wall = time.process_time(), time.perf_counter()
     listing = BucketListing(f"s3://{BUCKET}/", rules=ListingRules())
     listed = sum(len(batch) for batch in listing.batches())
@@ -80,7 +77,7 @@ def main() -> None:
             }
         )
     )
-    server.shutdown()
+    server.stop()
 
 
 if __name__ == "__main__":

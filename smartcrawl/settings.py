@@ -62,6 +62,8 @@ DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
 CONTENT_HASH_BASIS = _env(
     "CONTENT_HASH_BASIS", "auto"
 )  # auto, text or bytes: what "modified" means
+CHUNK_SIZE = _env("CHUNK_SIZE", 1_500)  # characters of a chunk of text, at most
+CHUNK_OVERLAP = _env("CHUNK_OVERLAP", 0)  # characters that a chunk repeats of the one before it
 FORCE_REINDEX_ON_CANONICAL_CHANGE = _env(
     "FORCE_REINDEX_ON_CANONICAL_CHANGE", True
 )  # index a page anew when it names another canonical address

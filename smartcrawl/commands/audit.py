@@ -25,9 +25,9 @@ from smartcrawl.index.audit import (
 from smartcrawl.index.choice import (
     has_remote_index,
     index_facts_of_registry,
-    indexed_chunks,
     open_index_to_compare,
     open_remote_index,
+    stored_document_chunker,
 )
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
@@ -236,7 +236,8 @@ class Command(ChangingCommand):
             with open_index_to_compare(
                 self.options, replace(facts, epoch=epoch), Opening.ANY
             ) as writing:
-                indexing = RemoteIndexing(ElasticsearchPages(writing), indexed_chunks)
+                chunked = stored_document_chunker(self.options.chunks)
+                indexing = RemoteIndexing(ElasticsearchPages(writing), chunked)
                 IndexMender(connection, indexing, writing, now, meter.report).mend(found)
                 if not sources:
                     adopt_index(connection, writing, facts, epoch)

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
 
-from smartcrawl.index.choice import index_writer_of_registry, indexed_chunks
+from smartcrawl.index.choice import index_writer_of_registry, stored_document_chunker
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.times import iso_time
@@ -76,7 +76,12 @@ class Command(ChangingCommand):
             closing(index_writer_of_registry(self.options, connection)) as indexing,
         ):
             undone = undo_stored_removals(
-                connection, indexing, run, now, pin=opts.pin, chunked=indexed_chunks
+                connection,
+                indexing,
+                run,
+                now,
+                pin=opts.pin,
+                chunked=stored_document_chunker(self.options.chunks),
             )
         self._print(known, undone, opts)
 

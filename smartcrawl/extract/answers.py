@@ -7,6 +7,8 @@ it was checked.
 from __future__ import annotations
 
 import json
+from itertools import chain
+from operator import le
 from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,7 +17,7 @@ from smartcrawl.extract.charset import CODECS
 from smartcrawl.extract.formats.common import MAX_TEXT, FormatError, FormatFault
 from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG, document_base_url
 from smartcrawl.extract.wire import LONGEST, AnswerError
-from smartcrawl.model.documents import Document, Link
+from smartcrawl.model.documents import BLOCK_KINDS, LIST, Document, Link, Section
 from smartcrawl.model.file_urls import join_file_url
 from smartcrawl.model.urls import request_url
 
@@ -71,6 +73,8 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
         return "a NUL"
     if any(not 0 <= section.level <= 6 for section in document.sections):
         return "a heading of no level"
+    if not all(map(_has_sound_blocks, document.sections)):
+        return "a block outside of its text"
     if len(document.links) > MAX_LINKS or len(document.overlong) > MAX_OVERLONG:
         return "too many links"
     if document.canonical is not None and request_url(document.canonical) != document.canonical:
@@ -80,6 +84,22 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
     ):
         return "no charset or no language"
     return "" if document.content_type == media_type else "another type"
+
+
+def _has_sound_blocks(section: Section) -> bool:
+    """Whether the blocks are in the text, by their start, and code and tables do not overlap."""
+    start = end = 0
+    for block in section.blocks:
+        inside = block.kind in BLOCK_KINDS and start <= block.start < block.end <= len(section.text)
+        places = [block.start, *chain.from_iterable(block.rows), block.end]
+        if not inside or not all(map(le, places, places[1:])):
+            return False
+        start = block.start
+        if block.kind != LIST:
+            if block.start < end:
+                return False
+            end = block.end
+    return True
 
 
 def _is_sound(link: Link, url: str) -> bool:

@@ -2,58 +2,203 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from smartcrawl.model.documents import Chunk, Document
+from smartcrawl.model.documents import (
+    CHUNK_TYPES,
+    DEFAULT_CHUNK_SIZE,
+    LIST,
+    TABLE,
+    Block,
+    Chunk,
+    ChunkSize,
+    Document,
+    Section,
+)
 
 if TYPE_CHECKING:
     from semantic_text_splitter import TextSplitter
 
-MAX_CHARACTERS: Final = 1_500
+_WHOLE: Final = 4  #: times the size of a chunk, up to which code and tables stay whole
+_LEAD: Final = 4  #: one part in so many of a chunk may go before code or a table that is longer
 _PART: Final = 15_000  #: characters given to the splitter at once
 
 
-def document_chunks(document: Document) -> list[Chunk]:
+def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) -> list[Chunk]:
     """Return the chunks of ``document`` in reading order.
 
-    One for each section, with the headings above it, outermost first; a section over 1,500
-    characters is cut at paragraphs, sentences or words, without overlap, and loses only white
-    space at the cuts. A heading without text is a chunk of its own, so that it can be found.
+    One for each section, with the headings above it, outermost first. A section over ``size.most``
+    characters is cut at paragraphs, sentences or words, and loses only white space at the cuts.
+    Code and tables stay whole up to four times that size. Longer ones are cut at blank lines, then
+    at lines. Each part of a table begins with its first row, if that names the columns. A heading
+    without text is a chunk of its own, so that it can be found.
 
-    Source: R1-07, G-05.
+    Source: R1-07, R1-13, G-05.
     """
     found: list[Chunk] = []
     above: list[tuple[int, str]] = []
-    for level, heading, text in document.sections:
-        while above and above[-1][0] >= level:
+    for section in document.sections:
+        while above and above[-1][0] >= section.level:
             above.pop()
-        if heading:
-            above.append((level, heading))
+        if section.heading:
+            above.append((section.level, section.heading))
         path = tuple(name for _, name in above)
-        if len(text) <= MAX_CHARACTERS:
-            found.append(Chunk(path, text))
-        else:
-            splitter = _splitter()
-            found += [Chunk(path, c) for part in _parts(text) for c in splitter.chunks(part)]
+        text, level = section.text, section.level
+        if len(text) <= size.most:
+            found.append(Chunk(path, text, level, _types(section, 0, len(text))))
+            continue
+        pieces = _packed(list(_pieces(section, size)), size)
+        for piece in _overlapping(text, pieces, size):
+            types = _types(section, piece.start, piece.end)
+            own = text[piece.start : piece.end]
+            found.append(Chunk(path, piece.before + own, level, types, len(piece.before)))
     return found
 
 
-def _parts(text: str) -> Iterator[str]:
+class _Piece(NamedTuple):
+    """A part of a section's text, from ``start`` to before ``end``."""
+
+    start: int
+    end: int
+    whole: bool = False  #: code or a table, or a part of it
+    before: str = ""  #: text that is repeated before it
+
+
+def _pieces(section: Section, size: ChunkSize) -> Iterator[_Piece]:
+    """Yield the pieces of a section: cut text, whole code and tables."""
+    at = 0
+    for block in section.blocks:
+        if block.kind == LIST or block.start < at:
+            continue
+        yield from _cut_text(section.text, at, block.start, size)
+        if block.end - block.start <= _WHOLE * size.most:
+            yield _Piece(block.start, block.end, whole=True)
+        elif block.kind == TABLE:
+            yield from _cut_table(section.text, block, size)
+        else:
+            yield from _cut_lines(section.text, block.start, block.end, size, blank=True)
+        at = block.end
+    yield from _cut_text(section.text, at, len(section.text), size)
+
+
+def _cut_text(text: str, start: int, end: int, size: ChunkSize) -> Iterator[_Piece]:
+    """Yield pieces of a text between code and tables, without white space at their ends."""
+    if not text[start:end].strip():
+        return
+    splitter = _splitter(size.most - size.overlap)
+    for part_start, part_end in _parts(text, start, end):
+        for offset, piece in splitter.chunk_indices(text[part_start:part_end]):
+            yield _Piece(part_start + offset, part_start + offset + len(piece))
+
+
+def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield parts cut at lines, else at words: the splitter's time grows with their square."""
-    start = 0
-    while len(text) - start > _PART:
-        end = start + _PART
-        cut = max(text.rfind("\n", start, end), 0) or max(text.rfind(" ", start, end), 0) or end
-        cut = cut if cut > start else end
-        yield text[start:cut]
+    while end - start > _PART:
+        stop = start + _PART
+        cut = max(text.rfind("\n", start, stop), 0) or max(text.rfind(" ", start, stop), 0)
+        cut = cut if cut > start else stop
+        yield start, cut
         start = cut
-    yield text[start:]
+    yield start, end
 
 
-@cache
-def _splitter() -> TextSplitter:
+def _cut_table(text: str, block: Block, size: ChunkSize) -> Iterator[_Piece]:
+    """Yield parts of a table, each with the row that names the columns."""
+    head = text[block.start : block.end].partition("\n")[0] + "\n" if block.head else ""
+    if len(head) > size.most:
+        head = ""
+    for piece in _cut_lines(text, block.start, block.end, size, less=len(head)):
+        yield piece if piece.start == block.start else piece._replace(before=head)
+
+
+def _cut_lines(
+    text: str, start: int, end: int, size: ChunkSize, *, less: int = 0, blank: bool = False
+) -> Iterator[_Piece]:
+    """Yield parts of code or a table, cut at blank lines if these are near enough, else at lines.
+
+    A line that is longer than a part is cut anywhere. ``less``: characters that each part needs for
+    other text.
+    """
+    most = _WHOLE * size.most - less
+    while end - start > most:
+        stop = start + most
+        cut = text.rfind("\n\n", start + most // 2, stop) if blank else -1
+        if cut < 0:
+            cut = text.rfind("\n", start + 1, stop + 1)
+        yield _Piece(start, cut if cut > 0 else stop, whole=True)
+        start = cut if cut > 0 else stop
+        while start < end and text[start] == "\n":
+            start += 1
+    if start < end:
+        yield _Piece(start, end, whole=True)
+
+
+def _packed(pieces: Sequence[_Piece], size: ChunkSize) -> Iterator[_Piece]:
+    """Yield neighbours as one piece where they fit, and a short text with the code it leads to."""
+    most = size.most - size.overlap
+    last: _Piece | None = None
+    for piece in pieces:
+        if last is None or piece.before:
+            pass
+        elif piece.end - last.start <= most or (
+            piece.whole
+            and not last.whole
+            and last.end - last.start <= most // _LEAD
+            and piece.end - last.start <= _WHOLE * size.most
+        ):
+            last = last._replace(end=piece.end, whole=piece.whole)
+            continue
+        if last is not None:
+            yield last
+        last = piece
+    if last is not None:
+        yield last
+
+
+def _overlapping(text: str, pieces: Iterator[_Piece], size: ChunkSize) -> Iterator[_Piece]:
+    """Yield pieces with the end of the text before them, as far as they may overlap."""
+    if not size.overlap:
+        yield from pieces
+        return
+    for last, piece in pairwise((None, *pieces)):
+        if piece is None:
+            continue
+        is_long = piece.end - piece.start > size.most - size.overlap
+        if last is None or piece.before or is_long:
+            yield piece
+            continue
+        start = max(last.start, piece.start - size.overlap)
+        while start < piece.start and start > last.start and not text[start - 1].isspace():
+            start += 1
+        yield piece._replace(before=text[start : piece.start])
+
+
+def _types(section: Section, start: int, end: int) -> tuple[str, ...]:
+    """Return the types of the text from ``start`` to before ``end``."""
+    inside = [block for block in section.blocks if block.start < end and start < block.end]
+    if not inside:
+        return _TEXT
+    kinds = {block.kind for block in inside}
+    at = start
+    for block in inside:
+        if section.text[at : block.start].strip():
+            kinds.add("text")
+            break
+        at = max(at, block.end)
+    else:
+        if section.text[at:end].strip():
+            kinds.add("text")
+    return tuple(kind for kind in CHUNK_TYPES if kind in kinds)
+
+
+_TEXT: Final = ("text",)
+
+
+@lru_cache(8)
+def _splitter(most: int) -> TextSplitter:
     from semantic_text_splitter import TextSplitter  # noqa: PLC0415  # most commands cut nothing
 
-    return TextSplitter(MAX_CHARACTERS)
+    return TextSplitter(most)

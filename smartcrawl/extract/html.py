@@ -183,18 +183,20 @@ def _main_text(seen: SeenMarkup) -> tuple[Section, ...]:
     """Return the text of the main region, else all text without boilerplate, else all text."""
     tokens, headings = seen.tokens, seen.headings
     if seen.kept:
-        return text_sections(tokens, headings, seen.dropped + _around(seen.kept, len(tokens)))
+        excluded = seen.dropped + _around(seen.kept, len(tokens))
+        return text_sections(tokens, headings, excluded, seen.blocks)
     boilerplate = seen.boilerplate + seen.dropped
     regions = seen.mains or (seen.articles if len(seen.articles) == 1 else [])
     region: tuple[Section, ...] = ()
     if regions:
-        region = text_sections(tokens, headings, boilerplate + _around(regions, len(tokens)))
+        excluded = boilerplate + _around(regions, len(tokens))
+        region = text_sections(tokens, headings, excluded, seen.blocks)
         if _size(region) >= _ENOUGH:
             return region
-    text = text_sections(tokens, headings, boilerplate)
+    text = text_sections(tokens, headings, boilerplate, seen.blocks)
     if region and _SHARE * _size(region) >= _size(text):
         return region
-    return text or text_sections(tokens, headings, seen.dropped)
+    return text or text_sections(tokens, headings, seen.dropped, seen.blocks)
 
 
 def _around(spans: list[Span], end: int) -> list[Span]:

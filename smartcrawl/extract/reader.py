@@ -149,6 +149,13 @@ class MarkupReader(Regions):
             if (classes and self._is_boilerplate(classes)) or (name and self._is_boilerplate(name)):
                 self._open_region(Region.BOILERPLATE)
 
+    def _open_table_or_list(self, tag: str, attributes: Attributes) -> None:
+        self._open_container(tag, attributes)
+        if tag == "table":
+            self._open_table()
+        else:
+            self._open_region(Region.LIST)
+
     def _is_boilerplate(self, words: str) -> bool:
         known = self._words.get(words)
         if known is None:
@@ -196,6 +203,10 @@ class MarkupReader(Regions):
 
     def _close_cell(self) -> None:
         self._tokens.append(CELL)
+
+    def _close_head_cell(self) -> None:
+        self._tokens.append(CELL)
+        self._head_cells.append(len(self._tokens))
 
     def _open_cell(self, tag: str, attributes: Attributes) -> None:
         if attributes:
@@ -347,6 +358,7 @@ def _is_section(classes: str | None) -> bool:
 _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     **dict.fromkeys(elements.BLOCKS, MarkupReader._open_block),
     **dict.fromkeys(elements.CONTAINERS, MarkupReader._open_container),
+    **dict.fromkeys(("ol", "table", "ul"), MarkupReader._open_table_or_list),
     **dict.fromkeys(elements.ASIDES, MarkupReader._open_aside),
     **dict.fromkeys(elements.EDGES, MarkupReader._open_edge),
     **dict.fromkeys(elements.CONTROLS, MarkupReader._open_control),
@@ -374,7 +386,8 @@ _END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
     **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, MarkupReader._break),
     **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, MarkupReader._break),
     **dict.fromkeys(elements.HEADINGS, MarkupReader._close_heading),
-    **dict.fromkeys(elements.CELLS, MarkupReader._close_cell),
+    "td": MarkupReader._close_cell,
+    "th": MarkupReader._close_head_cell,
     "main": MarkupReader._break,
     "article": MarkupReader._break,
     "tr": MarkupReader._close_row,

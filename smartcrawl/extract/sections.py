@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from smartcrawl.model.documents import Section
+from smartcrawl.extract.blocks import (
+    CELL_END,
+    ROW_END,
+    MarkedText,
+    TokenBlock,
+    has_block_marks,
+    mark_token_blocks,
+    strip_marked_cell,
+    token_block_parts,
+)
+from smartcrawl.model.documents import Block, Section
 
 # Marks between the texts of a page. In a page that contains such a character it is white space.
 BREAK: Final = "\0"  #: the end of a line
@@ -20,6 +30,8 @@ _WIDE: Final = (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029"
     "\u202f\u205f\u3000"
 )
+
+_AROUND_CELLS: Final = "\0 \t\r\n\f"
 
 Span = tuple[int, int]  #: first token and the one after the last
 
@@ -53,7 +65,10 @@ def keep_text_layout(token: str) -> str:
 
 
 def text_sections(
-    tokens: Sequence[str], headings: Iterable[Heading], excluded: Iterable[Span]
+    tokens: Sequence[str],
+    headings: Iterable[Heading],
+    excluded: Iterable[Span],
+    blocks: Sequence[TokenBlock] = (),
 ) -> tuple[Section, ...]:
     """Return the sections of a page without the tokens in ``excluded``.
 
@@ -69,39 +84,76 @@ def text_sections(
         following = markup_line("".join(kept[heading.start : heading.end]))
         if not following:
             continue
-        text = _lines(kept[begin : heading.start])
-        if title or text:
-            found.append(Section(level, title, text))
+        section = _section(kept, level, title, (begin, heading.start), blocks)
+        if title or section.text:
+            found.append(section)
         level, title, begin = heading.level, following, heading.end
-    text = _lines(kept[begin:])
-    if title or text:
-        found.append(Section(level, title, text))
+    section = _section(kept, level, title, (begin, len(kept)), blocks)
+    if title or section.text:
+        found.append(section)
     return tuple(found)
+
+
+def _section(
+    kept: list[str], level: int, title: str, span: Span, blocks: Sequence[TokenBlock]
+) -> Section:
+    tokens = kept[slice(*span)]
+    parts = token_block_parts(blocks, *span) if blocks else []
+    if not parts:
+        return Section(level, title, _lines(tokens))
+    return Section(level, title, *_marked_lines(tokens, parts))
 
 
 def _lines(tokens: Iterable[str]) -> str:
     text = "".join(tokens)
     if CELL in text:
-        text = " ".join(part.strip("\0 \t\r\n\f") for part in text.split(CELL))
+        text = " ".join(part.strip(_AROUND_CELLS) for part in text.split(CELL))
     if ROW in text:
         text = text.replace(ROW, BREAK)
-    lines = _collapse(text)
+    lines = list(map(_collapsed, _spaced(text, _white_of(text)).split(BREAK)))
     if _SPACE in text or _TAB in text or _NEWLINE in text:
-        lines = [_laid_out(text) for text in lines]
+        lines = list(map(_laid_out, lines))
     return "\n".join(filter(None, lines))
 
 
-def _collapse(text: str) -> list[str]:
-    """Return the blocks of ``text`` with single spaces.
+def _marked_lines(tokens: list[str], parts: Sequence[TokenBlock]) -> tuple[str, tuple[Block, ...]]:
+    """Return the same text as ``_lines``, and the blocks that are in it."""
+    text = "".join(tokens)
+    if has_block_marks(text):
+        return _lines(tokens), ()
+    white = _white_of(text)
+    mark_token_blocks(tokens, parts)
+    text = "".join(tokens)
+    if CELL in text:
+        cells = (strip_marked_cell(part, _AROUND_CELLS, ROW) for part in text.split(CELL))
+        text = f"{CELL_END} ".join(cells)
+    if ROW in text:
+        text = text.replace(ROW, ROW_END + BREAK)
+    text = _spaced(text, white)
+    marked = MarkedText(text.split(BREAK))
+    lines = list(map(_collapsed, marked.without_marks()))
+    if _SPACE in text or _TAB in text or _NEWLINE in text:
+        lines = list(map(_laid_out, lines))
+    return "\n".join(filter(None, lines)), marked.blocks(parts, lines)
+
+
+def _white_of(text: str) -> str:
+    return _WHITE if text.isascii() else _WHITE + _WIDE
+
+
+def _spaced(text: str, white: str) -> str:
+    """Return ``text`` with spaces in place of ``white``."""
+    for character in white:
+        text = text.replace(character, " ")
+    return text
+
+
+def _collapsed(block: str) -> str:
+    """Return a block with single spaces.
 
     Splitting every block into words would cost twice as much; most have single spaces already.
     """
-    for white in _WHITE if text.isascii() else _WHITE + _WIDE:
-        text = text.replace(white, " ")
-    return [
-        " ".join(block.split()) if "  " in block else block.strip(" ")
-        for block in text.split(BREAK)
-    ]
+    return " ".join(block.split()) if "  " in block else block.strip(" ")
 
 
 def _laid_out(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from smartcrawl.extract.blocks import TokenBlock
 from smartcrawl.extract.links import Reference
 from smartcrawl.extract.sections import Heading, Span
 from smartcrawl.model.documents import Image
@@ -19,6 +20,7 @@ class SeenMarkup:
 
     tokens: list[str] = field(default_factory=list)
     headings: list[Heading] = field(default_factory=list)
+    blocks: list[TokenBlock] = field(default_factory=list)  #: code, tables and lists
     boilerplate: list[Span] = field(default_factory=list)
     mains: list[Span] = field(default_factory=list)
     articles: list[Span] = field(default_factory=list)
@@ -37,11 +39,14 @@ class SeenMarkup:
     nofollow: bool = False
 
     def clip(self, end: int) -> None:
-        """Drop headings and regions from a token on; the links of a page are all kept."""
+        """Drop headings, blocks and regions from a token on; the links of a page are all kept."""
         self.headings = [
             heading._replace(end=min(heading.end, end))
             for heading in self.headings
             if heading.start < end
+        ]
+        self.blocks = [
+            block._replace(end=min(block.end, end)) for block in self.blocks if block.start < end
         ]
         for spans in (self.boilerplate, self.mains, self.articles, self.kept, self.dropped):
             spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]

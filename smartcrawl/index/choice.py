@@ -15,9 +15,10 @@ from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.index.embedded.choice import embedded_index
+from smartcrawl.index.outgoing import Chunked
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing
-from smartcrawl.model.documents import Chunk
+from smartcrawl.model.documents import Chunk, ChunkSize
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
@@ -68,7 +69,9 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
                 known.read_index_facts(connection).get(known.IDENTITY) != sink.identity()
             ):  # another process did not
                 known.note_index_facts(connection, identity=sink.identity(), epoch="1", sealed="0")
-    return RemoteIndexing(ElasticsearchPages(sink), indexed_chunks, waiting)
+    return RemoteIndexing(
+        ElasticsearchPages(sink), stored_document_chunker(options.chunks), waiting
+    )
 
 
 def check_index_server(target: ElasticsearchTarget) -> None:
@@ -168,7 +171,7 @@ def write_index_anew(
         SinkError: the index cannot be opened or written.
     """
     sink = open_remote_index(options, connection, Opening.ANEW)
-    indexing = RemoteIndexing(ElasticsearchPages(sink), indexed_chunks)
+    indexing = RemoteIndexing(ElasticsearchPages(sink), stored_document_chunker(options.chunks))
     if known.EPOCH not in known.read_index_facts(connection):
         with transaction(connection):
             known.note_index_facts(connection, epoch="1", sealed="0")
@@ -200,6 +203,10 @@ def has_remote_index(options: Options, connection: Connection) -> bool:
     return True
 
 
-def indexed_chunks(packed: bytes) -> list[Chunk]:
-    """Return the chunks of a stored document."""
-    return document_chunks(unpack_stored_document(packed))
+def stored_document_chunker(size: ChunkSize) -> Chunked:
+    """Return the function that cuts a stored document into chunks."""
+
+    def chunked(packed: bytes) -> list[Chunk]:
+        return document_chunks(unpack_stored_document(packed), size)
+
+    return chunked

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 CUT: Final = "cut"  #: type of the mark that some links were not stored: a link to the page itself
+
+CODE: Final = "code"
+TABLE: Final = "table"
+LIST: Final = "list"
+BLOCK_KINDS: Final = (CODE, TABLE, LIST)
+CHUNK_TYPES: Final = ("text", *BLOCK_KINDS)
 
 
 class Link(NamedTuple):
@@ -39,19 +46,71 @@ class Image(NamedTuple):
     context: str = ""
 
 
+class Block(NamedTuple):
+    """A part of a section's text that is code, a table or a list: whole lines of it.
+
+    ``start`` is its first character in the text, ``end`` the one after the last. Code and tables do
+    not overlap each other; a list may contain code.
+    """
+
+    kind: str  #: a word of BLOCK_KINDS
+    start: int
+    end: int
+    head: bool = False  #: of a table: whether its first row names the columns
+    #: Of a table: for each row, the end of each cell in the text. Empty: the cells of a line are
+    #: separated by tabs.
+    rows: tuple[tuple[int, ...], ...] = ()
+
+
+def moved_block(block: Block, by: int) -> Block:
+    """Return a block whose text is so many characters later in another text."""
+    rows = tuple(tuple(cell + by for cell in row) for row in block.rows)
+    return block._replace(start=block.start + by, end=block.end + by, rows=rows)
+
+
 class Section(NamedTuple):
     """One heading (``level`` 1 to 6, or 0 before the first) and the text below it."""
 
     level: int
     heading: str
     text: str
+    blocks: tuple[Block, ...] = ()  #: by their start
 
 
 class Chunk(NamedTuple):
-    """A searchable part of a document: heading path, outermost first, and ≤ 1,500 characters."""
+    """A searchable part of a section, with the headings above it, outermost first.
+
+    ``types`` has the words of BLOCK_KINDS and ``text``, in the order of CHUNK_TYPES. The first
+    ``repeated`` characters of the text are in an earlier chunk, too.
+    """
 
     headings: tuple[str, ...]
     text: str
+    level: int = 0  #: of its section
+    types: tuple[str, ...] = ("text",)
+    repeated: int = 0
+
+    def digest(self, title: str) -> bytes:
+        """Return a digest (16 bytes) of what is embedded: title of the page, headings, text."""
+        parts = [title, *self.headings, self.text]
+        head = ",".join(str(len(part)) for part in parts)
+        data = "\0".join((head, *parts)).encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, digest_size=16).digest()
+
+    @property
+    def own_text(self) -> str:
+        """The text without the characters that an earlier chunk has."""
+        return self.text[self.repeated :]
+
+
+class ChunkSize(NamedTuple):
+    """The longest chunk of text, and how much of the chunk before it one repeats: characters."""
+
+    most: int = 1_500
+    overlap: int = 0
+
+
+DEFAULT_CHUNK_SIZE: Final = ChunkSize()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
+from smartcrawl.model.documents import ChunkSize
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
@@ -92,6 +93,7 @@ class Options:
     max_redirects: int  #: in a row; 0: redirects are not followed
     due_only: bool  #: request only pages that are due
     content_hash_basis: str
+    chunks: ChunkSize
     extract_processes: int
     extract_memory: int  #: MiB
     extract_cpu_seconds: int
@@ -160,6 +162,7 @@ class Options:
             extract_cpu_seconds=whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
             extract_seconds_per_host=whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
             content_hash_basis=_hash_basis(settings),
+            chunks=_chunk_size(settings),
             force_on_canonical=switch_option(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
             allow_networks=network_list_option(settings, "ALLOW_NETWORKS"),
             allow_ports=port_list_option(settings, "ALLOW_PORTS"),
@@ -209,6 +212,11 @@ def _lane(settings: Mapping[str, Any]) -> bool:
 
 def _hash_basis(settings: Mapping[str, Any]) -> str:
     return choice_option(settings, "CONTENT_HASH_BASIS", "auto", "text", "bytes")
+
+
+def _chunk_size(settings: Mapping[str, Any]) -> ChunkSize:
+    most = whole_number_option(settings, "CHUNK_SIZE", least=200, most=20_000)
+    return ChunkSize(most, whole_number_option(settings, "CHUNK_OVERLAP", most=most // 2))
 
 
 def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from backports import zstd
 
-from smartcrawl.model.documents import Document, Image, Link, Section
+from smartcrawl.model.documents import Block, Document, Image, Link, Section
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers, normalize_url, url_hash
 from smartcrawl.registry.connection import Many
 
@@ -122,9 +122,20 @@ def unpack_stored_document(packed: bytes) -> Document:
     """Return the document that ``pack_stored_document`` packed, without the fields of columns."""
     fields = json.loads(zstd.decompress(packed))
     return Document(
-        sections=tuple(Section(*section) for section in fields["sections"]),
+        sections=tuple(map(_section, fields["sections"])),
         images=_images(fields),
     )
+
+
+def _section(fields: list[Any]) -> Section:
+    # Before schema 30 (SQLite) and 31 (PostgreSQL) a section had no blocks.
+    level, heading, text, blocks = *fields[:3], fields[3] if len(fields) > 3 else ()
+    return Section(level, heading, text, tuple(map(_block, blocks)))
+
+
+def _block(fields: list[Any]) -> Block:
+    kind, start, end, head, rows = fields
+    return Block(kind, start, end, head, tuple(map(tuple, rows)))
 
 
 def unpack_stored_images(packed: bytes) -> tuple[Image, ...]:

@@ -288,7 +288,7 @@ class Reading:
             visit.fail(*refusal)
             parsed.document = None
             return
-        parsed.chunks = document_chunks(document)
+        parsed.chunks = document_chunks(document, run.options.chunks)
 
     def _shield(self, visit: Visit, document: Document) -> tuple[Fault, str] | None:
         """Return the reason to keep the stored page instead of an answer, or None."""

@@ -7,13 +7,14 @@ import json
 from dataclasses import dataclass
 from typing import Final, Self
 
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, ChunkSize
 from smartcrawl.model.options import Options
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.patterns import compile_scope_pattern
 
-EXTRACTION_VERSION: Final = 4  #: raise it when the same body gives another document or other links
-CHUNKING_VERSION: Final = 1  #: raise it when the same document gives other chunks
+EXTRACTION_VERSION: Final = 5  #: raise it when the same body gives another document or other links
+CHUNKING_VERSION: Final = 2  #: raise it when the same document gives other chunks
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,17 @@ class SourceExtractionConfig:
     rules: tuple[tuple[str, Mode], ...] = ()  #: (pattern, mode): the first that matches counts
     selectors: Selectors = Selectors()
     basis: str = "text"  #: input of the content hash: text or bytes
+    chunks: ChunkSize = DEFAULT_CHUNK_SIZE
 
     @classmethod
     def of(cls, source: Source | None, options: Options) -> Self:
         """Return the configuration of a source; None stands for an undeclared one."""
         basis = "bytes" if options.content_hash_basis == "bytes" else "text"  # auto: text, if any
         if source is None:
-            return cls(basis=basis)
+            return cls(basis=basis, chunks=options.chunks)
         rules = tuple((rule.pattern, rule.mode) for rule in source.index_modes)
-        return cls(rules, Selectors(source.keep_selectors, source.drop_selectors), basis)
+        selectors = Selectors(source.keep_selectors, source.drop_selectors)
+        return cls(rules, selectors, basis, options.chunks)
 
     def mode_of(self, url: str) -> Mode:
         """Return the index mode of the page at a request URL."""
@@ -67,4 +70,5 @@ class SourceExtractionConfig:
         parts: list[object] = [EXTRACTION_VERSION, mode.word]
         if mode is Mode.INDEX:
             parts += [CHUNKING_VERSION, self.basis, self.selectors.keep, self.selectors.drop]
+            parts.append(self.chunks)
         return hashlib.sha256(json.dumps(parts).encode()).digest()[:16]

@@ -1,6 +1,7 @@
 """A refresh asks "has it changed?", and an unchanged site costs no body and no write."""
 
 import hashlib
+import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -339,6 +340,31 @@ def test_a_changed_configuration_asks_every_page_without_validators_once(site: S
     assert {r.status for r in site.log if r.path != "/robots.txt"} == {304}
     assert crawl.outcomes() == {"/": "unchanged", "/a": "unchanged", "/noindex": "excluded"}
     assert crawl.counts_add_up()
+
+
+@pytest.mark.covers("R1-13", "M-15")
+def test_another_size_of_chunks_reads_snapshots_and_modifies_nothing(site: Site, crawl: Crawl):
+    """Nor does a version that finds more in the same text: its blocks are no content."""
+    code = "".join(f"call({n})\n" for n in range(100))
+    words = "".join(f"<p>Paragraph {n} of a longer page.</p>" for n in range(60))
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = Page(f"<title>A</title>{words}<pre>{code}</pre>")
+    crawl(site.url("/"))
+    chunks = "SELECT content, types FROM documents WHERE page_id = 2 ORDER BY sort_order"
+    chunks = chunks.replace("types", "json_extract(metadata, '$.types')")
+    before = crawl.rows(chunks)
+    assert [json.loads(types) for _, types in before] == [["text"], ["text", "code"]]
+    site.clear()
+
+    crawl(site.url("/"), settings={"CHUNK_SIZE": "400"})
+
+    assert {r.status for r in site.log if r.path != "/robots.txt"} == {304}
+    assert crawl.outcomes() == {"/": "unchanged", "/a": "unchanged"}
+    after = crawl.rows(chunks)
+    assert len(after) > len(before)
+    assert (code.strip(), '["code"]') in after  # whole up to 1,600 characters
+    assert "\n".join(text for text, _ in after) == "\n".join(text for text, _ in before)
+    assert crawl.hits("call(99)") == ["/a"]
 
 
 @pytest.mark.covers("RD-03")

@@ -1,13 +1,26 @@
 """How a document is cut into its searchable parts."""
 
+import itertools
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smartcrawl.extract.chunks import MAX_CHARACTERS, document_chunks
-from smartcrawl.model.documents import Chunk, Document, Section
+from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.model.documents import (
+    CODE,
+    DEFAULT_CHUNK_SIZE,
+    LIST,
+    TABLE,
+    Block,
+    Chunk,
+    ChunkSize,
+    Document,
+    Section,
+)
+
+MAX_CHARACTERS = DEFAULT_CHUNK_SIZE.most
 
 
 @pytest.mark.covers("G-05")
@@ -25,13 +38,13 @@ def test_one_chunk_for_each_section_with_the_headings_above_it():
     )
 
     assert document_chunks(document) == [
-        Chunk((), "before"),
-        Chunk(("A",), "a"),
-        Chunk(("A", "B"), "b"),
-        Chunk(("A", "B", "C"), ""),
-        Chunk(("A", "B", "D"), "d"),
-        Chunk(("A", "E"), "e"),
-        Chunk(("F",), "f"),
+        Chunk((), "before", 0),
+        Chunk(("A",), "a", 1),
+        Chunk(("A", "B"), "b", 2),
+        Chunk(("A", "B", "C"), "", 4),
+        Chunk(("A", "B", "D"), "d", 3),
+        Chunk(("A", "E"), "e", 2),
+        Chunk(("F",), "f", 1),
     ]
 
 
@@ -101,3 +114,158 @@ def test_chunks_are_small_enough_and_lose_nothing_but_white_space(parts):
     )
     headings = [section.heading for section in sections if section.heading]
     assert set(headings) == {h for chunk in found for h in chunk.headings}
+
+
+# Code, tables and lists
+
+SMALL = ChunkSize(200)
+LINE = "A sentence of some words about the thing."
+
+
+def chunks_of(text, *blocks, size=SMALL):
+    return document_chunks(Document(sections=(Section(1, "A", text, tuple(blocks)),)), size)
+
+
+def section_with(kind, before, inner, after, **facts):
+    """Return a text of three parts, and the block of the second."""
+    text = "\n".join(filter(None, (before, inner, after)))
+    start = len(before) + bool(before)
+    return text, Block(kind, start, start + len(inner), **facts)
+
+
+@pytest.mark.covers("R1-13", "R1-14")
+def test_types_say_what_is_in_a_chunk():
+    text, code = section_with(CODE, "intro", "f(x)", "")
+    listed = Block(LIST, 0, len(text))
+    assert [chunk.types for chunk in chunks_of("plain")] == [("text",)]
+    assert [chunk.types for chunk in chunks_of("")] == [("text",)]
+    assert [chunk.types for chunk in chunks_of(text, code)] == [("text", "code")]
+    assert [chunk.types for chunk in chunks_of("f(x)", Block(CODE, 0, 4))] == [("code",)]
+    assert [chunk.types for chunk in chunks_of(text, listed, code)] == [("code", "list")]
+    text, table = section_with(TABLE, "", "a\tb\nc\td", "after")
+    assert [chunk.types for chunk in chunks_of(text, table)] == [("text", "table")]
+
+
+@pytest.mark.parametrize("kind", [CODE, TABLE])
+def test_code_and_tables_stay_whole_up_to_four_times_the_size(kind):
+    rows = "\n".join(f"row {n:03}" for n in range(101))[:800]
+    text, block = section_with(kind, LINE * 8, rows, LINE * 8)
+    assert rows in [chunk.text for chunk in chunks_of(text, block)]
+    longer = rows + "x"
+    text, block = section_with(kind, LINE * 8, longer, LINE * 8)
+    assert not any(longer in chunk.text for chunk in chunks_of(text, block))
+
+
+def test_line_that_leads_to_code_stays_with_it():
+    code = "\n".join(f"call({n})" for n in range(60))
+    text, block = section_with(CODE, LINE * 9 + "\nAn example:", code, "after")
+    found = chunks_of(text, block)
+    assert f"An example:\n{code}" not in [chunk.text for chunk in found]  # it ended a long text
+    text, block = section_with(CODE, "An example:", code, "after")
+    found = chunks_of(text, block)
+    assert [chunk.text for chunk in found] == [f"An example:\n{code}", "after"]
+    assert [chunk.types for chunk in found] == [("text", "code"), ("text",)]
+
+
+def test_short_code_shares_a_chunk_with_the_text_around_it():
+    text, block = section_with(CODE, LINE, "f(x)", LINE)
+    assert chunks_of(text + "\n" + LINE * 9, block)[0].text == text
+
+
+def test_long_code_is_cut_at_a_blank_line():
+    part = "\n".join(f"    call({n:04})" for n in range(50))
+    code = f"{part}\n\n{part}"
+    found = chunks_of(code, Block(CODE, 0, len(code)))
+    assert [chunk.text for chunk in found] == [part, part]
+    assert {chunk.types for chunk in found} == {("code",)}
+
+
+def test_long_code_without_blank_lines_is_cut_at_lines():
+    lines = [f"    call({n:04})" for n in range(150)]
+    code = "\n".join(lines)
+    found = chunks_of(code, Block(CODE, 0, len(code)))
+    assert len(found) == 3
+    assert "\n".join(chunk.text for chunk in found) == code
+
+
+def test_each_part_of_a_long_table_begins_with_the_names_of_its_columns():
+    rows = ["name\tmeaning", *(f"option-{n}\twhat it means" for n in range(80))]
+    table = "\n".join(rows)
+    found = chunks_of(table, Block(TABLE, 0, len(table), head=True))
+    assert len(found) > 2
+    assert all(chunk.text.startswith("name\tmeaning\n") for chunk in found)
+    assert [chunk.repeated for chunk in found] == [0, *[len(rows[0]) + 1] * (len(found) - 1)]
+    assert "\n".join(chunk.own_text for chunk in found) == table
+    without = chunks_of(table, Block(TABLE, 0, len(table)))
+    assert [chunk.repeated for chunk in without] == [0] * len(without)
+
+
+def test_head_longer_than_a_chunk_is_not_repeated():
+    rows = ["c" * 201, *("x" * 50 for _ in range(40))]
+    table = "\n".join(rows)
+    found = chunks_of(table, Block(TABLE, 0, len(table), head=True))
+    assert {chunk.repeated for chunk in found} == {0}
+
+
+def test_text_repeats_the_end_of_the_chunk_before_it():
+    words = [f"word{n}" for n in range(200)]
+    text = " ".join(words)
+    found = chunks_of(text, size=ChunkSize(200, 40))
+    assert len(found) > 5
+    for before, after in itertools.pairwise(found):
+        again = after.text[: after.repeated].strip()
+        assert before.text.endswith(again)
+        assert 25 < len(again) <= 40
+        assert again.split()[0] in words  # a whole word
+    assert all(len(chunk.text) <= 200 for chunk in found)
+    assert " ".join(chunk.own_text for chunk in found).split() == words
+
+
+def test_other_size_gives_other_chunks():
+    text = " ".join(["word"] * 500)
+    assert len(chunks_of(text, size=ChunkSize(500))) < len(chunks_of(text, size=ChunkSize(200)))
+
+
+@st.composite
+def blocked_sections(draw):
+    """Sections of lines, of which some are code, tables or lists."""
+    text, blocks = "", []
+    for kind in draw(st.lists(st.sampled_from(["", CODE, TABLE, LIST]), max_size=8)):
+        line = st.sampled_from(["x" * 90, "some words of a line", "", "a\tb", "y" * 900])
+        inner = "\n".join(draw(st.lists(line, min_size=1, max_size=40)))
+        if not inner.strip():
+            continue
+        text += "\n" * bool(text)
+        if kind:
+            head = draw(st.booleans())
+            blocks.append(Block(kind, len(text), len(text) + len(inner), head))
+        text += inner
+    return Section(draw(st.integers(1, 6)), "A", text, tuple(blocks))
+
+
+@settings(deadline=None)
+@given(st.lists(blocked_sections(), max_size=4), st.sampled_from([0, 30]))
+def test_chunks_without_what_they_repeat_are_the_text(sections, overlap):
+    size = ChunkSize(200, overlap)
+    found = document_chunks(Document(sections=tuple(sections)), size)
+    text = "".join(section.text for section in sections)
+    assert "".join("".join(c.own_text for c in found).split()) == "".join(text.split())
+    assert all(len(chunk.text) <= 4 * size.most for chunk in found)
+    assert all(chunk.types for chunk in found)
+    long = [chunk for chunk in found if len(chunk.text) > size.most]
+    assert all({CODE, TABLE} & set(chunk.types) for chunk in long)
+
+
+def test_digest_is_that_of_title_headings_and_text():
+    chunk = Chunk(("A", "B"), "text")
+    same = chunk._replace(level=3, types=("code",), repeated=1)
+    assert chunk.digest("T") == same.digest("T")
+    others = [
+        chunk.digest("U"),
+        chunk._replace(text="texts").digest("T"),
+        chunk._replace(headings=("A",)).digest("T"),
+        chunk._replace(headings=("A > B",)).digest("T"),
+        chunk._replace(headings=("A",), text="B\0text").digest("T"),
+    ]
+    assert len({chunk.digest("T"), *others}) == 6
+    assert len(chunk.digest("T")) == 16

@@ -23,7 +23,7 @@ from smartcrawl.extract import pool as pools
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
-from smartcrawl.model.documents import Document, Image, Link, Section
+from smartcrawl.model.documents import Block, Document, Image, Link, Section
 from tests.extract import made_documents as documents
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="no signals, no /proc")
@@ -510,7 +510,15 @@ SOUND = Document(
 )
 
 
+def with_blocks(*blocks: Block) -> Document:
+    return replace(SOUND, sections=(Section(0, "", "abc", blocks),))
+
+
 def test_answer_is_the_document():
+    sound = with_blocks(
+        Block("list", 0, 3), Block("code", 0, 1), Block("table", 2, 3, rows=((3,),))
+    )
+    assert answers.parse_document_answer(wire.wire_document(sound), CSV) == sound
     assert answers.parse_document_answer(wire.wire_document(SOUND), CSV) == SOUND
     assert answers.parse_document_answer(
         wire.wire_document(Document(content_type=XML)), XML
@@ -545,8 +553,17 @@ def test_answer_is_the_error():
         replace(SOUND, keywords="x" * 10_001),
         replace(SOUND, keywords="a\0b"),
         replace(SOUND, declared="english"),
+        with_blocks(Block("picture", 0, 1)),
+        with_blocks(Block("code", 0, 4)),
+        with_blocks(Block("code", -1, 2)),
+        with_blocks(Block("code", 2, 2)),
+        with_blocks(Block("list", 1, 2), Block("code", 0, 2)),
+        with_blocks(Block("code", 0, 2), Block("table", 1, 3)),
+        with_blocks(Block("table", 1, 3, rows=((0, 3),))),
+        with_blocks(Block("table", 1, 3, rows=((2, 4),))),
+        with_blocks(Block("table", 0, 3, rows=((3, 2),))),
     ],
-    ids=range(18),
+    ids=range(27),
 )
 def test_document_that_no_reader_gives_is_refused(unsound):
     with pytest.raises(wire.AnswerError):

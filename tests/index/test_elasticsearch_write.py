@@ -14,6 +14,7 @@ from smartcrawl.index.elasticsearch.documents import ElasticsearchImage
 from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.elasticsearch.versions import index_version
+from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.urls import url_item_id
 from tests.index.faulty import (
@@ -86,8 +87,10 @@ def test_elasticsearch_holds_a_page_as_one_document(desk: SimpleNamespace, sink:
         "contentHash": f"sha256:{told.content_hash.hex()}", "contentGroupId": "g",
         "lastChanged": "2025-06-15T15:06:40Z", "mimeType": "text/html", "depth": 2,
         "chunks": [
-            {"position": 0, "title_en": "T", "headings_en": "", "text_en": "first"},
-            {"position": 1, "title_en": "T", "headings_en": "", "text_en": "second"},
+            {"position": n, "level": 0, "types": ["text"], "repeated": 0,
+             "hash": Chunk((), text).digest("T").hex(),
+             "title_en": "T", "headings_en": "", "text_en": text}
+            for n, text in enumerate(("first", "second"))
         ],
     }  # fmt: skip
 

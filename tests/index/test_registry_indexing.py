@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from smartcrawl.index.choice import indexed_chunks
+from smartcrawl.index.choice import stored_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.documents import Chunk
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.model.pages import Visit
@@ -21,6 +21,7 @@ from smartcrawl.reports.tables import record_table_report
 from tests.registry.build import NOW, Desk, Elsewhere
 
 A, B = "http://a.example/a", "http://a.example/b"
+CHUNKED = stored_document_chunker(DEFAULT_CHUNK_SIZE)
 
 
 class Shelf(Elsewhere):
@@ -58,7 +59,7 @@ def shelf() -> Shelf:
 
 @pytest.fixture
 def remote(shelf: Shelf) -> RemoteIndexing:
-    return RemoteIndexing(shelf, indexed_chunks)
+    return RemoteIndexing(shelf, CHUNKED)
 
 
 def write(desk: Desk, remote: RemoteIndexing, *texts: tuple[str, str], number: int = 0) -> int:

@@ -17,9 +17,10 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from smartcrawl.index.choice import indexed_chunks
+from smartcrawl.index.choice import stored_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
@@ -73,6 +74,7 @@ _STORED = (
 #: Claim numbers are from here on, so that they are known by their looks.
 FIRST_CLAIM = 10**12
 _CLAIM = re.compile(r"\b10{6}\d{6}\b")
+CHUNKED = stored_document_chunker(DEFAULT_CHUNK_SIZE)
 
 
 @dataclass
@@ -142,7 +144,7 @@ class Try:
 
     def _own(self, worker: Worker) -> tuple[Gate, RemoteIndexing]:
         gate = Gate(self.scene.base, worker.stop)
-        return gate, RemoteIndexing(Remote(worker.stop), indexed_chunks)
+        return gate, RemoteIndexing(Remote(worker.stop), CHUNKED)
 
     def _write(self, worker: Worker, which: int) -> None:
         batch = pickle.loads(self.scene.batches[which])
@@ -288,7 +290,7 @@ class Try:
 
     def _heal(self, *, shared: bool) -> None:
         """Begin the next run: what is open is written, and late messages change nothing."""
-        desk, remote = self.scene.desk, RemoteIndexing(Remote(self._receive), indexed_chunks)
+        desk, remote = self.scene.desk, RemoteIndexing(Remote(self._receive), CHUNKED)
         ending = desk.ending()
         before = runs.last_run_row(self.gate, desk.source)
         assert before is not None

@@ -6,9 +6,10 @@ import pickle
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from smartcrawl.index.choice import indexed_chunks
+from smartcrawl.index.choice import stored_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.database.sqlite import SqliteConnection, migrate
@@ -25,6 +26,7 @@ ONE, TWO, THREE, FOUR = (f"{word} {LONG}" for word in ("one", "two", "three", "f
 GONE = None  #: instead of a text: 404
 
 Said = Mapping[str, str | None]  #: text by address
+CHUNKED = stored_document_chunker(DEFAULT_CHUNK_SIZE)
 
 
 def visit(desk: Desk, url: str, text: str | None) -> Visit:
@@ -55,7 +57,7 @@ def scene(before: Said, first: Said, second: Said) -> Scene:
         return [shelf.take(page, sent.number) for page in sent.pages]
 
     base.execute("UPDATE sequence SET value = ? WHERE name = 'number'", (FIRST_CLAIM,))
-    gate, remote = Gate(base, never_stops), RemoteIndexing(Remote(receive), indexed_chunks)
+    gate, remote = Gate(base, never_stops), RemoteIndexing(Remote(receive), CHUNKED)
     opened = desk.open()
     found = Scene(desk, shelf, (b"", b""), (0, 0), _rest(first, second), base)
     visits = [visit(desk, url, text) for url, text in before.items()]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from psycopg.errors import UniqueViolation
 
 from smartcrawl.model.batches import Batch, HostTally
-from smartcrawl.model.documents import Link
+from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import (
     pack_stored_links,
@@ -107,6 +107,27 @@ def test_equal_content_renews_validators_and_moves_no_content_row(desk: Desk):
     assert (found["unchanged_count"], found["attempts"]) == (1, 2)
     assert desk.rows("SELECT * FROM content") == content
     assert desk.rows("SELECT * FROM chunk") == chunks
+
+
+@pytest.mark.covers("R1-13")
+def test_chunk_whose_text_stays_gets_its_new_columns(desk: Desk):
+    """A later version finds code in the same text, or reads an old registry."""
+    visit = desk.visit(A, "some words")
+    visit.parsed.chunks = [Chunk(("H",), "f()", 1), Chunk(("H",), "rest", 1)]
+    desk.write(visit)
+    statement = "SELECT no, text, level, types, repeated, hash FROM chunk ORDER BY no"
+    before = desk.rows(statement)
+    again(desk)
+    visit = desk.visit(A, "some words")
+    visit.parsed.chunks = [Chunk(("H",), "f()", 2, ("code",), 1), Chunk(("H",), "rest", 1)]
+
+    desk.write(visit, now=LATER)
+
+    numbers = [row[0] for row in before] if desk.connection.dialect == "sqlite" else None
+    after = desk.rows(statement)
+    assert [row[1:5] for row in after] == [("f()", 2, "code", 1), ("rest", 1, "text", 0)]
+    assert [row[5] for row in after] == [row[5] for row in before]
+    assert numbers in (None, [row[0] for row in after])  # the rows of SQLite stay
 
 
 @pytest.mark.covers("R4-28", "R4-36", "U-04")

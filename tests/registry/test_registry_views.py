@@ -653,21 +653,30 @@ def test_pages_are_those_with_content(shelf: Shelf):
 def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
     visit = desk.visit(POST, LONG)
     visit.parsed.chunks = [
-        Chunk(("One",), "first"), Chunk(("One", "Two"), "second"), Chunk(("One", "Two", "3"), "x"),
-    ]  # fmt: skip
+        Chunk(("One",), "first", 1),
+        Chunk(("One", "Two"), "second", 2, ("text", "code")),
+        Chunk(("One", "Two", "3"), "cond x", 4, ("table",), 5),
+    ]
     desk.write(visit)
     desk.index(BASE + "clone", LONG)
 
     rows = desk.rows("SELECT * FROM documents ORDER BY page_id, sort_order")
 
     assert [(page, text, order, vector) for _, page, text, _, order, vector, _ in rows] == [
-        (1, "first", 0, None), (1, "second", 1, None), (1, "x", 2, None),
+        (1, "first", 0, None), (1, "second", 1, None), (1, "cond x", 2, None),
     ]  # fmt: skip
     assert [json.loads(str(row[3])) for row in rows] == [
-        {"level": 1, "path": "One", "types": ["text"]},
-        {"level": 2, "path": "One > Two", "types": ["text"]},
-        {"level": 3, "path": "One > Two > 3", "types": ["text"]},
+        {
+            "level": chunk.level,
+            "path": " > ".join(chunk.headings),
+            "types": list(chunk.types),
+            "repeated": chunk.repeated,
+            "hash": chunk.digest(visit.parsed.document.title).hex(),
+        }
+        for chunk in visit.parsed.chunks
     ]
+    text = desk.rows("SELECT txt FROM content_text WHERE content = 1")
+    assert text == [("first\nsecond\nx",)]  # without what is repeated
     assert {row[6] for row in rows} == {FIRST}
 
 

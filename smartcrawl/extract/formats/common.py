@@ -9,10 +9,11 @@ from typing import Final
 
 import can_ada
 
+from smartcrawl.extract.blocks import TokenBlock
 from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
 from smartcrawl.extract.links import Reference, document_base_url, resolve_html_links
 from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, markup_line, text_sections
-from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.documents import TABLE, Block, Document, Section
 from smartcrawl.model.exceptions import SmartcrawlError
 
 MAX_TEXT: Final = 20_000_000  #: characters of one document
@@ -84,6 +85,8 @@ class Tokens:
     def __init__(self) -> None:
         self._tokens: list[str] = []
         self._headings: list[Heading] = []
+        self._tables: list[TokenBlock] = []
+        self._open_tables: list[tuple[int, bool]] = []  # first token, and whether it has a head
         self._size = 0
 
     def __len__(self) -> int:
@@ -118,6 +121,26 @@ class Tokens:
         if len(self._headings) < MAX_HEADINGS:
             self._headings.append(Heading(start, len(self._tokens), max(1, min(level, 6))))
 
+    def start_table(self) -> None:
+        """Begin a table."""
+        self.end_line()
+        self._open_tables.append((len(self._tokens), False))
+
+    def name_columns(self) -> None:
+        """Note that the first row of the open table names the columns."""
+        if self._open_tables:
+            self._open_tables[-1] = (self._open_tables[-1][0], True)
+
+    def end_table(self) -> None:
+        """End a table; one with a heading or another table in it only lays out a page."""
+        if not self._open_tables:
+            return
+        start, head = self._open_tables.pop()
+        is_inner = [part.start >= start for part in self._tables[-1:]]
+        is_inner += [part.start >= start for part in self._headings[-1:]]
+        if not any(is_inner):
+            self._tables.append(TokenBlock(TABLE, start, len(self._tokens), head))
+
     def since(self, start: int) -> str:
         """Return the tokens since ``start`` as one line."""
         return markup_line("".join(self._tokens[start:]))
@@ -128,7 +151,7 @@ class Tokens:
         for heading in sorted(self._headings, key=lambda found: (found.start, -found.end)):
             if not kept or heading.start >= kept[-1].end:
                 kept.append(heading)
-        return text_sections(self._tokens, kept, ())
+        return text_sections(self._tokens, kept, (), self._tables)
 
 
 def clean_document_text(text: str) -> str:
@@ -173,11 +196,8 @@ def parsed_document(
     Without ``title``, the first heading or line is one. ``declared`` is the language that the
     document declares; ``base`` is the base URL of its links, if not ``url``.
     """
-    kept = tuple(
-        Section(level, clean_document_text(heading), clean_document_text(content))
-        for level, heading, content in text
-    )
-    check_document_text(sum(len(heading) + len(content) for _, heading, content in kept))
+    kept = tuple(_clean_section(section) for section in text)
+    check_document_text(sum(len(section.heading) + len(section.text) for section in kept))
     page = document_base_url(url)
     found = resolve_html_links(references, base=base or page, page=page)
     first = next((s.heading or s.text for s in kept if s.heading or s.text), "")
@@ -195,11 +215,24 @@ def parsed_document(
     )
 
 
+def _clean_section(section: Section) -> Section:
+    """Return a section whose texts are clean; its blocks stay if no character was removed."""
+    level, heading, content, blocks = section
+    clean = clean_document_text(content)
+    kept = blocks if len(clean) == len(content) else ()
+    return Section(level, clean_document_text(heading), clean, kept)
+
+
+def tabbed_table_section(level: int, heading: str, text: str, *, head: bool = False) -> Section:
+    """Return a section that is one table: a row in each line, cells separated by tabs."""
+    return Section(level, heading, text, (Block(TABLE, 0, len(text), head),) if text else ())
+
+
 def _sample(text: tuple[Section, ...]) -> str:
     """Return enough of the text to detect its language."""
     parts: list[str] = []
     size = 0
-    for _, heading, content in text:
+    for _, heading, content, _ in text:
         parts += (heading, content[:SAMPLE])
         size += len(heading) + len(content)
         if size >= SAMPLE:

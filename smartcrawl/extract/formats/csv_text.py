@@ -12,8 +12,9 @@ from smartcrawl.extract.formats.common import (
     clean_document_text,
     corrupt_document,
     parsed_document,
+    tabbed_table_section,
 )
-from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.documents import Document
 
 _DELIMITERS: Final = (",", ";", "\t", "|")  #: the first wins a draw
 _SAMPLE: Final = 65_536  #: characters
@@ -41,7 +42,8 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     except csv.Error as error:
         raise corrupt_document(f"the table is broken: {error}") from error
     rows = "\n".join(lines)
-    return parsed_document(url=url, text=[Section(0, "", rows)] if rows else [], charset=charset)
+    table = tabbed_table_section(0, "", rows, head=len(lines) > 1)
+    return parsed_document(url=url, text=[table] if rows else [], charset=charset)
 
 
 def _delimiter(text: str) -> str:

@@ -166,8 +166,8 @@ class _DocxText:
             self._properties += 1
         elif name in ("pStyle", "outlineLvl", "vanish", "lang"):
             self._property(name, attributes)
-        elif name in ("br", "cr"):
-            self._tokens.end_line()
+        elif name in ("br", "cr", "tbl", "tblHeader"):
+            self._break(name)
         elif name in _SIGNS and not self._properties:
             self._tokens.text(_SIGNS[name])
         elif name == "hyperlink":
@@ -176,6 +176,14 @@ class _DocxText:
             self._refer(self._outside(attributes), "")
         elif name in ("fldSimple", "instrText", "fldChar"):
             self._instruction(name, attributes)
+
+    def _break(self, name: str) -> None:
+        if name == "tbl":
+            self._tokens.start_table()
+        elif name == "tblHeader":
+            self._tokens.name_columns()
+        else:
+            self._tokens.end_line()
 
     def _property(self, name: str, attributes: Attributes) -> None:
         value = markup_attribute(attributes, "val")
@@ -225,6 +233,8 @@ class _DocxText:
             self._tokens.end_cell()
         elif name == "tr":
             self._tokens.end_row()
+        elif name == "tbl":
+            self._tokens.end_table()
         elif name == "hyperlink" and self._anchors:
             href, start = self._anchors.pop()
             if href:

@@ -97,6 +97,10 @@ class _OdtText:
             self.text(" ")
         elif name == "line-break":
             self.tokens.end_line()
+        elif name == "table":
+            self.tokens.start_table()
+        elif name == "table-header-rows":
+            self.tokens.name_columns()
         elif name == "a":
             self._anchors.append((markup_attribute(attributes, "href"), len(self.tokens)))
         elif name == "style":
@@ -131,6 +135,8 @@ class _OdtText:
             self.tokens.end_cell()
         elif name == "table-row":
             self.tokens.end_row()
+        elif name == "table":
+            self.tokens.end_table()
         elif name == "a":
             href, start = self._anchors.pop()
             if len(self.references) < MAX_REFERENCES:

@@ -15,7 +15,7 @@ from smartcrawl.extract.formats.common import (
 )
 from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
 from smartcrawl.extract.links import Reference
-from smartcrawl.model.documents import Document, Section
+from smartcrawl.model.documents import Block, Document, Section, moved_block
 
 _TITLES: Final = frozenset({"title", "ctrTitle"})
 _FURNITURE: Final = frozenset({"sldNum", "dt", "ftr", "hdr", "sldImg"})  #: placeholders
@@ -61,16 +61,21 @@ def _slide(archive: ZipArchive, part: str, references: list[Reference]) -> Secti
     walk_markup(slide, archive.portions(part), part=part)
     if slide.hidden:
         return None
-    texts = [section.text for section in slide.tokens.sections()]
+    parts = list(slide.tokens.sections())
     notes = [r.target for r in relations.values() if r.kind == "notesSlide" and not r.external]
     for name in notes[:1]:
         below = _Shapes(opc.opc_relations(archive, name), references)
         walk_markup(below, archive.portions(name), part=name)
-        texts += [section.text for section in below.tokens.sections()]
-    content = "\n".join(filter(None, texts))
+        parts += below.tokens.sections()
+    content = ""
+    blocks: list[Block] = []
+    for text in filter(lambda section: section.text, parts):
+        content += "\n" * bool(content)
+        blocks += [moved_block(block, len(content)) for block in text.blocks]
+        content += text.text
     if not slide.title and not content:
         return None
-    return Section(1 if slide.title else 0, slide.title, content)
+    return Section(1 if slide.title else 0, slide.title, content, tuple(blocks))
 
 
 class _Order:
@@ -130,6 +135,10 @@ class _Shapes:
                 self._href = relation.target
         elif name == "br":
             self._into.end_line()
+        elif name == "tbl":
+            self.tokens.start_table()
+        elif name == "tblPr" and attributes.get("firstRow", "").lower() in ("1", "true"):
+            self.tokens.name_columns()
 
     def end(self, name: str) -> None:
         if self._unseen:
@@ -142,6 +151,8 @@ class _Shapes:
             self.tokens.end_cell()
         elif name == "tr":
             self.tokens.end_row()
+        elif name == "tbl":
+            self.tokens.end_table()
         elif name in ("r", "fld"):
             self._refer(self._into.since(self._run) if self._href else "")
         elif name in _SHAPES:

@@ -28,6 +28,7 @@ from smartcrawl.extract.formats.common import (
     clean_document_text,
     corrupt_document,
     parsed_document,
+    tabbed_table_section,
 )
 from smartcrawl.model.documents import Document, Section
 
@@ -83,7 +84,8 @@ def _sheets(body: bytes, packed: sheets.PackedWorkbook | None) -> list[Section]:
             text = _joined(lines, size)
             size += len(text)
             if text:
-                found.append(Section(1, " ".join(sheet.name.split()), text))
+                name = " ".join(sheet.name.split())
+                found.append(tabbed_table_section(1, name, text, head="\n" in text))
     return found
 
 

@@ -85,6 +85,10 @@ class PageDocument:
         chunks = [
             {
                 "position": position,
+                "level": chunk.level,
+                "types": list(chunk.types),
+                "repeated": chunk.repeated,
+                "hash": chunk.digest(self.title).hex(),
                 f"title{ending}": self.title,
                 f"headings{ending}": " > ".join(chunk.headings),
                 f"text{ending}": chunk.text,

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analysis, analyzer
 
-#: Version of the fields. It rises with each change of this file or of documents.py.
+#: Version of the fields. It rises with each change that an older index cannot take.
 MAPPING_VERSION: Final = 2
 #: Fields of a chunk that are searched, with their weights, as in the embedded index.
 WEIGHTS: Final[Mapping[str, int]] = {"title": 8, "headings": 4, "text": 1}

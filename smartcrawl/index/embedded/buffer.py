@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection
 
 
+class ChunkColumns(NamedTuple):
+    """Columns of a chunk that are not searched."""
+
+    level: int
+    types: str
+    repeated: int
+    hash: bytes
+
+
 def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
     """Return the chunks, or one empty chunk by which the title is found."""
     return list(chunks) or [Chunk((), "")]
+
+
+def chunk_columns(title: str, chunk: Chunk) -> ChunkColumns:
+    """Return the columns of a chunk that are not searched."""
+    return ChunkColumns(chunk.level, ",".join(chunk.types), chunk.repeated, chunk.digest(title))
 
 
 class IndexBuffer:

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.buffer import IndexBuffer, searchable_chunks
+from smartcrawl.index.embedded.buffer import IndexBuffer, chunk_columns, searchable_chunks
 from smartcrawl.index.embedded.finding import TEXTS, Marks, fts5_value_letters
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
@@ -21,13 +21,14 @@ SELECT nextval(pg_get_serial_sequence('content', 'no')) FROM generate_series(1, 
 """
 _REMOVE = "DELETE FROM chunk WHERE content IN carray(?)"
 _PUT = """
-INSERT INTO chunk (content, position, title, headings, text, words)
-SELECT content, position, title, headings, text,
+INSERT INTO chunk (content, position, title, headings, text, level, types, repeated, hash, words)
+SELECT content, position, title, headings, text, level, types, repeated, hash,
        setweight(to_tsvector('stems', in_title), 'A')
        || setweight(to_tsvector('stems', in_headings), 'B') || to_tsvector('stems', in_text)
-  FROM unnest(?::bigint[], ?::integer[], ?::text[], ?::text[], ?::text[], ?::text[], ?::text[],
-              ?::text[])
-       AS chunks (content, position, title, headings, text, in_title, in_headings, in_text)
+  FROM unnest(?::bigint[], ?::integer[], ?::text[], ?::text[], ?::text[], ?::integer[],
+              ?::text[], ?::integer[], ?::bytea[], ?::text[], ?::text[], ?::text[])
+       AS chunks (content, position, title, headings, text, level, types, repeated, hash,
+                  in_title, in_headings, in_text)
 """
 _SHOWN = """
 SELECT no, ts_headline('stems', translate(headings, :joints, :gaps), {query}, :whole),
@@ -72,10 +73,11 @@ class PostgresIndex(IndexBuffer):
         for content, title, chunks in contents:
             for position, chunk in enumerate(chunks):
                 texts = (title, " > ".join(chunk.headings), chunk.text)
-                rows.append((content, position, *texts, *map(searched_words, texts)))
+                columns = chunk_columns(title, chunk)
+                rows.append((content, position, *texts, *columns, *map(searched_words, texts)))
         for start in range(0, len(rows), _AT_ONCE):
-            columns = zip(*rows[start : start + _AT_ONCE], strict=True)
-            self._connection.execute(_PUT, tuple(map(Many, columns)))
+            values = zip(*rows[start : start + _AT_ONCE], strict=True)
+            self._connection.execute(_PUT, tuple(map(Many, values)))
 
 
 def searched_words(text: str) -> str:

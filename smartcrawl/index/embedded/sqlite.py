@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.buffer import IndexBuffer
+from smartcrawl.index.embedded.buffer import ChunkColumns, IndexBuffer, chunk_columns
 from smartcrawl.index.embedded.finding import TEXTS, Marks, search_snippet_beginning
 from smartcrawl.index.queries import Term
 from smartcrawl.registry.connection import Connection, Many
@@ -15,12 +15,15 @@ from smartcrawl.registry.connection import Connection, Many
 _PLAIN = "SELECT no, headings, text FROM chunk WHERE no IN carray(:chunks)"
 _NEXT = "SELECT coalesce(max(no), 0) + 1 FROM chunk"
 _PUT = """
-INSERT INTO chunk (no, content, position, title, headings, text) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO chunk (no, content, position, title, headings, text, level, types, repeated, hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_WORDS = "INSERT INTO chunk_words (rowid, title, headings, text) VALUES (?, ?, ?, ?)"
 _HELD = """
-SELECT no, content, position, title, headings, text FROM chunk WHERE content IN carray(?)
+SELECT no, content, position, title, headings, text, level, types, repeated, hash
+  FROM chunk WHERE content IN carray(?)
 """
+_COLUMNS = "UPDATE chunk SET level = ?, types = ?, repeated = ?, hash = ? WHERE no = ?"
 _MOVE = "UPDATE chunk SET content = ?, position = ? WHERE no = ?"
 _REMOVE_WORDS = """
 INSERT INTO chunk_words (chunk_words, rowid, title, headings, text)
@@ -35,7 +38,7 @@ SELECT rowid, highlight(chunk_words, 1, :open, :close),
 _QUOTE = '"'
 
 _Row = tuple[str, str, str]  #: title, headings, text
-_Places = dict[tuple[int, int], None]  #: (content.no, position), of equal rows
+_Places = dict[tuple[int, int], ChunkColumns]  #: by (content.no, position), of equal rows
 
 
 class EmbeddedIndex(IndexBuffer):
@@ -57,40 +60,48 @@ class EmbeddedIndex(IndexBuffer):
         for content, (title, chunks) in added.items():
             for position, chunk in enumerate(chunks):
                 row = (title, " > ".join(chunk.headings), chunk.text)
-                wanted[row][content, position] = None
+                wanted[row][content, position] = chunk_columns(title, chunk)
         dropped = self._keep(removed, wanted) if removed else array("q")
         rows = self._numbered(wanted)
         self._connection.executemany(_PUT, rows)
         if dropped:
             self._connection.execute(_REMOVE_WORDS, (Many(dropped),))
-        self._connection.executemany(_PUT_WORDS, [(row[0], *row[3:]) for row in rows])
+        self._connection.executemany(_PUT_WORDS, [(row[0], *row[3:6]) for row in rows])
         if dropped:
             self._connection.execute(_REMOVE, (Many(dropped),))
 
     def _keep(self, contents: set[int], wanted: Mapping[_Row, _Places]) -> array[int]:
         """Move chunks of some contents to the places where they are wanted; return the others."""
         moved: list[tuple[int, int, int]] = []
+        changed: list[tuple[Any, ...]] = []
         dropped: list[int] = []
         held: Any = self._connection.execute(_HELD, (Many(sorted(contents)),))
-        for no, content, position, title, headings, text in held:
+        for no, content, position, title, headings, text, *columns in held:
             row, here = (title, headings, text), (content, position)
             places = wanted.get(row)
             if not places:
                 dropped.append(no)
                 continue
             if here in places:
-                del places[here]
+                new = places.pop(here)
             else:
-                place, _ = places.popitem()
+                place, new = places.popitem()
                 moved.append((*place, no))
+            if tuple(columns) != new:
+                changed.append((*new, no))
         self._connection.executemany(_MOVE, moved)
+        self._connection.executemany(_COLUMNS, changed)
         return array("q", sorted(dropped))
 
-    def _numbered(self, wanted: Mapping[_Row, _Places]) -> list[tuple[int, int, int, *_Row]]:
+    def _numbered(self, wanted: Mapping[_Row, _Places]) -> list[tuple[Any, ...]]:
         """Return the rows of new chunks; chunks of one content are consecutive."""
         number = int(self._connection.execute(_NEXT).get)
-        places = sorted((place, row) for row, found in wanted.items() for place in found)
-        return [(number + n, *place, *row) for n, (place, row) in enumerate(places)]
+        rows = sorted(
+            (place, row, columns)
+            for row, found in wanted.items()
+            for place, columns in found.items()
+        )
+        return [(number + n, *place, *row, *more) for n, (place, row, more) in enumerate(rows)]
 
 
 class _Fts5:

@@ -103,7 +103,7 @@ def hold_content_row(
         len(document.images),
         pack_stored_document(document),
         document.keywords,
-        "\n".join(chunk.text for chunk in parsed.chunks) if sink.is_elsewhere else None,
+        "\n".join(chunk.own_text for chunk in parsed.chunks) if sink.is_elsewhere else None,
     )
     number = page.record.content
     if number is not None:

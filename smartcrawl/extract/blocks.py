@@ -1,0 +1,155 @@
+"""The code, tables and lists of a text, found again after its white space is collapsed.
+
+Marks of blocks, cells and rows stand among the tokens of a page. They never change its text, which
+is made of the tokens without marks. They only show where in it a block is.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+from smartcrawl.model.documents import LIST, TABLE, Block
+
+EDGE: Final = "\6"  #: before the first and after the last character of a block
+CELL_END: Final = "\7"  #: before the space that separates a cell from the next
+ROW_END: Final = "\x0e"
+
+
+class TokenBlock(NamedTuple):
+    """A block of tokens, from ``start`` to before ``end``."""
+
+    kind: str  #: a word of BLOCK_KINDS
+    start: int
+    end: int
+    head: bool = False  #: of a table
+
+
+def has_block_marks(text: str) -> bool:
+    """Whether a text has characters that are marks here. Such a text gets no blocks."""
+    return EDGE in text or CELL_END in text or ROW_END in text
+
+
+def token_block_parts(blocks: Iterable[TokenBlock], begin: int, end: int) -> list[TokenBlock]:
+    """Return the parts of blocks that are between two tokens, counted from the first of these."""
+    found: list[TokenBlock] = []
+    for block in blocks:
+        start, stop = max(block.start, begin), min(block.end, end)
+        if start < stop:
+            found.append(block._replace(start=start - begin, end=stop - begin))
+    return found
+
+
+def mark_token_blocks(tokens: list[str], parts: Iterable[TokenBlock]) -> None:
+    """Put marks into the first and the last token of blocks."""
+    for part in parts:
+        tokens[part.start] = EDGE + tokens[part.start]
+        tokens[part.end - 1] += EDGE
+
+
+def strip_marked_cell(cell: str, stripped: str, row: str) -> str:
+    """Return a cell without some characters at its ends; the edges of blocks among them stay.
+
+    ``row`` ends the row before: an edge that begins the next one is put after it.
+    """
+    inner = cell.strip(stripped + EDGE)
+    if EDGE not in cell or not inner:
+        return inner + EDGE * cell.count(EDGE)
+    before, _, after = cell.partition(inner)
+    text = inner.lstrip(stripped + row)
+    ends = inner[: len(inner) - len(text)]
+    return ends + EDGE * before.count(EDGE) + text + EDGE * after.count(EDGE)
+
+
+class MarkedText:
+    """Lines of which some have marks, and the blocks that these marks show."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self._lines = lines
+        self._marked = [
+            (number, line)
+            for number, line in enumerate(lines)
+            if ROW_END in line or CELL_END in line or EDGE in line
+        ]
+
+    def without_marks(self) -> list[str]:
+        """Return the lines without marks."""
+        lines = self._lines.copy()
+        for number, line in self._marked:
+            lines[number] = line.replace(EDGE, "").replace(CELL_END, "").replace(ROW_END, "")
+        return lines
+
+    def blocks(self, parts: Sequence[TokenBlock], lines: Sequence[str]) -> tuple[Block, ...]:
+        """Return the blocks whose marks are in the lines, by their start.
+
+        ``lines`` are those of the text, of which the empty ones are left out. Of code and tables
+        that share a line the first stays.
+        """
+        starts = list(accumulate((size and size + 1 for size in map(len, lines)), initial=0))
+        places = _Places()
+        for number, line in self._marked:
+            places.add(line, starts[number], len(lines[number]))
+        return places.blocks(parts)
+
+
+class _Places:
+    """The places of marks in a text."""
+
+    def __init__(self) -> None:
+        self._edges: list[tuple[int, int]] = []  # start and end of the line of each
+        self._rows: list[tuple[int, ...]] = []
+        self._cells: list[int] = []  # of the row that is not complete
+
+    def add(self, line: str, start: int, length: int) -> None:
+        """Add the marks of a line, of which ``length`` characters are in the text at ``start``."""
+        end = start + length if length else max(start - 1, 0)
+        if EDGE in line:
+            self._edges += [(start, end)] * line.count(EDGE)
+            if CELL_END not in line and ROW_END not in line:
+                return
+            line = line.replace(EDGE, "")
+        if CELL_END in line:
+            at = 0
+            for cell in line.split(CELL_END)[:-1]:
+                size = len(" ".join(cell.split()) if "  " in cell else cell.strip(" "))
+                at += size + (at > 0 < size)
+                self._cells.append(min(start + at, end))
+        if ROW_END in line and self._cells:
+            self._rows.append(tuple(self._cells))
+            self._cells = []
+
+    def blocks(self, parts: Sequence[TokenBlock]) -> tuple[Block, ...]:
+        """Return the blocks that have all edges, by their start."""
+        turns = sorted(
+            (place, is_end, number)
+            for number, part in enumerate(parts)
+            for is_end, place in ((False, part.start), (True, part.end - 1))
+        )
+        starts: dict[int, int] = {}
+        found: list[Block] = []
+        for (_, is_end, number), (start, end) in zip(turns, self._edges, strict=True):
+            if not is_end:
+                starts[number] = start
+            elif (first := starts[number]) < end:
+                part = parts[number]
+                rows = self._rows_between(first, end) if part.kind == TABLE else ()
+                found.append(Block(part.kind, first, end, part.head, rows))
+        return tuple(_apart(found))
+
+    def _rows_between(self, start: int, end: int) -> tuple[tuple[int, ...], ...]:
+        first = bisect_left(self._rows, (start,))
+        last = bisect_right(self._rows, (end, end))
+        return tuple(self._rows[first:last])
+
+
+def _apart(blocks: Iterable[Block]) -> Iterable[Block]:
+    """Yield blocks without the code and the tables that begin in another of these."""
+    last = 0
+    for block in sorted(blocks, key=lambda one: (one.start, -one.end)):
+        if block.kind != LIST:
+            if block.start < last:
+                continue
+            last = block.end
+        yield block
