@@ -157,10 +157,7 @@ class Options:
             depth_limit=whole_number_option(settings, "DEPTH_LIMIT"),
             max_redirects=whole_number_option(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
             due_only=choice_option(settings, "RECRAWL_POLICY", "always", "due") == "due",
-            extract_processes=whole_number_option(settings, "EXTRACT_PROCESSES", least=1),
-            extract_memory=whole_number_option(settings, "EXTRACT_MEMORY_MB", least=256),
-            extract_cpu_seconds=whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
-            extract_seconds_per_host=whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
+            **_extract_limits(settings),
             content_hash_basis=_hash_basis(settings),
             chunks=_chunk_size(settings),
             force_on_canonical=switch_option(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
@@ -194,6 +191,16 @@ class Options:
             host_url_budget=whole_number_option(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number_option(settings, "MAX_HOSTS"),
         )
+
+
+def _extract_limits(settings: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limits of the processes that read documents."""
+    return {
+        "extract_processes": whole_number_option(settings, "EXTRACT_PROCESSES", least=1),
+        "extract_memory": whole_number_option(settings, "EXTRACT_MEMORY_MB", least=256),
+        "extract_cpu_seconds": whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
+        "extract_seconds_per_host": whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
+    }
 
 
 def _host_limits(settings: Mapping[str, Any]) -> dict[str, int]:

@@ -137,8 +137,8 @@ class EmbeddingsApi:
             data, model = answer["data"], str(answer.get("model") or "")
             found = {}
             for item in data:
-                index = item.get("index", 0 if count == 1 else None)
-                if type(index) is not int or index in found:
+                index = item.get("index", 0)
+                if index in found:
                     raise UnfitError("its vectors cannot be assigned to the texts by their index")
                 found[index] = item["embedding"]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):

@@ -49,7 +49,7 @@ class EmbedderPatience:
         wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**self._tries)
         if failure.wait is not None:
             wait = max(float(failure.wait), _FIRST_WAIT)
-        if self._paused is not None or now + wait - self._began > self._most:
+        if now + wait - self._began > self._most:
             pause = max(PAUSE, wait if failure.wait is not None else 0)
             self._paused = (now + pause, str(failure))
             raise self._away(str(failure), pause) from None

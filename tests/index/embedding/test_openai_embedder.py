@@ -8,6 +8,7 @@ import ssl
 import struct
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
+from smartcrawl.index.embedding import embeddings_api
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.embeddings_api import EmbeddingsApi
 from smartcrawl.index.embedding.openai import OpenAIEmbedder
@@ -169,11 +171,11 @@ def test_a_batch_has_at_most_so_many_tokens_by_estimate(server: EmbeddingsServer
 
 
 def test_a_text_beyond_the_limit_of_a_batch_is_a_batch(server: EmbeddingsServer, clock: Clock):
-    texts = ["a", "b" * 100, "c"]
+    texts = ["b" * 100, "a", "b" * 100, "c"]
 
     embedder(server, clock, batch_tokens=5).embed(texts)
 
-    assert server.batches == [["a"], ["b" * 100], ["c"]]
+    assert server.batches == [["b" * 100], ["a"], ["b" * 100], ["c"]]
 
 
 # A server that is away or busy
@@ -254,6 +256,23 @@ def test_an_answer_ends_an_outage(server: EmbeddingsServer, clock: Clock):
     assert clock.slept == [1, 2] * 3
 
 
+def test_a_refusal_of_a_text_is_an_answer_too(server: EmbeddingsServer, clock: Clock):
+    found = embedder(server, clock, wait=4)
+    found.embed(["one"])
+    for _ in range(3):
+        server.replies = [error("later", 503)] * 2 + [error("odd", 422)]
+        assert found.embed(["two"]) == [RefusedText("the server refuses it: 422, odd")]
+
+    assert clock.slept == [1, 2] * 3
+
+
+def test_waits_grow_up_to_half_a_minute(server: EmbeddingsServer, clock: Clock):
+    server.replies = [error("later", 503)] * 7
+
+    assert embedder(server, clock, wait=200).embed(["one"]) == [vector("one")]
+    assert clock.slept == [1, 2, 4, 8, 16, 30, 30]
+
+
 def test_without_a_wait_the_first_failure_ends_the_call(server: EmbeddingsServer, clock: Clock):
     server.replies = [error("later", 503)]
 
@@ -276,9 +295,11 @@ def test_a_server_that_is_away_is_waited_for_and_named(server: EmbeddingsServer,
 
 def test_a_server_that_hangs_is_given_up(server: EmbeddingsServer, clock: Clock):
     server.hangs.set()
+    began = time.monotonic()
 
     away = failure(embedder(server, clock, timeout=0.2, wait=0))
 
+    assert time.monotonic() - began < 3
     assert not away.lasting
     assert "no answer within EMBEDDING_TIMEOUT_SECONDS" in str(away)
 
@@ -292,6 +313,18 @@ def test_an_answer_that_comes_too_slowly_is_given_up(server: EmbeddingsServer, c
 
     assert not away.lasting
     assert "did not come whole within EMBEDDING_TIMEOUT_SECONDS" in str(away)
+
+
+def test_an_answer_without_end_is_given_up(
+    server: EmbeddingsServer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(embeddings_api, "_MOST_BYTES", 1 << 20)
+    server.answer = lambda asked: Reply(b"[" + b" " * (2 << 20))
+
+    away = failure(embedder(server, clock, wait=0))
+
+    assert not away.lasting
+    assert "its answer has more than 1 MiB" in str(away)
 
 
 def test_an_answer_that_breaks_off_is_asked_for_again(server: EmbeddingsServer, clock: Clock):
@@ -441,6 +474,27 @@ def test_a_text_whose_halves_are_too_long_is_refused_by_name(
     assert max(len(asked.texts) for asked in server.asked) == 3
 
 
+def test_a_text_is_too_long_by_the_status_413_alone(server: EmbeddingsServer, clock: Clock):
+    server.answer = lambda asked: error("no", 413) if len(asked.texts[0]) > 5 else None
+
+    (found,) = embedder(server, clock).embed(["one two"])
+
+    assert isinstance(found, bytes)
+    assert server.batches == [["one two"], ["one", " two"]]
+
+
+def test_a_message_of_a_server_is_cut_off(server: EmbeddingsServer, clock: Clock):
+    server.answer = lambda asked: error("no " * 1_000, 401)
+
+    assert len(str(failure(embedder(server, clock)))) < 600
+
+
+def test_no_half_without_a_word_is_sent(server: EmbeddingsServer, clock: Clock):
+    server.answer = too_long(5)
+
+    assert embedder(server, clock).embed(["aaaa    "]) == [vector("aaaa")]
+
+
 def test_a_refused_text_leaves_the_others_of_its_batch(server: EmbeddingsServer, clock: Clock):
     texts = [f"text {n}" for n in range(20)]
     server.answer = lambda asked: error("odd", 422) if "text 11" in asked.texts else None
@@ -570,6 +624,23 @@ def test_another_model_in_the_middle_of_a_run_stops_asking(server: EmbeddingsSer
     assert "the model 'other-model' after 'some-model'" in str(stopped)
 
 
+def test_a_server_that_does_not_name_its_model_is_believed(server: EmbeddingsServer, clock: Clock):
+    found = embedder(server, clock)
+    server.replies = [None, Reply(embeddings(["one"]) | {"model": None}), None]
+
+    assert [found.embed(["one"]) for _ in range(3)] == [[vector("one")]] * 3
+
+
+def test_a_first_vector_that_is_none_does_not_name_a_dimension(
+    server: EmbeddingsServer, clock: Clock
+):
+    server.replies = [Reply(embeddings(["one"], [None]))]
+
+    assert embedder(server, clock).embed(["one"]) == [
+        RefusedText("its vector is no list of numbers")
+    ]
+
+
 # Answers that do not fit the texts
 
 
@@ -580,6 +651,7 @@ def test_another_model_in_the_middle_of_a_run_stops_asking(server: EmbeddingsSer
         pytest.param(lambda data: data[len(data) // 2 :], id="the other half"),
         pytest.param(lambda data: [*data, data[0] | {"index": len(data)}], id="one more"),
         pytest.param(lambda data: [each | {"index": 0} for each in data], id="index 0 only"),
+        pytest.param(lambda data: [*data, data[-1] | {"index": 0}], id="one index twice"),
         pytest.param(lambda data: [each | {"index": each["index"] + 1} for each in data], id="1…"),
         pytest.param(lambda data: [each | {"index": None} for each in data], id="no index"),
         pytest.param(lambda data: [each | {"index": "0"} for each in data], id="index as text"),
