@@ -20,6 +20,7 @@ BROUGHT = {
     "openai": "by the extra openai",
     "safetensors": "by the extra vectors",
     "tokenizers": "by the extra vectors",
+    "sqlite_vec": "by the extras vectors and openai",
     "wordllama": "by the extra vectors",
 }
 #: In requirements-test.txt, and not imported by tests.
@@ -33,6 +34,7 @@ TOOLS = {
     "pytest-xdist": "script/test",
     "openai": "the extra openai, which tests import by way of smartcrawl",
     "ruff": "script/test",
+    "sqlite-vec": "the extras vectors and openai, which tests import by way of smartcrawl",
     "wordllama": "the extra vectors: its files are read, and its code is not imported",
 }
 
@@ -124,8 +126,8 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
     packages = {
         "s3": ("s3fs",),
         "azure": ("adlfs",),
-        "vectors": ("wordllama", "tokenizers", "safetensors", "numpy"),
-        "openai": ("openai",),
+        "vectors": ("wordllama", "tokenizers", "safetensors", "numpy", "sqlite-vec"),
+        "openai": ("openai", "sqlite-vec"),
     }
     assert {name: pinned(lines) for name, lines in extras.items()} == {
         name: {package: tested[package] for package in found} for name, found in packages.items()
