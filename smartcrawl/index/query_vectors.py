@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from smartcrawl.index.embedded.vectors import StoredEmbedder, VectorQuery, whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
@@ -16,6 +17,8 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 
+QueryMeaning = Callable[[str], VectorQuery | None]  #: of the text of a query; None: it has none
+
 
 class SearchMode(StrEnum):
     """Kinds of searches, by what counts."""
@@ -26,43 +29,43 @@ class SearchMode(StrEnum):
     HYBRID = "hybrid"  #: both, joined by their ranks
 
 
-def query_vector(
-    connection: Connection, query: str, options: Options, mode: SearchMode
-) -> tuple[VectorQuery | None, str]:
-    """Return the vector of a query, and why meaning does not count although vectors are there.
+def query_meaning(
+    connection: Connection, options: Options, mode: SearchMode
+) -> QueryMeaning | None:
+    """Return the function that finds the vector of a query; None: only words count.
 
-    No vector: only the words of the query count.
+    It raises EmbedderError where the embedder does not answer, or refuses the query although
+    ``mode`` asks for its meaning.
 
     Raises:
         NoVectorsError: ``mode`` needs vectors, and there are none.
-        EmbedderError: ``mode`` needs the embedder, which does not answer.
     """
     if mode is SearchMode.TEXT:
-        return None, ""
-    is_asked = mode is not SearchMode.BEST
+        return None
     stored = _searched_embedder(connection, options)
     if stored is None or options.embedder is None:
-        if is_asked:
-            raise NoVectorsError(_missing(options, mode))
-        return None, ""
-    try:
-        embedder = _opened(_options_of(stored, options.embedder))
-        if embedder.model != stored.model:  # another version of the package
-            raise EmbedderError(
-                f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
-                f" run {program_name()} embed",
-                lasting=True,
-            )
-        found = embedder.embed([search_query_text(query)])[0]
-    except EmbedderError as error:
-        if is_asked:
-            raise
-        return None, f"only words counted: {error}"
-    if isinstance(found, RefusedText):
-        if is_asked:
-            raise EmbedderError(f"the query has no vector: {found.reason}", lasting=False)
-        return None, ""
-    return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR), ""
+        if mode is SearchMode.BEST:
+            return None
+        raise NoVectorsError(_missing(options, mode))
+    return partial(_query_vector, stored, options.embedder, mode)
+
+
+def _query_vector(
+    stored: StoredEmbedder, options: EmbedderOptions, mode: SearchMode, query: str
+) -> VectorQuery | None:
+    embedder = _opened(_options_of(stored, options))
+    if embedder.model != stored.model:  # another version of the package
+        raise EmbedderError(
+            f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
+            f" run {program_name()} embed",
+            lasting=True,
+        )
+    found = embedder.embed([search_query_text(query)])[0]
+    if not isinstance(found, RefusedText):
+        return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR)
+    if mode is SearchMode.BEST:
+        return None
+    raise EmbedderError(f"the query has no vector: {found.reason}", lasting=False)
 
 
 def _missing(options: Options, mode: SearchMode) -> str:

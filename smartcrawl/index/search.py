@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
@@ -11,7 +12,8 @@ from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
-from smartcrawl.index.query_vectors import SearchMode, query_vector
+from smartcrawl.index.query_vectors import SearchMode, query_meaning
+from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
@@ -47,12 +49,23 @@ def search_index(
         NoVectorsError: ``mode`` needs vectors, and there are none.
         EmbedderError: ``mode`` needs the embedder, which does not answer.
     """
-    near, note = query_vector(connection, query, options, mode)
+    meaning = query_meaning(connection, options, mode)
     if options.elasticsearch is None:
-        answer = embedded.search_embedded_index(
-            connection, query, sources=sources, limit=limit, offset=offset, marks=marks, near=near
+        search = partial(
+            embedded.search_embedded_index,
+            connection,
+            query,
+            sources=sources,
+            limit=limit,
+            offset=offset,
+            marks=marks,
         )
-        return replace(answer, note=note)
+        try:
+            return search(meaning=meaning)
+        except EmbedderError as error:
+            if mode is not SearchMode.BEST:
+                raise
+            return replace(search(), note=f"only words counted: {error}")
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:

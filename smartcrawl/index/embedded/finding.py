@@ -6,7 +6,7 @@ The database proposes pages by how rare the words are that they have; ``ranking`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.conditions import (
@@ -118,11 +118,12 @@ def search_index_tables(
     limit: int = 10,
     offset: int = 0,
     marks: Marks = ("[", "]"),
-    near: VectorQuery | None = None,
+    meaning: Callable[[str], VectorQuery | None] | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
-    ``sources`` empty means all. ``near``: the vector of the query, where meaning counts, too.
+    ``sources`` empty means all. ``meaning`` finds the vector of a query, where meaning counts,
+    too.
     """
     asked = parsed_search_query(query)
     wanted = search_query_sources(sources, asked.sources)
@@ -131,14 +132,14 @@ def search_index_tables(
     search = _Search(connection, language, wanted)
     asked = asked.only(search.existing(asked.terms))
     places = slice(offset, offset + limit)
+    asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
+    near = None if meaning is None else meaning(meant or query)
     if near is None:
-        asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
         return Answer(search.hits(asked, words, [], places, marks), meant)
     pages = search.nearest_pages(asked, near, search_pool(limit, offset))
     if near.only:
-        return Answer(search.hits(asked, NOTHING_PROPOSED, pages, places, marks))
-    asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
-    return Answer(search.hits(asked, words, pages, places, marks, fused=True), meant)
+        words = NOTHING_PROPOSED
+    return Answer(search.hits(asked, words, pages, places, marks, fused=not near.only), meant)
 
 
 class _Search:
