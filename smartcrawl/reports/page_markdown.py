@@ -142,7 +142,8 @@ def _rows(text: str, block: Block) -> Iterator[list[str]]:
 
 def _cell(text: str) -> str:
     lines = (line.strip() for line in _clean(text).split("\n"))
-    return "<br>".join(_inline(line).replace("|", "\\|") for line in lines if line)
+    escaped = _inline("\n".join(filter(None, lines)), spaces=" \t")
+    return escaped.replace("|", "\\|").replace("\n", "<br>")
 
 
 def _table_row(cells: Sequence[str], width: int) -> str:
@@ -158,8 +159,11 @@ def _heading(level: int, text: str) -> str:
     return f"{'#' * min(max(level, 1), _DEEPEST)} {escaped}"
 
 
-def _inline(text: str) -> str:
-    """Escape the characters of a paragraph that would be emphasis, code, links or HTML."""
+def _inline(text: str, spaces: str = " \t\n") -> str:
+    """Escape the characters of a paragraph that would be emphasis, code, links or HTML.
+
+    ``spaces``: the characters that are white space in Markdown.
+    """
     runs: dict[str, int] = dict.fromkeys(_IN_PAIRS, 0)
     for run in _INLINE.finditer(text):
         if run[0][0] in runs:
@@ -167,14 +171,14 @@ def _inline(text: str) -> str:
 
     def escaped(run: re.Match[str]) -> str:
         mark = run[0][0]
-        if mark in runs and (runs[mark] < 2 or _is_plain(text, run)):
+        if mark in runs and (runs[mark] < 2 or _is_plain(text, run, spaces)):
             return run[0]
         return "".join(f"\\{character}" for character in run[0])
 
     return _INLINE.sub(escaped, text)
 
 
-def _is_plain(text: str, run: re.Match[str]) -> bool:
+def _is_plain(text: str, run: re.Match[str], spaces: str) -> bool:
     """Whether a run of ``*`` or ``_`` is between spaces, or of ``_`` within a word."""
     mark = run[0][0]
     if mark not in "*_":
@@ -183,7 +187,7 @@ def _is_plain(text: str, run: re.Match[str]) -> bool:
     after = text[run.end()] if run.end() < len(text) else " "
     if mark == "_" and before.isalnum() and after.isalnum():
         return True
-    return before in " \t\n" and after in " \t\n"
+    return before in spaces and after in spaces
 
 
 def _line_start(line: str) -> str:

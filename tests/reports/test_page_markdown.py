@@ -6,7 +6,7 @@ import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -141,6 +141,7 @@ def test_code_is_read_back_to_the_letter(before, code, after):
 _CELL = _HOSTILE.map(lambda text: text.replace("\t", " "))
 
 
+@example([["_\n_ a _\n_"]], True, True).via("marks in pairs over the lines of a cell")
 @given(
     st.lists(st.lists(_CELL, min_size=1, max_size=4), min_size=1, max_size=4),
     st.booleans(),
