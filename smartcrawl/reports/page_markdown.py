@@ -56,6 +56,11 @@ def page_as_markdown(document: Document, *, title: str = "") -> str:
     return "\n\n".join(parts) + "\n" if parts else ""
 
 
+def text_as_markdown_line(text: str) -> str:
+    """Return text as one line in which Markdown finds no markup; not for the start of a block."""
+    return _inline(_one_line(text))
+
+
 def _section_parts(section: Section) -> Iterator[str]:
     """Yield the blocks of a section and the text between them, in reading order."""
     text = section.text
