@@ -19,7 +19,7 @@ _BRACKETS: Final = str.maketrans("[]", "()")
 
 
 def exported_markdown(page: ExportedPage) -> str:
-    """Return a page as Markdown, after front matter (YAML) with its address and what is known.
+    """Return a page as Markdown, after front matter (YAML) with its address and title.
 
     Strings are written as JSON, which is YAML, too.
     """

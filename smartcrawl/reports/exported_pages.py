@@ -45,21 +45,25 @@ SELECT r.no, r.url
 
 @dataclass(frozen=True, slots=True)
 class ExportedPage:
-    """One stored page with its text."""
+    """One stored page with its text.
+
+    A lost page answers with an error: its text is of an earlier visit. Of the document title,
+    description, language, sections and images are known.
+    """
 
     id: str
     url: str
     source: str
-    is_lost: bool  #: it answers with an error; the text is of an earlier visit
+    is_lost: bool
     last_changed: int | None  #: Unix seconds
-    document: Document  #: with title, description, language, sections and images
+    document: Document
 
 
 class PageCounts(NamedTuple):
-    """How many pages of some sources can be exported."""
+    """The number of pages of some sources that can be exported."""
 
     pages: int
-    lost: int  #: of these
+    lost: int
 
 
 class ExportedPages:

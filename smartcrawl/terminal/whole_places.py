@@ -6,6 +6,7 @@ They are written beside their place, synchronized with the disk, and renamed.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
 import os
 import shutil
@@ -21,6 +22,7 @@ from smartcrawl.sources.private_files import file_like_its_folder, is_private_fo
 MARK: Final = ".smartcrawl-export"  #: file in each folder of ours: the number of its other files
 _HERE: Final = -100  #: AT_FDCWD
 _EXCHANGE: Final = 2  #: RENAME_EXCHANGE
+_NOT_POSSIBLE: Final = (errno.EINVAL, errno.ENOSYS)
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -120,7 +122,7 @@ def _check_replaceable(path: Path) -> None:
     """Refuse a place where something else than an export would be lost.
 
     Raises:
-        PlaceError: what is there is no export, has other files, or is the current folder.
+        PlaceError: the folder is no export, has other files, or is the current folder.
     """
     if not path.exists():
         return
@@ -139,8 +141,8 @@ def _check_replaceable(path: Path) -> None:
         ) from None
     if files - 1 > written or any(entry.is_dir() for entry in os.scandir(path)):
         raise PlaceError(
-            f"cannot write {path}: somebody added files to this export, and it is replaced as a"
-            " whole; move them, or name a new folder"
+            f"cannot write {path}: it is an export with files of others in it, and would be"
+            " replaced as a whole; move them, or name a new folder"
         )
 
 
@@ -191,6 +193,11 @@ def _put(part: Path, path: Path) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.renameat2(_HERE, os.fsencode(part), _HERE, os.fsencode(path), _EXCHANGE):
         number = ctypes.get_errno()
+        if number in _NOT_POSSIBLE:
+            raise PlaceError(
+                f"cannot write {path}: its file system cannot exchange two folders; remove this"
+                " export first, or name a new folder"
+            )
         raise OSError(number, os.strerror(number), str(path))
 
 

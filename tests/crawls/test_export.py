@@ -58,7 +58,6 @@ def host(site: Site) -> str:
     return site.url("/").removeprefix("http://").rstrip("/").replace(":", "-")
 
 
-@pytest.mark.covers("R1-36")
 def test_markdown_is_a_file_for_each_living_page(site: Site, docs: Crawl, tmp_path: Path):
     result = export(docs, "--output", str(tmp_path / "out"))
 

@@ -81,7 +81,7 @@ def test_folders_of_others_are_left_alone(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here" / "in")
 
     assert "has files, and is no export" in refused(tmp_path / "mine")
-    assert "added files to this export" in refused(tmp_path / "out")
+    assert "an export with files of others in it" in refused(tmp_path / "out")
     assert "it is a file" in refused(tmp_path / "mine" / "thesis")
     assert "the current folder" in refused(".")
     assert "the current folder" in refused(tmp_path / "here")
