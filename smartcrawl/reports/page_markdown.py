@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -64,7 +65,7 @@ def text_as_markdown_line(text: str) -> str:
 def _section_parts(section: Section) -> Iterator[str]:
     """Yield the blocks of a section and the text between them, in reading order."""
     text = section.text
-    lists = [block for block in section.blocks if block.kind == LIST]
+    lists = deque(block for block in section.blocks if block.kind == LIST)
     at = 0
     for block in section.blocks:
         if block.kind == LIST or block.start < at:
@@ -75,10 +76,17 @@ def _section_parts(section: Section) -> Iterator[str]:
     yield from _lines_between(text, at, len(text), lists)
 
 
-def _lines_between(text: str, at: int, end: int, lists: Sequence[Block]) -> Iterator[str]:
-    """Yield the paragraphs and lists of a part of the text without code and tables."""
+def _lines_between(text: str, at: int, end: int, lists: deque[Block]) -> Iterator[str]:
+    """Yield the paragraphs and lists of a part of the text without code and tables.
+
+    Lists that end before it are taken away, so that each is looked at once.
+    """
+    while lists and lists[0].end <= at:
+        lists.popleft()
     for block in lists:
         start, stop = max(block.start, at), min(block.end, end)
+        if block.start >= end:
+            break
         if start < stop:
             yield from _paragraphs(_clean(text[at:start]))
             yield from _items(_clean(text[start:stop]))

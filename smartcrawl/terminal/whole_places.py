@@ -40,7 +40,7 @@ class WholeFolder:
 
     @contextmanager
     def file(self, name: str) -> Iterator[IO[str]]:
-        """Open a new file, and synchronize it with the disk at the end.
+        """Open a new file. It is synchronized with the disk when the folder is complete.
 
         Raises:
             FileExistsError: the folder has a file of this name.
@@ -48,7 +48,6 @@ class WholeFolder:
         with (self.path / name).open("x", encoding="utf-8", newline="") as file:
             self.files += 1
             yield file
-            _synchronize(file)
 
 
 @contextmanager
@@ -73,6 +72,7 @@ def whole_folder(place: str) -> Iterator[WholeFolder]:
                     mark.write(f"{files}\n")
                 if path.exists():
                     part.chmod(stat.S_IMODE(path.stat().st_mode))
+                _synchronize_files(part)
                 os.fsync(descriptor)
                 _check_replaceable(path)  # once more, after the time that writing took
                 _put(part, path)
@@ -204,6 +204,13 @@ def _put(part: Path, path: Path) -> None:
 def _synchronize(file: IO[str]) -> None:
     file.flush()
     os.fsync(file.fileno())
+
+
+def _synchronize_files(folder: Path) -> None:
+    """Synchronize all files, of which the kernel has written most by now."""
+    for entry in os.scandir(folder):
+        with open(entry.path, "rb") as file:
+            os.fsync(file.fileno())
 
 
 def _synchronize_folder(path: Path) -> None:
