@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 _LONGEST: Final = 200  #: bytes of a name; file systems take 255
 _DIGEST: Final = 12  #: hexadecimal digits that keep names apart
+_LONG_DIGEST: Final = 32  #: so many that no search finds two equal ones
 _PLAIN: Final = re.compile(r"[a-z0-9._-]+")
 _DEVICE: Final = re.compile(r"(?:con|prn|aux|nul|(?:com|lpt)[\d¹²³])(?:\.|$)")  #: of Windows
 _SCHEME: Final = re.compile(r"^[a-z][a-z0-9+.-]*://+", re.IGNORECASE)
@@ -22,7 +23,7 @@ def exported_file_name(url: str, ending: str = ".md", *, told_apart: bool = Fals
     """Return a name for the file of a page: readable, in lower case, without separators.
 
     A name that lost something of the address has digits of its hash, so that no other address gets
-    it; ``told_apart``: in any case, because another page has the name without them.
+    it; ``told_apart``: more of them in any case, because another page has the shorter name.
 
     >>> exported_file_name("https://docs.example.com/guide/install.html")
     'docs.example.com_guide_install.html.md'
@@ -39,8 +40,9 @@ def exported_file_name(url: str, ending: str = ".md", *, told_apart: bool = Fals
     size = len(ending.encode())
     if is_whole and not told_apart and len(stem) + size <= _LONGEST:
         return stem + ending
-    digest = sha256(url.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
-    room = _LONGEST - size - _DIGEST - 1
+    digits = _LONG_DIGEST if told_apart else _DIGEST
+    digest = sha256(url.encode("utf-8", "surrogatepass")).hexdigest()[:digits]
+    room = _LONGEST - size - digits - 1
     return f"{stem.encode()[:room].decode(errors='ignore')}-{digest}{ending}"
 
 

@@ -75,6 +75,23 @@ def test_markdown_is_a_file_for_each_living_page(site: Site, docs: Crawl, tmp_pa
     assert len(files(tmp_path / "out")) == 5
 
 
+def test_pages_whose_plain_names_are_equal_have_files_of_their_own(
+    site: Site, crawl: Crawl, tmp_path: Path
+):
+    site.pages["/"] = html("Home", "/a/b", "/a_b")
+    site.pages["/a/b"] = html("One", text="in a folder")
+    site.pages["/a_b"] = html("Two", text="in no folder")
+    crawl.declare(SOURCE.format(site.url("/")))
+    crawl(source="docs")
+
+    export(crawl, "--output", str(tmp_path / "out"))
+
+    names = sorted(files(tmp_path / "out"))
+    assert len(names) == 3
+    assert sum("in a folder" in text for text in files(tmp_path / "out").values()) == 1
+    assert sum("in no folder" in text for text in files(tmp_path / "out").values()) == 1
+
+
 def test_json_lines_are_pages_or_chunks(site: Site, docs: Crawl, tmp_path: Path):
     place = tmp_path / "out.jsonl"
     result = export(docs, "--format", "jsonl", "--output", str(place), "--lost")

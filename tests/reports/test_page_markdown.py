@@ -240,3 +240,28 @@ def test_a_wide_ragged_table_is_not_filled_up_beyond_measure():
 )
 def test_text_that_is_no_markup_stays_as_it_is(text):
     assert page_as_markdown(page(Section(0, "", text))) == f"{text}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("~~~ a", "\\~~~ a"),
+        ("``` a", "\\``` a"),
+        ("[ ] a", "\\[ ] a"),
+        ("[a](b) [c]", "[a\\](b) [c]"),
+        ("[a]: b", "[a\\]: b"),
+        ("&amp; & R&D", "\\&amp; & R&D"),
+        ("<b> < 3", "\\<b> < 3"),
+        ("# a", "\\# a"),
+        ("12) a", "12\\) a"),
+        ("`a`", "\\`a\\`"),
+    ],
+)
+def test_markup_in_text_is_escaped(text, expected):
+    assert page_as_markdown(page(Section(0, "", text))) == f"{expected}\n"
+
+
+def test_text_after_the_last_cell_of_a_table_is_a_row():
+    section = Section(0, "", "a b\nnote", (Block(TABLE, 0, 8, True, ((1, 3),)),))
+
+    assert page_as_markdown(page(section)) == "| a | b |\n| --- | --- |\n| note |  |\n"
