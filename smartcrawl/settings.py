@@ -45,6 +45,18 @@ SINK_WAIT_SECONDS = _env(
     "SINK_WAIT_SECONDS", 3_600
 )  # how long to wait for an unreachable index, before the run ends
 
+# Vectors
+EMBEDDER = _env("EMBEDDER", "")  # local, openai; empty: chunks have no vectors
+EMBEDDING_URL = _env("EMBEDDING_URL", "https://api.openai.com/v1")  # server of openai
+EMBEDDING_MODEL = _env("EMBEDDING_MODEL", "text-embedding-3-small")  # model of that server
+EMBEDDING_DIMENSION = _env("EMBEDDING_DIMENSION", 1_536)  # numbers of a vector of that model
+EMBEDDING_BATCH_TEXTS = _env("EMBEDDING_BATCH_TEXTS", 128)  # texts of a request, at most
+EMBEDDING_BATCH_TOKENS = _env("EMBEDDING_BATCH_TOKENS", 100_000)  # their tokens, estimated
+EMBEDDING_TIMEOUT_SECONDS = _env("EMBEDDING_TIMEOUT_SECONDS", 60)  # for one answer
+EMBEDDING_WAIT_SECONDS = _env(
+    "EMBEDDING_WAIT_SECONDS", 60
+)  # how long to wait for that server, before texts wait for a later run
+
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
 CONTENT_HASH_BASIS = _env(

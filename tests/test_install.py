@@ -13,7 +13,16 @@ ROOT = Path(__file__).parent.parent
 #: In requirements.txt, and not imported by smartcrawl.
 FIXED = {"itemadapter": "items of a project's own", "pytest": "the tests"}
 #: Imported by smartcrawl only where an extra of the package is installed.
-BROUGHT = {"azure": "by adlfs, the driver of the extra azure"}
+BROUGHT = {
+    "azure": "by adlfs, the driver of the extra azure",
+    "httpx2": "by openai, the client of the extra openai",
+    "numpy": "by the extra vectors",
+    "openai": "by the extra openai",
+    "safetensors": "by the extra vectors",
+    "tokenizers": "by the extra vectors",
+    "sqlite_vec": "by the extras vectors and openai",
+    "wordllama": "by the extra vectors",
+}
 #: In requirements-test.txt, and not imported by tests.
 TOOLS = {
     "hishel": "githubkit, which fits no later version",
@@ -23,7 +32,10 @@ TOOLS = {
     "mypy": "script/test",
     "pip": "environments of tests",
     "pytest-xdist": "script/test",
+    "openai": "the extra openai, which tests import by way of smartcrawl",
     "ruff": "script/test",
+    "sqlite-vec": "the extras vectors and openai, which tests import by way of smartcrawl",
+    "wordllama": "the extra vectors: its files are read, and its code is not imported",
 }
 
 # The lists
@@ -110,10 +122,16 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
     run, extras = pins("requirements.txt"), project()["optional-dependencies"]
 
     assert pinned(project()["dependencies"]) == {n: v for n, v in run.items() if n != "pytest"}
-    assert set(extras) == {"s3", "azure"}
     tested = pins("requirements-test.txt")
-    assert pinned(extras["s3"]) == {"s3fs": tested["s3fs"]}
-    assert pinned(extras["azure"]) == {"adlfs": tested["adlfs"]}
+    packages = {
+        "s3": ("s3fs",),
+        "azure": ("adlfs",),
+        "vectors": ("wordllama", "tokenizers", "safetensors", "numpy", "sqlite-vec"),
+        "openai": ("openai", "sqlite-vec"),
+    }
+    assert {name: pinned(lines) for name, lines in extras.items()} == {
+        name: {package: tested[package] for package in found} for name, found in packages.items()
+    }
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     named = {line.partition("#")[0].strip() for line in lines}
     assert set(project()["dependencies"]) <= named  # the extras of a package are equal, too

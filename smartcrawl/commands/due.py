@@ -15,7 +15,7 @@ from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.model.urls import normalize_url, request_url, url_digest
+from smartcrawl.model.urls import display_url, normalize_url, request_url, url_digest
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
@@ -176,7 +176,7 @@ class Command(CrawlCommand):
                         if not found:
                             unknown.append(url)
                         for name, address in found:
-                            print(f"due now  {address} ({name})")
+                            print(f"due now  {display_url(address)} ({name})")
                 connection.close()
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
@@ -185,7 +185,7 @@ class Command(CrawlCommand):
         for url in unknown:
             print_complaint(
                 "due",
-                f"{url} is not known{f' in {source}' if source else ''}:"
+                f"{display_url(url)} is not known{f' in {source}' if source else ''}:"
                 f" {program_name()} reindex --url {redacted_line(url)} registers it",
             )
         if unknown:

@@ -9,7 +9,13 @@ from typing import ClassVar
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.program import program_name
-from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
+from smartcrawl.model.urls import (
+    display_url,
+    normalize_url,
+    request_url,
+    url_digest,
+    url_item_id,
+)
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pending_pins import delete_pending_pin_rows
 from smartcrawl.registry.removal.purge import (
@@ -95,14 +101,14 @@ class Command(ChangingCommand):
             waiting = delete_pending_pin_rows(connection, key, sources, dry=self.dry)
         for source in waiting:
             state = "would be unpinned" if self.dry else "was to be pinned, and is no longer"
-            print(f"{url} ({source}): it {state}", file=sys.stderr)
+            print(f"{display_url(url)} ({source}): it {state}", file=sys.stderr)
         if not found and not waiting:
             near = reported_near_misses(connection, url, self.options.trackers)
             meant = f"; did you mean {' or '.join(near)}?" if near else ""
             where = f" in {', '.join(sources)}" if sources else ""
             sought = url_item_id(url_item_kind(identity), key)
             raise RegistryError(
-                f"{url} is not known{where} (looked for {sought}){meant or ';'}"
+                f"{display_url(url)} is not known{where} (looked for {sought}){meant or ';'}"
                 f" {program_name()} registry lists all known addresses"
             )
         with self.leased(page.source for page in found) as now:
@@ -112,7 +118,8 @@ class Command(ChangingCommand):
                 unpin_rows(connection, [page.no for page in found])
         for page in found:
             if not page.held or page.pinned:
-                print(f"{page.url} ({page.source}): {self._state(page)}", file=sys.stderr)
+                shown = display_url(page.url)
+                print(f"{shown} ({page.source}): {self._state(page)}", file=sys.stderr)
         self.report(done, 0, opts)
 
     def _state(self, page: KnownRecord) -> str:

@@ -21,6 +21,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "deltamerge": "List lost pages, or remove them with -D",
     "forget": "Remove an address or a source, and unpin it",
     "undo": "Restore the pages that a run, or a command after it, removed",
+    "embed": "Make the vectors that are missing, without a request to any source",
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
     "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
     "serve": "Serve the HTTP API, or manage its keys",

@@ -221,22 +221,23 @@ class Command(ChangingCommand):
         holders = found.holders
         if len(holders) == 1:
             return holders[0]
+        shown = display_url(url)
         if holders:
             raise RegistryError(
-                f"{url} is in the scope of {', '.join(holders)}: name one with --source"
+                f"{shown} is in the scope of {', '.join(holders)}: name one with --source"
             )
         refused = "; ".join(f"{name}: {why}" for name, why in found.refusals.items())
         if refused:
             raise RegistryError(
-                f"{url} is not known, and left out by its sources: {refused}; what they leave out"
+                f"{shown} is not known, and left out by its sources: {refused}; what they leave out"
                 f" is declared in {self.options.sources_file}, or is of a type that nothing reads"
             )
         where = f"the scope of {', '.join(sources)}" if sources else "the scope of no source"
         raise RegistryError(
-            f"{url} is not known, and in {where}: widen the source in"
+            f"{shown} is not known, and in {where}: widen the source in"
             f" {self.options.sources_file}, or crawl it: {_crawl_line(url)}"
             if not sources
-            else f"{url} is not known, and not in {where}"
+            else f"{shown} is not known, and not in {where}"
         )
 
     def _report(self, found: list[ItemRow], new: list[tuple[str, str]], opts: Namespace) -> None:

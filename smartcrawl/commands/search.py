@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.index.queries import parsed_search_query
+from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
@@ -54,6 +55,13 @@ class Command(RegistryCommand):
             "--limit", type=_limit, default=10, metavar="N", help="at most N pages (default: 10)"
         )
         parser.add_argument(
+            "--mode",
+            choices=[SearchMode.TEXT.value, SearchMode.VECTOR.value, SearchMode.HYBRID.value],
+            default=SearchMode.BEST.value,
+            help="text: words; vector: meaning; hybrid: both (default: hybrid where every chunk has"
+            " a vector, else text)",
+        )
+        parser.add_argument(
             "--nest-images", action="store_true", help="show the images of each page below it"
         )
 
@@ -68,9 +76,17 @@ class Command(RegistryCommand):
             )
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         found = search_index(
-            connection, query, self.options, sources=sources, limit=opts.limit, marks=marks
+            connection,
+            query,
+            self.options,
+            sources=sources,
+            limit=opts.limit,
+            marks=marks,
+            mode=SearchMode(opts.mode),
         )
         hits = found.hits
+        if found.note:
+            print(f"note: {escaped_text(found.note)}", file=sys.stderr)
         if found.meant:
             print(
                 f"did you mean {escaped_text(found.meant)!r}? Its pages are shown.", file=sys.stderr

@@ -15,6 +15,7 @@ from rich.text import Text
 from smartcrawl.reports.concerns import reported_percent, status_report_verdict
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
 from smartcrawl.reports.text import counted_noun, time_span_text
+from smartcrawl.reports.vectors import vector_counts_text
 from smartcrawl.terminal.output import Output
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
@@ -160,6 +161,8 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
         down, saved = status.last_run.bytes
         text += f"; by the last run {decimal(down)} and {decimal(saved)}"
     lines.append(("bytes", text))
+    if status.vectors is not None:
+        lines.append(("vectors", vector_counts_text(status.vectors)))
     return [Line(label, escape(text)) for label, text in lines]
 
 

@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from smartcrawl.model.program import program_name
 from smartcrawl.reports.story import SHOWN
+from smartcrawl.reports.vectors import VectorCounts, vector_counts_text
 from smartcrawl.terminal.output import Output
 
 _BEFORE = 13  #: columns of a label
@@ -37,6 +38,10 @@ def print_why_command(story: dict[str, Any]) -> None:
         if place:
             output.say()
         _print_record(output, one)
+
+
+def _vector_counts(data: dict[str, Any]) -> VectorCounts:
+    return VectorCounts(**{name: data[name] for name in VectorCounts._fields})
 
 
 def _print_record(output: Output, one: dict[str, Any]) -> None:
@@ -70,6 +75,8 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
         _line(output, "removal", "nothing: there is no stored page to remove")
     due = one["nextVisit"]["dueAt"]
     _line(output, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
+    if one["vectors"]:
+        _line(output, "vectors", vector_counts_text(_vector_counts(one["vectors"])))
     _line(output, "moved from", record["movedFrom"])
     _line(output, "found on", record["discoveredFrom"])
     _links(output, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])

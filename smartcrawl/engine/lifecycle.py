@@ -22,6 +22,7 @@ from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
+from smartcrawl.engine.vectors import log_embedding_destination, pay_run_debts
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
@@ -92,6 +93,7 @@ class RunLifecycle:
         if run.opened.over:
             logger.warning("nothing is asked: %s", _over_words(run))
             return
+        log_embedding_destination(run.options)
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 
@@ -155,6 +157,8 @@ class RunLifecycle:
         except (RegistryError, SinkError) as error:
             run.failure = run.failure or error
             logger.error("%s", error)
+        if reason != "shutdown":
+            await pay_run_debts(self._crawler, run)
         if stale := run.batches.progress.stale:
             logger.warning("visits that came too late and were dropped: %d", stale)
 

@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Self
+from typing import Final, Self
 
 from scrapy import signals
 from scrapy.crawler import Crawler
@@ -33,6 +33,8 @@ from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.listing.stamps import FileValidator
 
 logger = logging.getLogger(__name__)
+
+_PAUSE: Final = 0.05  #: seconds between looks at the files that wait to be read
 
 
 def listing_of_scrapy_settings(
@@ -121,6 +123,8 @@ class ListingFeed:
                 self._listed.take(entries)
                 wake_engine(self._crawler)
                 await self._write()
+                while self._listed.is_full and self._may_wait(listing) and not run.is_ending:
+                    await asyncio.sleep(_PAUSE)
         except (RegistryError, SettingError, SinkError) as error:  # such as a missing driver
             self._listed.close()
             stop_crawler(self._crawler, run, error)
@@ -128,6 +132,10 @@ class ListingFeed:
             logger.exception("cannot list %s", self._root)
             self._listed.fail(self._root, f"{type(error).__name__}: {error}")
         wake_engine(self._crawler)
+
+    def _may_wait(self, listing: Listing) -> bool:
+        """Whether no read waits for the end of the listing, as those of pinned files may."""
+        return not isinstance(listing, RepositoryListing)
 
     def _listing(self) -> Listing:
         """Return the listing of the run.

@@ -32,6 +32,7 @@ class Answer:
 
     hits: list[Hit]
     meant: str = ""  #: the query with known words in the place of unknown ones; "": as it was asked
+    note: str = ""  #: why meaning did not count, although vectors are there
 
 
 def embedded_document_id(key: bytes) -> str:

@@ -43,6 +43,11 @@ class Proposer(Protocol[_P_co]):
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
 
 
+def search_pool(limit: int, offset: int) -> int:
+    """Return how many pages to propose for a page of hits."""
+    return POOL if limit <= POOL and not offset else MOST_PROPOSED
+
+
 def propose_search_hits(
     text: str, asked: Query, index: Proposer[_P_co], limit: int, offset: int = 0
 ) -> tuple[Query, _P_co, str]:
@@ -52,7 +57,7 @@ def propose_search_hits(
     if no word was corrected. All pages of hits but the first have the same proposals, so that none
     repeats a hit of another.
     """
-    pool = POOL if limit <= POOL and not offset else MOST_PROPOSED
+    pool = search_pool(limit, offset)
     found, meant = index.proposed(asked, pool), ""
     if 0 in found.pages:
         terms, meant = corrected_search_query(text, asked.terms, found.pages, index.nearest)

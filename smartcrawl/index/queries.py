@@ -98,6 +98,17 @@ def parsed_search_query(query: str) -> Query:
     )
 
 
+def search_query_text(query: str) -> str:
+    """Return the words of a query as a person wrote them, without signs, sites and sources.
+
+    >>> search_query_text('how do I "undo it" -draft site:a.example in:manual ?')
+    'how do I undo it ?'
+    """
+    parts = _PART.finditer(_sayable(query))
+    words = [part["quoted"] or part["word"] for part in parts if not part["sign"]]
+    return " ".join(filter(None, words))
+
+
 def _sayable(query: str) -> str:
     return query.replace("\0", " ").encode("utf-8", "ignore").decode()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
@@ -10,6 +12,8 @@ from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
+from smartcrawl.index.query_vectors import SearchMode, query_meaning
+from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
@@ -33,6 +37,7 @@ def search_index(
     limit: int = 10,
     offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
+    mode: SearchMode = SearchMode.BEST,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
@@ -41,11 +46,26 @@ def search_index(
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
+        NoVectorsError: ``mode`` needs vectors, and there are none.
+        EmbedderError: ``mode`` needs the embedder, which does not answer.
     """
+    meaning = query_meaning(connection, options, mode)
     if options.elasticsearch is None:
-        return embedded.search_embedded_index(
-            connection, query, sources=sources, limit=limit, offset=offset, marks=marks
+        search = partial(
+            embedded.search_embedded_index,
+            connection,
+            query,
+            sources=sources,
+            limit=limit,
+            offset=offset,
+            marks=marks,
         )
+        try:
+            return search(meaning=meaning)
+        except EmbedderError as error:
+            if mode is not SearchMode.BEST:
+                raise
+            return replace(search(), note=f"only words counted: {error}")
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:

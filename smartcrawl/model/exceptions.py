@@ -83,6 +83,18 @@ class SinkError(SmartcrawlError):
     """Content could not be written to the search index."""
 
 
+class EmbedderError(SmartcrawlError):
+    """An embedder gave no vectors for texts, which stay without them until a later run."""
+
+    def __init__(self, message: str, *, lasting: bool) -> None:
+        super().__init__(message)
+        self.lasting = lasting  #: whether to ask no more in this run
+
+
+class NoVectorsError(SmartcrawlError):
+    """A search wants vectors, and there are none."""
+
+
 class RobotsDisallowedError(SmartcrawlError):
     """The rules of a host forbid an address: the page is excluded."""
 

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from smartcrawl.model.documents import ChunkSize
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.github_target import GithubTarget
 from smartcrawl.model.redaction import log_format_option, redacted_text
@@ -84,6 +85,7 @@ class Options:
     download_delay: float  #: seconds between requests to a host, at least
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
+    embedder: EmbedderOptions | None  #: None: chunks have no vectors
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     github: GithubTarget
@@ -148,16 +150,14 @@ class Options:
             download_delay=float(settings["DOWNLOAD_DELAY"]),
             registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
+            embedder=EmbedderOptions.of(settings),
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),
             depth_limit=whole_number_option(settings, "DEPTH_LIMIT"),
             max_redirects=whole_number_option(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
             due_only=choice_option(settings, "RECRAWL_POLICY", "always", "due") == "due",
-            extract_processes=whole_number_option(settings, "EXTRACT_PROCESSES", least=1),
-            extract_memory=whole_number_option(settings, "EXTRACT_MEMORY_MB", least=256),
-            extract_cpu_seconds=whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
-            extract_seconds_per_host=whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
+            **_extract_limits(settings),
             content_hash_basis=_hash_basis(settings),
             chunks=_chunk_size(settings),
             force_on_canonical=switch_option(settings, "FORCE_REINDEX_ON_CANONICAL_CHANGE"),
@@ -191,6 +191,16 @@ class Options:
             host_url_budget=whole_number_option(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number_option(settings, "MAX_HOSTS"),
         )
+
+
+def _extract_limits(settings: Mapping[str, Any]) -> dict[str, int]:
+    """Return the limits of the processes that read documents."""
+    return {
+        "extract_processes": whole_number_option(settings, "EXTRACT_PROCESSES", least=1),
+        "extract_memory": whole_number_option(settings, "EXTRACT_MEMORY_MB", least=256),
+        "extract_cpu_seconds": whole_number_option(settings, "EXTRACT_CPU_SECONDS", least=1),
+        "extract_seconds_per_host": whole_number_option(settings, "EXTRACT_SECONDS_PER_HOST"),
+    }
 
 
 def _host_limits(settings: Mapping[str, Any]) -> dict[str, int]:

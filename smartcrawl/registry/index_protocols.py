@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
+from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import IndexedPage
 from smartcrawl.registry.connection import Connection
@@ -43,6 +44,19 @@ class Sink(Protocol):
 
         The ids in the registry are the new ones. Entries under the former ids go.
         """
+
+
+class BatchEmbedding(Protocol):
+    """Maker of the vectors of a batch's chunks."""
+
+    def embed(self, connection: Connection, batch: Batch) -> None:
+        """Ask for the vectors. No transaction is open; this may wait for a server."""
+
+    def store(self, connection: Connection) -> None:
+        """Store the vectors, within the transaction that has just written their chunks."""
+
+    def close(self) -> None:
+        """Close the connections."""
 
 
 class PageIndex(Protocol):

@@ -22,7 +22,7 @@ from smartcrawl.registry.commit.refused import (
 )
 from smartcrawl.registry.commit.run_counts import VisitedHosts
 from smartcrawl.registry.commit.visit import Judgement
-from smartcrawl.registry.index_protocols import Sink
+from smartcrawl.registry.index_protocols import BatchEmbedding, Sink
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.runs.shared_reader import Reached, SharedReader
@@ -51,8 +51,13 @@ class RegistryWriter:
         *,
         judgement: Judgement,
         merged: Callable[[str, str], str] | None = None,
+        embedding: BatchEmbedding | None = None,
     ) -> None:
-        """``merged``: joins the stored shortcomings with new ones; None: the run is not shared."""
+        """``merged``: joins the stored shortcomings with new ones; None: the run is not shared.
+
+        ``embedding``: makes the vectors of chunks; None: there are none.
+        """
+        self._embedding = embedding
         self._database = registry.database
         self._snapshots = registry.snapshots
         self._connection = registry.database.connect()
@@ -102,6 +107,8 @@ class RegistryWriter:
             store, new = self._snapshots, {}
             if store is not None:
                 new = store.put(self._connection, batch, now)
+            if self._embedding is not None:
+                self._embedding.embed(self._connection, batch)
             failed: list[Failed] = []
             stale = self._committed(batch, new, now, failed)
             reached = self._reached(batch) if self._sharing is not None else []
@@ -180,6 +187,8 @@ class RegistryWriter:
             if self._snapshots is not None:
                 self._snapshots.note(self._connection, batch, new, now)
             stale = commit.write(batch, now)
+            if self._embedding is not None:
+                self._embedding.store(self._connection)
             self._fresh_hosts = commit.counts.hosts
             return stale
 
@@ -215,4 +224,6 @@ class RegistryWriter:
     def close(self) -> None:
         """Wait for the submitted batches and close the connection."""
         self._thread.shutdown(wait=True)
+        if self._embedding is not None:
+            self._embedding.close()
         self._connection.close()

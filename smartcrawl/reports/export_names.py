@@ -33,8 +33,8 @@ def exported_file_name(url: str, ending: str = ".md", *, told_apart: bool = Fals
     address = _SCHEME.sub("", url).rstrip("/")
     readable = unicodedata.normalize("NFC", unquote(address, errors="replace").casefold())
     joined = "_".join(part for part in readable.split("/") if part)
-    stem = re.sub(r"\.{2,}", ".", re.sub(r"[^\w.]+", "-", joined)).strip("-") or "page"
-    if _DEVICE.match(stem) or stem.startswith("."):
+    stem = re.sub(r"\.{2,}", ".", re.sub(r"[^\w.]+", "-", joined)).strip("-.") or "page"
+    if _DEVICE.match(stem):
         stem = f"_{stem}"
     is_whole = stem == address.replace("/", "_") and _PLAIN.fullmatch(stem) is not None
     size = len(ending.encode())

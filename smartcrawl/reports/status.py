@@ -11,6 +11,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.reports.vectors import VectorCounts, reported_vectors_by_source
 from smartcrawl.rules.model import RunState
 from smartcrawl.sources.kinds import source_kind_named
 
@@ -185,6 +186,7 @@ class SourceStatus:
     complete_run: int | None = None  #: the last complete run of one source
     completed_at: int | None = None
     is_listed: bool = False  #: whether a listing says which pages of it exist
+    vectors: VectorCounts | None = None  #: of one source; None: no embedder was ever used
 
 
 def status_report(
@@ -205,6 +207,7 @@ def status_report(
         amounts = {no: Bytes(*row) for no, *row in _rows(connection, _BYTES)}
         last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
         complete = {no: (run, at) for no, run, at in _rows(connection, _COMPLETE)}
+        vectors = reported_vectors_by_source(connection)
     found = [
         SourceStatus(
             name,
@@ -215,6 +218,7 @@ def status_report(
             last.get(no),
             *complete.get(no, (None, None)),
             source_kind_named(kind).is_listed,
+            vectors.get(no),
         )
         for no, (name, kind) in names.items()
     ]
@@ -289,6 +293,7 @@ STATUS_KEYS: Final = (
     "errorRate", "changeRate", "changeRuns", "pagesCompared", "pagesModified", "pagesNew",
     "medianAgeSeconds", "age95Seconds", "checkedWithinDay", "checkedWithinWeek",
     "bytesDownloaded", "bytesSaved", "lastRun", "lastCompleteRun", "lastCompleteAt",
+    "vectors",
 )  # fmt: skip
 RUN_KEYS: Final = (
     "run", "state", "complete", "reasons", "startedAt", "finishedAt", "bytesDownloaded",
@@ -313,6 +318,7 @@ def status_report_data(status: SourceStatus) -> dict[str, Any]:
         _run_data(status.last_run),
         status.complete_run,
         iso_time(status.completed_at),
+        None if status.vectors is None else status.vectors.as_data(),
     )
     return dict(zip(STATUS_KEYS, values, strict=True))
 

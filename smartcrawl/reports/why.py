@@ -34,6 +34,7 @@ from smartcrawl.reports.sources_today import (
 )
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
+from smartcrawl.reports.vectors import reported_vectors_of_page
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import http_conditional_headers
 from smartcrawl.rules.model import Action, RemovalRule, RunState, Standing, Status, Word
@@ -46,6 +47,7 @@ KEYS = ("url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisse
 STORY_KEYS = (
     "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
     "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
+    "vectors",
 )  # fmt: skip
 
 _DONE = {
@@ -141,6 +143,7 @@ class Stories:
         )
         history = story.reported_story_events(connection, page.no)
         pinned = story.reported_pinned_at(connection, page.no)
+        vectors = reported_vectors_of_page(connection, page.no)
         values = (
             record,
             Standing(entry.standing).name.lower(),
@@ -161,6 +164,7 @@ class Stories:
             _scope_today(source, entry),
             self._removal(page, entry, past, is_listed=is_listed),
             self._next_visit(page, entry, past, source),
+            None if vectors is None else vectors.as_data(),
         )
         return dict(zip(STORY_KEYS, values, strict=True))
 

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from smartcrawl.index.embedded.batch_vectors import BatchVectors
+from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Visit
@@ -276,8 +278,10 @@ def open_run_batches(
     pace = closing.pace if opened.due else 0
     judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
     merge = merged_run_shortcomings if opened.shared else None
+    embedder = open_embedder(options)
+    embedding = None if embedder is None else BatchVectors(embedder)
     return Batches(
-        RegistryWriter(registry, opened, judgement=judgement, merged=merge),
+        RegistryWriter(registry, opened, judgement=judgement, merged=merge, embedding=embedding),
         written=written,
         shortcomings=shortcomings,
         keeps_bodies=registry.snapshots is not None and source.keeps_snapshots,

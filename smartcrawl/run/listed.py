@@ -23,6 +23,9 @@ from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_l
 _DEPTH: Final = 0  #: of every listed file
 
 
+MOST_WAITING: Final = 20_000  #: listed files that wait to be read; each takes 400 bytes
+
+
 class ListedFiles:
     """The listing of a run, taken entry by entry while it is made."""
 
@@ -172,6 +175,11 @@ class ListedFiles:
     def entry(self, number: int) -> Entry | None:
         """Return the entry of a file that waits to be read, and forget it."""
         return self._waiting.pop(number, None)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many files wait to be read that no more should be listed for now."""
+        return len(self._waiting) >= MOST_WAITING
 
     def _is_unchanged(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether nothing about a stored file needs another look (R0-43, R0-44)."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
@@ -42,6 +43,8 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         RunHeldError: another process crawls this source alone.
         SmartcrawlError: the run cannot be opened; the message names the remedy.
     """
+    if (embedder := open_embedder(options)) is not None:
+        embedder.close()  # a wrong setting is no run
     if not source.traits.is_shareable:
         return _open_alone(source, options, orders, now)
     if options.redis is None:

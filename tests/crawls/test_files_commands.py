@@ -280,12 +280,29 @@ def test_reindex_of_a_file_of_no_source_names_the_crawl_of_its_folder(docs: Path
     assert f"crawl files -a root={other.parent}" in result.err
 
 
+def test_messages_about_files_have_their_paths(docs: Path, crawl: Crawl):
+    refresh(crawl, docs)
+    write(docs.parent / "n o.md", "# No\n")
+    crawl.run("forget", str(docs / "a.md"))
+    for command, word, said in (
+        ("reindex --url", "n o.md", "/n o.md is not known: the next run of"),
+        ("reindex --url", ".n o.md", "/.n o.md is not known, and left out by its sources:"),
+        ("reindex --url", "../n o.md", "/n o.md is not known, and in the scope of no source"),
+        ("forget", "n o.md", "/n o.md is not known (looked for file_"),
+        ("forget", "a.md", "/a.md ("),
+        ("due --notice", "n o.md", "/n o.md is not known: "),
+    ):
+        result = crawl.run(*command.split(), str(docs / word), expect=None)
+        assert said in result.err
+        assert f"file://{docs}" not in result.err.partition("scrapy")[0]
+
+
 def test_a_notice_takes_a_path(docs: Path, crawl: Crawl):
     refresh(crawl, docs)
 
     result = crawl.run("due", "--notice", str(docs / "a.md"))
 
-    assert f"due now  file://{docs}/a.md" in result.out
+    assert f"due now  {docs}/a.md" in result.out
 
 
 @pytest.mark.covers("R0-43", "R0-44")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.connect_proxy import ConnectProxy
 from tests.crawls.commands import Crawl, Result
 from tests.crawls.repositories import NAME, Story
 from tests.github_peer import Answer
@@ -273,6 +274,23 @@ def test_robots_txt_forbids_the_wiki_and_no_file(story: WikiStory):
     assert story.hits("otter") == ["wiki"]
 
 
+def test_why_knows_what_the_listing_and_what_robots_txt_decides(story: WikiStory):
+    story.peer.robots = "User-agent: *\nDisallow: /octo/docs/\n"
+    story.run()
+    name = story.crawl.runs()[0]["source"]
+
+    def why(path: str) -> dict[str, list[dict[str, dict[str, bool]]]]:
+        words = ("why", f"{story.front}/{path}", "--format", "json")
+        return dict(json.loads(story.crawl.run(*words).out))
+
+    for path, listed in (("blob/HEAD/none.md", [name]), ("wiki/None", [])):
+        data = why(path)
+        assert (data["records"], data["inScopeOf"], data["listedBy"]) == ([], [name], listed)
+    [file] = why("blob/HEAD/top.md")["records"]
+    [page] = why("wiki")["records"]
+    assert (file["robots"], page["robots"]["allowed"]) == (None, False)
+
+
 def test_a_source_says_whether_the_wiki_belongs(story: WikiStory):
     table = f'[sources.docs]\nkind = "github"\nurl = "{story.front}'
     story.crawl.declare(f'{table}"\n')
@@ -303,6 +321,22 @@ def test_the_token_is_not_sent_to_the_wiki(story: WikiStory):
     assert len(probes) == 2  # robots.txt, and an address that is missing
     sent = {(asked.place, secret in str(asked.headers)) for asked in story.peer.log}
     assert sent == {("api", True), ("raw", True), ("web", False)}
+
+
+def test_the_wiki_is_reached_through_the_proxy(story: WikiStory):
+    peer = story.peer
+    port = int(peer.origin.rpartition(":")[2])
+    story.settings |= {"HTTPPROXY_ENABLED": "1"}
+    with ConnectProxy({"127.0.0.1": port}, password="pa-ss-wo-rd") as proxy:
+        story.crawl.environment |= {"http_proxy": proxy.url, "no_proxy": ""}
+        story.run()
+    assert story.counts() == {"new": 7, "requests": 7}
+    targets = [asked.target.removeprefix(peer.origin) for asked in proxy.log]
+    assert {"/robots.txt", *(f"/{NAME}/wiki/{name}" for name in WIKI if name != "Home")} < {
+        *targets
+    }
+    assert len(targets) == len(peer.log)
+    assert not any("proxy-authorization" in asked.headers for asked in peer.log)
 
 
 def test_a_wiki_that_is_marked_noindex_is_asked_and_not_indexed(story: WikiStory):

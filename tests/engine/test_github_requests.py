@@ -174,3 +174,34 @@ def test_a_raw_404_is_evidence_only_where_the_listing_lacks_the_file(
 
 def _run(listed: SimpleNamespace, source: GithubSource) -> Any:
     return SimpleNamespace(listed=listed, source=source)
+
+
+@pytest.mark.parametrize(
+    ("status", "sent", "judged"),
+    [
+        (200, {}, (200, None)),
+        (503, {"Retry-After": "7"}, (503, b"7")),
+        (500, {"Server": "x"}, (500, None)),
+        (408, {}, (408, None)),
+        (425, {}, (425, None)),
+        (429, {"Retry-After": "7"}, (429, b"7")),
+        (403, {"X-RateLimit-Remaining": "0"}, (429, b"60")),
+        (403, {}, None),
+        (401, {}, None),
+        (404, {}, None),
+        (301, {"Location": "https://evil.example/"}, None),
+    ],
+)
+def test_an_answer_of_the_raw_origin_is_a_file_or_a_passing_fault_or_none_of_the_page(
+    status: int, sent: dict[str, str], judged: tuple[int, bytes | None] | None
+):
+    answer = Response(f"{SITE}/raw", status=status, headers=sent, body=b"words")
+    given: Any = (None, SITE, answer, {})  # it needs nothing of the handler
+    if judged is None:
+        with pytest.raises(StoreAwayError, match=f"HTTP status {status} .* check GITHUB_RAW_URL"):
+            RepositoryHandler._judged(*given)
+        return
+    found = RepositoryHandler._judged(*given)
+    assert (found.status, found.headers.get("Retry-After")) == judged
+    assert found.url == SITE
+    assert found.body == (b"words" if status == 200 else b"")

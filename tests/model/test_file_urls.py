@@ -50,6 +50,7 @@ def test_keys_of_a_bucket_are_opaque():
         ("S3://B", "s3://B/"),
         ("s3://b//", "s3://b//"),
         ("s3://key:secret@b/a@b?versionId=secret#secret", "s3://b/a@b"),
+        ("s3://b/a#secret", "s3://b/a"),
         ("gs://b/what%3F%23", "gs://b/what%3F%23"),
         ("az://docs/a//b?sv=1&sig=secret", "az://docs/a//b"),
         (

@@ -47,6 +47,7 @@ EVERY = [
     BLOB,
     "https://acc.blob.core.windows.net/",
     "https://acc.blob.core.windows.net/docs?snapshot=1",
+    "https://acc.blob.core.windows.net/%64%6Fcs/b",
     "http://acc.file.core.windows.net/share/a/",
     "https://acc.file.core.windows.net:8443/share/a",
     "https://acc.blob.core.windows.net./docs/a",
@@ -76,6 +77,8 @@ def store(desk: Desk, url: str, text: str = LONG, **fields: object) -> int:
 @covers("R0-09", "R0-20", "R0-24", "R0-25", "R0-27", "R0-31", "R0-95")
 def test_a_file_reads_back_as_the_entity(desk: Desk):
     store(desk, GUIDE)
+    moved = "UPDATE record SET canonical_url = ?, redirect_target = ? WHERE url = ?"
+    desk.connection.execute(moved, ("file:///srv/b.md", "file:///srv/c.md", GUIDE))
 
     found = entity(desk, GUIDE)
 
@@ -94,6 +97,21 @@ def test_a_file_reads_back_as_the_entity(desk: Desk):
     assert [found[name] for name in names] == [
         "file", f"file_{row_key}", row_key, "file", None, "Indexed", "text/markdown",
     ]  # fmt: skip
+
+
+@covers("R0-25", "R0-31")
+def test_a_page_has_no_field_of_a_file(desk: Desk):
+    modified = "Wed, 20 Aug 2025 12:00:00 GMT"
+    store(desk, "https://a.example/a.md", etag='"1"', last_modified=modified)
+
+    found = entity(desk, "https://a.example/a.md")
+
+    of_file = {name: value for name, value in found.items() if name.startswith("file")}
+    assert of_file == dict.fromkeys(
+        ["fileEtag", "fileLastModified", "fileLength", "fileContentType"]
+    )
+    names = ("httpEtag", "httpLastModified", "httpContentLength", "httpStatusCode")
+    assert [found[name] for name in names] == ['"1"', "2025-08-20T12:00:00Z", 1_234, 200]
 
 
 @covers("R0-08", "R0-09", "R0-22", "R0-24", "R0-25", "R0-81")

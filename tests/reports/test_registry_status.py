@@ -24,6 +24,7 @@ from smartcrawl.reports.status import (
 )
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
+from smartcrawl.sources.kinds import KINDS
 from tests.registry.build import LATER, LONG, NOW, Desk, closing
 
 BASE = "http://a.example/"
@@ -74,6 +75,13 @@ def status(desk: Desk, now: int = NOW) -> SourceStatus:
     return one
 
 
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_a_source_of_files_is_listed(desk: Desk, kind: str):
+    crawl(desk, a=LONG)
+    desk.connection.execute("UPDATE source SET kind = ?", (kind,))
+    assert status(desk).is_listed is (kind in ("files", "github"))
+
+
 def counts(desk: Desk, now: int = NOW) -> StatusReportCounts:
     return status(desk, now).counts
 
@@ -88,6 +96,7 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
         " clones withoutText withheld pinned ordered errorRate changeRate changeRuns pagesCompared"
         " pagesModified pagesNew medianAgeSeconds age95Seconds checkedWithinDay checkedWithinWeek"
         " bytesDownloaded bytesSaved lastRun lastCompleteRun lastCompleteAt"
+        " vectors"
     )
     run_keys = "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved"
     crawl(desk, a="words")

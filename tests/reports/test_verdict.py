@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from smartcrawl.commands.status_text import Line, status_command_screen
-from smartcrawl.reports.concerns import status_report_verdict
+from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
 from smartcrawl.reports.status import (
     Ages,
     Bytes,
@@ -145,3 +145,20 @@ def test_the_status_fits_one_screen(monkeypatch: pytest.MonkeyPatch, count: int,
     if count == 40:
         assert [line.text for line in lines[:4:2]] == ["source 38", "source 39"]
         assert lines[-2].text == "and 30 more sources, all of them fresh, complete and healthy"
+
+
+@pytest.mark.parametrize(
+    ("is_listed", "orphans", "no_text"),
+    [
+        (True, "no listing and no link has them any more, or they are left out", ""),
+        (False, "no link leads there any more, or they are left out", ": only a script would"),
+    ],
+)
+def test_concerns_of_a_listed_source_speak_of_its_listing(
+    is_listed: bool, orphans: str, no_text: str
+):
+    counts = WELL.counts._replace(orphans=2, without_text=3)
+    status = replace(WELL, counts=counts, is_listed=is_listed)
+    first, second = (c.text for c in reported_concerns(status, NOW, longest=14 * DAY))
+    assert first == f"2 orphaned: {orphans}"
+    assert second.removesuffix(" write it") == f"3 without text{no_text}"

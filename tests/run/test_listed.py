@@ -1,5 +1,6 @@
 """What a listing says of pinned files, and the reasons that it leaves a run incomplete."""
 
+import json
 from collections import Counter
 from types import SimpleNamespace
 from typing import Any
@@ -104,3 +105,39 @@ def test_each_part_that_is_not_listed_is_a_reason():
 def test_an_empty_place_is_a_reason_where_files_are_stored(stored: int, why: str | None):
     reasons = end(listed_files(stored))
     assert [why in reason for reason in reasons] == ([True] if why else [])
+
+
+@pytest.mark.covers("R0-43", "R0-44", "M-07")
+@pytest.mark.parametrize(
+    ("changed", "is_known"),
+    [
+        ({}, True),
+        ({"run": 8}, False),  # a later one was complete
+        ({"rules": "other globs"}, False),
+        ({"text": None}, False),
+        ({"forced": True}, False),
+        ({"resumed": True}, False),
+        ({"beyond": [f"{PAGES}/left.md"]}, False),
+        ({"beyond": [f"{SITE}/wiki/Left"]}, True),  # no listing names it
+        ({"lacking": PINNED[GONE]}, False),
+        ({"lacking": PINNED[OUT]}, True),
+    ],
+)
+def test_a_commit_is_known_only_where_its_listing_accounts_for_every_file(
+    changed: dict[str, Any], is_known: bool
+):
+    listed, parts = listed_files(), {"run": 9, "rules": "rules", "beyond": [], **changed}
+    stored = json.dumps({"run": parts["run"], "rules": parts["rules"], "facts": "facts"})
+    own: Any = listed
+    own._opened = SimpleNamespace(
+        no=10, last_complete=9, forced="forced" in changed, resumed="resumed" in changed
+    )
+    own._progress = SimpleNamespace(
+        listing=lambda: None if "text" in changed else stored,
+        urls_beyond=lambda run: parts["beyond"],
+    )
+    records = {url: record(no) for no, url in PINNED.items() if url != changed.get("lacking")}
+    own._book = SimpleNamespace(
+        stored_listed=lambda urls: {url: records[url] for url in urls if url in records}
+    )
+    assert listed.known("rules") == ("facts" if is_known else None)

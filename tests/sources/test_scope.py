@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.model.urls import normalize_url
+from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.scope import SKIPPED_EXTENSIONS, SiteScope
 
 covers = pytest.mark.covers
@@ -195,3 +197,24 @@ def test_scope_that_holds_both_hosts_does_not_move():
     scope = SiteScope(hosts=frozenset({"example.com", "www.example.com"}))
 
     assert scope.moved_to("https://www.example.com/") is None
+
+
+@covers("M-28")
+def test_the_scope_of_files_is_what_is_below_the_root_and_not_left_out():
+    scope = FilesSource(name="docs", root="/srv/a b", exclude=("old/",)).scope
+    for name, why in (
+        ("a.md", None),
+        ("sub/%FF.md", None),
+        ("old/a.md", "exclude"),
+        (".git/a.md", "begins with a dot"),
+        ("../a%20bc/a.md", "it is not below /srv/a b"),
+        ("", "it is not below /srv/a b"),
+    ):
+        url = normalize_url(f"file:///srv/a%20b/{name}")
+        found = scope.refusal(url)
+        assert scope.allows(url) is (why is None)
+        assert found is None if why is None else why in (found or "")
+    assert scope.relative("file:///srv/a%20b/%FF.md") == "\udcff.md"
+    assert (scope.hosts, scope.linked) == (frozenset(), scope)
+    other = FilesSource(name="docs", root="/srv/a b").scope
+    assert scope.fingerprint() != other.fingerprint()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from smartcrawl.index.embedded import finding, postgres, sqlite
+from smartcrawl.index.embedded.vectors import VectorQuery
 from smartcrawl.index.hits import Answer
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
@@ -25,9 +26,21 @@ def search_embedded_index(
     limit: int = 10,
     offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
+    meaning: Callable[[str], VectorQuery | None] | None = None,
 ) -> Answer:
-    """Return the pages that answer ``query``, best first; ``sources`` empty means all."""
+    """Return the pages that answer ``query``, best first; ``sources`` empty means all.
+
+    ``meaning`` finds the vector of a query, where meaning counts,
+    too.
+    """
     language = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
     return finding.search_index_tables(
-        connection, language, query, sources=sources, limit=limit, offset=offset, marks=marks
+        connection,
+        language,
+        query,
+        sources=sources,
+        limit=limit,
+        offset=offset,
+        marks=marks,
+        meaning=meaning,
     )

@@ -5,19 +5,25 @@ The database proposes pages by how rare the words are that they have; ``ranking`
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+from smartcrawl.index.embedded.conditions import (
+    IndexLanguage,
+    fts5_value_letters,
+    search_conditions,
+    site_conditions,
+)
+from smartcrawl.index.embedded.nearness import joined_rankings
+from smartcrawl.index.embedded.vectors import NearPage, VectorQuery, nearest_pages
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id
-from smartcrawl.index.proposing import propose_search_hits, weighed_search_terms
+from smartcrawl.index.proposing import propose_search_hits, search_pool, weighed_search_terms
 from smartcrawl.index.queries import (
     MOST,
     Query,
     Term,
     parsed_search_query,
-    search_query_site,
     search_query_sources,
 )
 from smartcrawl.index.ranking import (
@@ -65,14 +71,6 @@ SELECT -1 - place, pages, total FROM known
 UNION ALL
 SELECT content, bits, score FROM proposed
 """
-_IN_SOURCES = "c.source {negation} IN (SELECT no FROM source WHERE name IN carray(:{name}))"
-_HAVING = "p.content {negation} IN (SELECT k.content FROM {match})"
-_AT_SITES = """p.content IN (
-    SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
-"""
-_SITE = """((h.name = :{host} OR h.name LIKE :{below} ESCAPE '!' OR h.name LIKE :{ports} ESCAPE '!')
-            AND r.url LIKE '%://' || h.name || :{path} ESCAPE '!')"""
-_LIKE_SIGNS: Final = re.compile("[!%_]")
 _RECORDS = """
 SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost_count,
        s.last_checked, r.last_changed, r.no, r.id
@@ -92,27 +90,6 @@ SELECT no, content, headings, text FROM chunk
 TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 
-class IndexLanguage(Protocol):
-    """Matching of words in a database."""
-
-    def match(self, name: str) -> str:
-        """Return the chunks ``k`` that match a value, after FROM."""
-
-    def count(self, name: str) -> str:
-        """Return the query for the number of chunks that match a value, or a lower bound of it."""
-
-    def value(self, text: str) -> str:
-        """Return the value that matches a word, or words that stay together."""
-
-    def texts(self, connection: Connection, words: Sequence[str]) -> list[str]:
-        """Return the texts of some chunks that have any of some words, with their headings."""
-
-    def shown(
-        self, connection: Connection, terms: Sequence[Term], chunks: Sequence[int], marks: Marks
-    ) -> Mapping[int, tuple[str, str]]:
-        """Return headings and a snippet of some chunks, with marks around the words found."""
-
-
 Marks = tuple[str, str]
 
 
@@ -129,6 +106,9 @@ class _Proposed(NamedTuple):
         return not self.contents
 
 
+NOTHING_PROPOSED: Final = _Proposed({}, [], 0)
+
+
 def search_index_tables(
     connection: Connection,
     language: IndexLanguage,
@@ -138,10 +118,12 @@ def search_index_tables(
     limit: int = 10,
     offset: int = 0,
     marks: Marks = ("[", "]"),
+    meaning: Callable[[str], VectorQuery | None] | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
-    ``sources`` empty means all.
+    ``sources`` empty means all. ``meaning`` finds the vector of a query, where meaning counts,
+    too.
     """
     asked = parsed_search_query(query)
     wanted = search_query_sources(sources, asked.sources)
@@ -149,8 +131,15 @@ def search_index_tables(
         return Answer([])
     search = _Search(connection, language, wanted)
     asked = asked.only(search.existing(asked.terms))
-    asked, found, meant = propose_search_hits(query, asked, search, limit, offset)
-    return Answer(search.hits(asked, found, slice(offset, offset + limit), marks), meant)
+    places = slice(offset, offset + limit)
+    asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
+    near = None if meaning is None else meaning(meant or query)
+    if near is None:
+        return Answer(search.hits(asked, words, [], places, marks), meant)
+    pages = search.nearest_pages(asked, near, search_pool(limit, offset))
+    if near.only:
+        words = NOTHING_PROPOSED
+    return Answer(search.hits(asked, words, pages, places, marks, fused=not near.only), meant)
 
 
 class _Search:
@@ -179,7 +168,7 @@ class _Search:
             values[f"title_{name}"] = f"%{query.terms[place].stems[0]}%"
             match = self._language.match(f"word_{name}")
             per.append(_PER.format(place=place, bit=1 << place, name=name, match=match))
-        conditions, more = self._conditions(query)
+        conditions, more = search_conditions(query, self._language, self._sources)
         statement = _PROPOSED.format(per=" UNION ALL ".join(per), conditions=conditions)
         rows = self._connection.execute(statement, values | more).fetchall()
         return _read(rows, counts)
@@ -207,39 +196,38 @@ class _Search:
         rows = self._connection.execute(" UNION ALL ".join(counts), dict(words)).fetchall()
         return [count for _, count in sorted(rows)]
 
-    def _conditions(self, query: Query) -> tuple[str, dict[str, Any]]:
-        """Return the conditions that contents must meet, and their values."""
-        conditions = ["1 = 1"]
-        values: dict[str, Any] = {}
-        for negation, sources in (("", self._sources), ("NOT", query.excluded_sources)):
-            if sources:
-                name = f"{negation.lower() or 'in'}_sources"
-                conditions.append(_IN_SOURCES.format(negation=negation, name=name))
-                values[name] = Many(list(sources))
-        sites, of_sites = _sites(query)
-        if sites:
-            conditions.append(_AT_SITES.format(sites=sites))
-            values |= of_sites
-        for negation, texts in (("", query.required), ("NOT", query.excluded)):
-            for place, text in enumerate(texts):
-                name = f"{negation.lower() or 'with'}_{fts5_value_letters(place)}"
-                values[name] = self._language.value(text)
-                match = self._language.match(name)
-                conditions.append(_HAVING.format(negation=negation, match=match))
-        return " AND ".join(conditions), values
-
     def nearest(self, word: str, far: bool) -> SpellingFound:
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
         forms = search_spelling_variants(word, far=far)
         return SpellingFound(forms, self._language.texts(self._connection, sorted(forms)))
 
-    def hits(self, query: Query, found: _Proposed, wanted: slice, marks: Marks) -> list[Hit]:
-        """Rate the contents; of their pages, best first, return those ``wanted``."""
-        if found.is_empty:
+    def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearPage]:
+        """Return contents that are near to a query in meaning, and all that they must have."""
+        conditions, values = search_conditions(query, self._language, self._sources)
+        return nearest_pages(
+            self._connection, near, conditions=conditions, values=values, pool=pool
+        )
+
+    def hits(
+        self,
+        query: Query,
+        found: _Proposed,
+        near: Sequence[NearPage],
+        wanted: slice,
+        marks: Marks,
+        *,
+        fused: bool = False,
+    ) -> list[Hit]:
+        """Rate the contents; of their pages, best first, return those ``wanted``.
+
+        ``near``: contents that are near in meaning. With ``fused`` their order and that of the
+        words are joined.
+        """
+        contents = Many(sorted({*found.contents, *(page.content for page in near)}))
+        if not contents.values:
             return []
-        contents = Many(sorted(found.contents))
         records = defaultdict(list)
-        sites, values = _sites(query)
+        sites, values = site_conditions(query)
         values |= {"contents": contents}
         statement = _RECORDS.format(sites=sites or "1 = 1")
         for content, *row in self._connection.execute(statement, values).fetchall():
@@ -249,14 +237,19 @@ class _Search:
         for no, content, headings, text in self._connection.execute(_PARTS, values).fetchall():
             parts[content].append(RankedPart(no, headings, text))
         place_of, terms, weights = weighed_search_terms(query, found)
-        pages = [
-            ProposedPage(content, rows[0][0], rows[0][2], parts[content],
-                 frozenset(place_of[place] for place in found.contents[content]))
-            for content in found.contents if (rows := records.get(content))
-        ]  # fmt: skip
-        best = search_hits_named_once(rank_searched_pages(terms, weights, pages), records)[wanted]
+        pages = {
+            content: ProposedPage(content, rows[0][0], rows[0][2], parts[content],
+                 frozenset(place_of[place] for place in found.contents.get(content, ())))
+            for content in (*found.contents, *(page.content for page in near))
+            if (rows := records.get(content))
+        }  # fmt: skip
+        by_words = [pages[content] for content in found.contents if content in pages]
+        ranked = rank_searched_pages(terms, weights, by_words)
+        if near:
+            ranked = joined_rankings(ranked, pages, near, fused=fused)
+        best = search_hits_named_once(ranked, records)[wanted]
         chunks = [one.part.key for one, _ in best if one.part is not None]
-        shown = self._language.shown(self._connection, terms, chunks, marks)
+        shown = self._language.shown(self._connection, terms or query.terms, chunks, marks)
         return [_hit(one, rows, shown) for one, rows in best]
 
 
@@ -340,31 +333,3 @@ def search_snippet_beginning(text: str) -> str:
     """Return the beginning of a text, as a snippet without words that were found."""
     shown = text.split(maxsplit=_SNIPPET)
     return " ".join(shown[:_SNIPPET]) + (" …" if len(shown) > _SNIPPET else "")
-
-
-def _sites(query: Query) -> tuple[str, dict[str, Any]]:
-    """Return a condition on ``r`` and ``h`` for the sites of a query, and its values."""
-    conditions: list[str] = []
-    values: dict[str, Any] = {}
-    for negation, sites in (("", query.sites), ("NOT ", query.excluded_sites)):
-        each: list[str] = []
-        for site in sites:
-            host, path = search_query_site(site)
-            name = fts5_value_letters(len(values))
-            names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
-            each.append(_SITE.format(**names))
-            below, start = _LIKE_SIGNS.sub(r"!\g<0>", host), _LIKE_SIGNS.sub(r"!\g<0>", path)
-            given = (host, f"%.{below}", below if ":" in host else f"{below}:%", f"{start}%")
-            values |= dict(zip(names.values(), given, strict=True))
-        if each:
-            conditions.append(f"{negation}({' OR '.join(each)})")
-    return " AND ".join(conditions), values
-
-
-def fts5_value_letters(place: int) -> str:
-    """Return a number in letters, for the name of a value.
-
-    >>> fts5_value_letters(0), fts5_value_letters(27)
-    ('a', 'bb')
-    """
-    return chr(ord("a") + place % 26) * (1 + place // 26)

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from smartcrawl.index.embedded.buffer import IndexBuffer, chunk_columns, searchable_chunks
-from smartcrawl.index.embedded.finding import TEXTS, Marks, fts5_value_letters
+from smartcrawl.index.embedded.conditions import fts5_value_letters
+from smartcrawl.index.embedded.finding import TEXTS, Marks
 from smartcrawl.index.queries import Term
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many

@@ -229,6 +229,7 @@ class SqliteConnection(apsw.Connection):
     """An apsw connection that accepts the values of ``ports.Connection``."""
 
     dialect = "sqlite"
+    has_vectors = False  #: whether the functions for vectors are loaded
 
     def __init__(self, *args: Any, **names: Any) -> None:
         names.setdefault("statementcachesize", 1000)  # a batch has more kinds than the default 100

@@ -12,7 +12,9 @@ from pydantic import Field, field_validator
 
 from smartcrawl.index.images import images_to_index
 from smartcrawl.index.proposing import MOST_PROPOSED
+from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
@@ -49,8 +51,9 @@ class SearchQuery(Query):
     )
     limit: WholeNumber = Field(default=10, ge=1, le=MOST_PROPOSED)
     offset: WholeNumber = Field(default=0, le=MOST_PROPOSED)
-    mode: Literal["text", "vector"] = Field(
-        default="text", description="vector needs an embedder, which this version has not"
+    mode: Literal["text", "vector", "hybrid"] = Field(
+        default="text",
+        description="Words, meaning, or both; the last two need an embedder (EMBEDDER)",
     )
 
     @field_validator("q", "collection")
@@ -80,6 +83,7 @@ def api_search(connection: Connection, query: SearchQuery, options: Options) -> 
         limit=query.limit,
         offset=query.offset,
         marks=_MARKS,
+        mode=SearchMode(query.mode),
     )
     images = {}
     if query.nest_images == "true":
@@ -105,10 +109,11 @@ def add_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_repeated_parameter)],
     )
     def search(query: Annotated[SearchQuery, InQuery()]) -> Response:
-        if query.mode == "vector":
-            raise api_invalid_input(
-                "mode", "mode must be text: vector needs an embedder (EMBEDDER), and none is set"
+        try:
+            return json_response(
+                context.stores.read(lambda connection: api_search(connection, query, options))
             )
-        return json_response(
-            context.stores.read(lambda connection: api_search(connection, query, options))
-        )
+        except EmbedderError as error:
+            raise SinkError(str(error)) from error
+        except NoVectorsError as error:
+            raise api_invalid_input("mode", f"mode must be text: {error}") from error

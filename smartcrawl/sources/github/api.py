@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse
 from threading import Timer
 from typing import Final, Self
 from urllib.parse import urljoin, urlsplit
@@ -22,6 +22,7 @@ from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.rules.http import retry_after
+from smartcrawl.sources.github.tunnels import TunnelConnection
 
 VARIABLE: Final = "GITHUB_TOKEN"  #: the environment variable that has the token
 _IS_TOKEN: Final = re.compile(r"[\x21-\x7e]+").fullmatch
@@ -332,7 +333,7 @@ class GithubApi:
             address = _addresses(*place, "the proxy of the environment")[0]
         connection: HTTPConnection
         if secure:
-            connection = HTTPSConnection(*place, timeout=self._timeout, context=self._tls)
+            connection = TunnelConnection(*place, timeout=self._timeout, context=self._tls)
         else:
             connection = HTTPConnection(*place, timeout=self._timeout)
         if proxy is not None and secure:

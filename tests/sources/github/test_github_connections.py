@@ -182,6 +182,24 @@ def test_a_proxy_is_asked_for_http_by_the_whole_address(peer, proxy):
     assert "proxy-authorization" not in peer.log[0].headers
 
 
+def test_a_host_that_is_an_address_of_ipv6_is_reached_through_the_proxy(peer, tmp_path):
+    port = int(peer.origin.rpartition(":")[2])
+    guard = ConnectionGuard([ip_network("::1/128")])
+    with ConnectProxy({"::1": port, "[::1]": port}) as proxy:
+        assert read(api("http://[::1]/api/v3", proxy=way(proxy), guard=guard)) == 200
+        secure = SecurePeer(peer, tmp_path, "::1")
+        secure.name("[::1]")
+        tls = trusting(secure.ca_file)
+        assert read(api(peer.api, tls=tls, proxy=way(proxy), guard=guard)) == 200
+        secure.show(made("github", hosts=("::2",), issuer=secure.authority))
+        said = refusal(api(peer.api, tls=tls, proxy=way(proxy), guard=guard))
+    assert "the certificate of ::1 is refused (IP address mismatch" in said
+    plain, *tunnels = [(asked.method, asked.target, asked.headers["host"]) for asked in proxy.log]
+    assert plain == ("GET", f"http://[::1]/api/v3{PATH}", "[::1]")
+    assert tunnels == [("CONNECT", "[::1]:443", "[::1]:443")] * 2
+    assert [asked.headers["host"] for asked in peer.log] == ["[::1]", "[::1]"]
+
+
 def test_a_proxy_that_refuses_is_named_without_its_password(peer, proxy, tmp_path):
     secure = SecurePeer(peer, tmp_path, NAME)
     client = api(peer.api, tls=trusting(secure.ca_file), proxy=way(proxy, "wrong-one"))

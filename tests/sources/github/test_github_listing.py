@@ -12,7 +12,7 @@ import pytest
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.sources.github.address import repository_address
-from smartcrawl.sources.github.api import GithubApi, github_token
+from smartcrawl.sources.github.api import GithubApi, github_quota_wait, github_token
 from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.listing.entries import Skip
 from smartcrawl.sources.listing.selection import ListingRules
@@ -116,6 +116,23 @@ def test_a_ref_with_slashes_is_found_and_remembered(peer, docs):
     assert peer.asked("api") == [(304, "/repos/octo/docs/commits/release/2?per_page=1")]
 
 
+def test_an_etag_is_sent_for_its_own_ref_alone(peer, docs):
+    docs.switch("release/2")
+    docs.commit()
+    first = listing(peer, "/tree/release/2/guide")
+    paths(first)
+    peer.log.clear()
+    gone = Answer(422, b"{}")
+    peer.intercept = lambda place, path: (
+        gone if path.endswith("/commits/release/2") or "/release/2?" in path else None
+    )
+    paths(listing(peer, "/tree/release/2/guide", known=first.commit))
+    sent = [(asked.path, asked.headers.get("if-none-match")) for asked in peer.log]
+    assert first.commit is not None
+    assert sent[0] == ("/repos/octo/docs/commits/release/2?per_page=1", first.commit.etag)
+    assert [etag for _, etag in sent[1:]] == [None, None]
+
+
 def test_a_single_file_may_be_the_place(peer, docs):
     found = listing(peer, "/blob/main/guide/a.md")
     assert paths(found) == ["main/guide/a.md"]
@@ -159,8 +176,10 @@ def test_a_truncated_tree_is_listed_folder_by_folder(peer, docs):
     assert sorted(paths(found)) == ["main/guide/a.md", "main/guide/deep/b.md"]
     assert len(peer.log) == 4  # the folder "other" is not asked for
 
+    peer.log.clear()
     found = listing(peer, rules=ListingRules(exclude=("guide",)))
     assert paths(found) == ["HEAD/README.md", "HEAD/other/c.md"]
+    assert len(peer.log) == 4  # nor is one that is left out
 
 
 def test_a_folder_that_is_too_large_is_a_problem(peer, docs):
@@ -188,6 +207,41 @@ def test_a_quota_that_is_spent_for_long_is_a_problem(peer, docs):
     [problem] = found.problems
     assert "quota is spent until" in problem
     assert "set GITHUB_TOKEN, which has a larger quota" in problem
+
+
+def test_with_a_token_the_remedy_for_a_spent_quota_names_none(peer, docs):
+    peer.quota, peer.token = 0, "geheim"
+    found = listing(peer, token="geheim")
+    assert paths(found) == []
+    assert found.problems[0].endswith(": crawl after that)")
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "seconds"),
+    [
+        (200, {"x-ratelimit-remaining": "0"}, None),
+        (403, {}, None),
+        (403, {"x-ratelimit-remaining": "5", "x-ratelimit-reset": "130"}, None),
+        (403, {"x-ratelimit-remaining": " 0 ", "x-ratelimit-reset": "130"}, 30),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "90"}, 0),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "soon"}, 60),
+        (403, {"x-ratelimit-remaining": "0"}, 60),
+        (403, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "9", "retry-after": "3"}, 3),
+        (429, {"x-ratelimit-remaining": "0", "x-ratelimit-reset": "107"}, 7),
+        (429, {}, 60),
+    ],
+)
+def test_a_quota_says_how_long_to_wait(status, headers, seconds):
+    assert github_quota_wait(status, headers, 100) == seconds
+
+
+def test_a_quota_that_is_spent_again_and_again_is_given_up(peer, docs):
+    peer.intercept = lambda place, path: Answer(429, b"{}", {"Retry-After": "1"})
+    waits: list[float] = []
+    found = listing(peer, waits=lambda s: waits.append(s) is not None)
+    assert paths(found) == []
+    assert waits == [2] * 10
+    assert "quota is spent until" in found.problems[0]
 
 
 def test_a_quota_that_ends_in_the_middle_is_a_problem(peer, docs):
@@ -256,16 +310,28 @@ def test_a_renamed_repository_is_followed_and_noted(peer, docs):
 
 
 @covers("RD-20")
-def test_a_redirect_out_of_the_api_is_not_followed(peer, docs):
-    """ATT-11."""
-    headers = {"Location": f"{peer.origin}/api/v3x/steal"}
-    peer.intercept = lambda place, path: Answer(301, b"", headers)
+@pytest.mark.parametrize(
+    "target",
+    [
+        "https://evil.example/api/v3/steal",
+        "{api}x/steal",
+        "{api}/../../steal",
+        "{api}/repos/../../../steal",
+        "{api}/%2e%2E/%2E%2e/steal",
+        "/steal",
+        "../../../../../../steal",
+        "",
+    ],
+)
+def test_a_redirect_out_of_the_api_is_not_followed(peer, docs, target):
+    """ATT-11. Without a target it leads to itself, and ends."""
+    location = target.format(api=peer.api)
+    peer.intercept = lambda place, path: Answer(301, b"", {"Location": location})
     found = listing(peer, token="geheim")
     assert paths(found) == []
     assert "check GITHUB_API_URL" in found.problems[0]
-    assert len(peer.log) == 1
-    headers["Location"] = f"{peer.api}/../../steal"
-    assert paths(listing(peer, token="geheim")) == []
+    assert ("the API redirects to http" in found.problems[0]) is (target != "")
+    assert len(peer.log) == (1 if target else 13)
     assert {asked.place for asked in peer.log} == {"api"}
 
 

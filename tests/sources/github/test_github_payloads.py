@@ -4,7 +4,11 @@ import json
 
 import pytest
 
-from smartcrawl.sources.github.content import github_listing_entries, is_github_lfs_pointer
+from smartcrawl.sources.github.content import (
+    github_blob_sha,
+    github_listing_entries,
+    is_github_lfs_pointer,
+)
 from smartcrawl.sources.github.payloads import (
     PayloadError,
     github_commit_of_answer,
@@ -168,3 +172,15 @@ POINTER = VERSION + b"oid sha256:" + b"4d7a" * 16 + b"\nsize 12345\n"
 )
 def test_a_pointer_of_lfs_is_known_by_its_whole_form(body, is_pointer):
     assert is_github_lfs_pointer(body) is is_pointer
+
+
+@pytest.mark.parametrize(
+    ("like", "sha"),
+    [
+        (None, "ce013625030ba8dba906f756967f9e9ca394464a"),
+        (A, "ce013625030ba8dba906f756967f9e9ca394464a"),
+        ("f" * 64, "2cf8d83d9ee29543b34a87727421fdecb7e3f3a183d337639025de576db9ebb4"),
+    ],
+)
+def test_the_sha_of_a_body_is_that_of_git_in_either_format(like, sha):
+    assert github_blob_sha(b"hello\n", like=like) == sha

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import unquote_to_bytes
 
 import fsspec
 import pytest
@@ -485,3 +486,12 @@ def test_listing_that_a_driver_remembers_does_not_count(fresh_drivers, tmp_path)
     assert [entry.url for entry in listed(url)[0]] == [f"{url}/a.md"]
     Path(tmp_path, "a.md").rename(tmp_path / "b.md")
     assert [entry.url for entry in listed(url)[0]] == [f"{url}/b.md"]
+
+
+@pytest.mark.covers("R0-22")
+@pytest.mark.parametrize("name", ["a//b", "../x", "%FF%FE/%C3%A4", "a%20b%3F%23%25", "", "/", "./"])
+def test_a_key_comes_back_exact_as_its_address(name: str):
+    for top in ("s3://b", "sftp://h.example:22", "wasbs://docs@acc.blob.core.windows.net"):
+        place = file_store_place(f"{top}/{name}")
+        assert place.key.encode(errors="surrogateescape") == unquote_to_bytes(name)
+        assert place.url_of(place.key) == f"{top}/{name}"

@@ -1,0 +1,97 @@
+"""``scrapy embed``: make the vectors that chunks have not, out of the registry."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import Namespace
+from contextlib import closing
+from dataclasses import asdict
+from functools import partial
+
+from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
+from smartcrawl.index.embedded.vectors import count_owed_texts, embedder_number
+from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.index.embedding.ports import Embedder
+from smartcrawl.model.exceptions import UsageError
+from smartcrawl.registry.connection import Connection
+from smartcrawl.reports.text import counted_noun
+from smartcrawl.terminal.command import FAILED, WITHHELD, ChangingCommand, print_json
+from smartcrawl.terminal.output import print_complaint, print_note
+
+
+class Command(ChangingCommand):
+    """Embed the chunks that have no vector."""
+
+    def syntax(self) -> str:
+        """Return its usage."""
+        return "[--source S] [--dry-run]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Make the vectors that are missing, without a request to any source"
+
+    def long_desc(self) -> str:
+        """Return its help text."""
+        return (
+            "Make the vectors that chunks of stored pages have not, by the embedder of the setting"
+            " EMBEDDER. Their text comes out of the registry. When every chunk has one, searches"
+            " use them. It may run while a source is being crawled."
+            " Exit status: 0 every chunk has its vector, 1 not carried out, 3 some have none yet."
+        )
+
+    def work(
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Embed, or count what would be embedded."""
+        embedder = open_embedder(self.options)
+        if embedder is None:
+            raise UsageError(
+                "no embedder is set: -s EMBEDDER=local, or openai (docs/vectors.md)",
+                print_help=False,
+            )
+        with closing(embedder), self.database.translated("write"):
+            number = embedder_number(connection, embedder)
+            owed = count_owed_texts(connection, number or 0, sources)
+            if self.dry:
+                self._print(embedder, PaidDebts(owed=owed), opts)
+                return
+            if embedder.destination and owed:
+                print_note(
+                    f"{counted_noun(owed, 'chunk')} of text go to {embedder.destination}, model"
+                    f" {embedder.model}"
+                )
+            with self.meter(owed) as meter:
+                paid = pay_debts(
+                    connection,
+                    embedder,
+                    sources=sources,
+                    now=int(time.time()),
+                    ttl=self.options.undo_ttl,
+                    report=partial(meter.report, "embedded"),
+                )
+        if paid.error is not None:
+            print_complaint(self.name, str(paid.error))
+        if paid.owed:
+            self.exitcode = WITHHELD if paid.embedded or paid.error is None else FAILED
+        self._print(embedder, paid, opts)
+
+    def _print(self, embedder: Embedder, paid: PaidDebts, opts: Namespace) -> None:
+        facts: dict[str, object] = {
+            "embedder": embedder.name,
+            "model": embedder.model,
+            "dimension": embedder.dimension,
+        }
+        counts = asdict(paid)
+        error = counts.pop("error")
+        if opts.format == "json":
+            print_json(facts | counts | {"error": None if error is None else str(error)})
+            return
+        verb = "would be embedded" if self.dry else "embedded"
+        number = paid.owed if self.dry else paid.embedded
+        parts = [f"{counted_noun(number, 'chunk')} {verb}"]
+        if paid.refused:
+            parts.append(f"{counted_noun(paid.refused, 'text')} without a meaning for the model")
+        if paid.owed and not self.dry:
+            parts.append(f"{counted_noun(paid.owed, 'chunk')} still without a vector")
+        sys.stdout.write(f"{', '.join(parts)} ({embedder.name}, {embedder.model})\n")

@@ -1,0 +1,74 @@
+"""The vectors of a run: what leaves the machine for them, and the debts that its end pays."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from scrapy.crawler import Crawler
+
+from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
+from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
+from smartcrawl.reports.text import counted_noun
+from smartcrawl.run.run import Run
+
+logger = logging.getLogger(__name__)
+
+
+def log_embedding_destination(options: Options) -> None:
+    """Log where the text of pages is sent to, if it leaves the machine."""
+    embedder = open_embedder(options)
+    if embedder is None:
+        return
+    with closing(embedder):
+        if embedder.destination is not None:
+            logger.info(
+                "the text of new and changed pages goes to %s, for its model %s",
+                embedder.destination,
+                embedder.model,
+            )
+
+
+async def pay_run_debts(crawler: Crawler, run: Run) -> None:
+    """Embed the chunks of a source that have no vector, after the end of its run.
+
+    An error leaves them for the next run, or for ``scrapy embed``.
+    """
+    if run.options.embedder is None or run.failure is not None or run.opened.over:
+        return
+    try:
+        with run.registry.database.translated("write"):
+            paid = await asyncio.to_thread(_pay, run, lambda: not crawler.crawling)
+    except RegistryError as error:
+        logger.error("vectors are owed: %s", error)
+        return
+    crawler.stats.set_value("embedding/owed", paid.owed)
+    if paid.error is not None:
+        logger.warning("%s", paid.error)
+    if paid.owed:
+        logger.warning(
+            "%s without a vector; the next run, or %s embed, tries again",
+            counted_noun(paid.owed, "chunk"),
+            program_name(),
+        )
+
+
+def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
+    embedder = open_embedder(run.options)
+    assert embedder is not None, "the caller looked"
+    with closing(embedder), closing(run.registry.database.connect()) as connection:
+        return pay_debts(
+            connection,
+            embedder,
+            sources=[run.source.name],
+            now=int(time.time()),
+            ttl=run.options.undo_ttl,
+            report=lambda number: None,
+            is_ending=is_ending,
+        )

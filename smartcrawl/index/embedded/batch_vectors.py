@@ -1,0 +1,83 @@
+"""Vectors of the chunks that a batch writes, made before its transaction and stored in it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from smartcrawl.index.embedded.vectors import (
+    embedded_text,
+    known_vector_hashes,
+    note_embedder,
+    put_vectors,
+)
+from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.rules.model import Action
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 256  #: chunks of one call
+
+
+class BatchVectors:
+    """Embeds the new chunks of each batch (``BatchEmbedding`` of the registry).
+
+    A chunk for which the embedder gives no answer is owed: its page is written without its vector.
+    A lasting error ends the calls of this run.
+    """
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder = embedder
+        self._number: int | None = None
+        self._found: dict[bytes, Vector | RefusedText] = {}
+        self._is_off = False
+        self._is_away = False
+
+    def embed(self, connection: Connection, batch: Batch) -> None:
+        """Ask for the vectors of a batch. No transaction is open."""
+        self._found = {}
+        texts = _texts(batch)
+        if not texts or self._is_off:
+            return
+        if self._number is None:
+            with transaction(connection):
+                self._number = note_embedder(connection, self.embedder)
+        known = known_vector_hashes(connection, self._number, list(texts))
+        owed = [hash_ for hash_ in texts if hash_ not in known]
+        try:
+            for start in range(0, len(owed), _AT_ONCE):
+                some = owed[start : start + _AT_ONCE]
+                found = self.embedder.embed([texts[hash_] for hash_ in some])
+                self._found.update(zip(some, found, strict=True))
+            self._is_away = False
+        except EmbedderError as error:
+            self._is_off = error.lasting
+            if not self._is_away:
+                logger.warning("pages are stored without vectors for now: %s", error)
+            self._is_away = True
+
+    def store(self, connection: Connection) -> None:
+        """Store the vectors, within the transaction that has just written their chunks."""
+        if self._found and self._number is not None:
+            put_vectors(connection, self._number, self._found.items())
+
+    def close(self) -> None:
+        """Close the embedder."""
+        self.embedder.close()
+
+
+def _texts(batch: Batch) -> dict[bytes, str]:
+    """Return the texts to embed of a batch, by the hashes of their chunks."""
+    found: dict[bytes, str] = {}
+    for visit in batch.visits:
+        document = visit.parsed.document
+        if visit.action is not Action.INDEX or document is None:
+            continue
+        for chunk in visit.parsed.chunks:
+            text = embedded_text(document.title, " > ".join(chunk.headings), chunk.text)
+            found[chunk.digest(document.title)] = text
+    return found

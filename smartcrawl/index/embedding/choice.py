@@ -1,0 +1,49 @@
+"""The embedder that the settings choose."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from smartcrawl.index.embedding.ports import Embedder
+from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.options import Options
+
+
+def open_embedder(options: Options) -> Embedder | None:
+    """Return the embedder of ``EMBEDDER``; None: there are no vectors. Nothing is sent yet.
+
+    The modules of the others, and their packages, are not loaded.
+
+    Raises:
+        SettingError: a package or the key is missing, or the key cannot be one.
+    """
+    if options.embedder is None:
+        return None
+    if options.elasticsearch is not None or not isinstance(options.registry, Path):
+        raise SettingError(
+            f"EMBEDDER is {options.embedder.name!r}: only a registry in SQLite with its own index"
+            " keeps vectors in this version; leave EMBEDDER empty, or both ELASTICSEARCH_URL and"
+            " REGISTRY_URL"
+        )
+    return open_embedder_of(options.embedder)
+
+
+def open_embedder_of(options: EmbedderOptions) -> Embedder:
+    """Return the embedder that has these options.
+
+    Raises:
+        SettingError: as of ``open_embedder``.
+    """
+    if options.name == "local":
+        from smartcrawl.index.embedding.local import LocalEmbedder  # noqa: PLC0415  # of an extra
+
+        return LocalEmbedder()
+    try:
+        from smartcrawl.index.embedding.openai import OpenAIEmbedder  # noqa: PLC0415  # likewise
+    except ImportError as error:
+        raise SettingError(
+            f"EMBEDDER is 'openai', whose package is not installed ({error}): run pip install"
+            " 'smartcrawl[openai]', in a checkout script/setup openai; or leave EMBEDDER empty"
+        ) from error
+    return OpenAIEmbedder.open(options)

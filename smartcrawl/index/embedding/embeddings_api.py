@@ -1,0 +1,202 @@
+"""One request for vectors to ``/v1/embeddings``, by the official SDK, and the kinds of its failure.
+
+The SDK neither repeats a request nor follows a redirect here: repeats are those of ``patience.py``,
+and texts are sent to the configured host only.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import ssl
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import httpx2  # the HTTP client of the SDK
+import openai
+
+from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.redaction import HIDDEN, redacted_line
+from smartcrawl.rules.http import retry_after
+
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+_SHOWN: Final = 300  #: characters of the server's message in ours
+_MOST_BYTES: Final = 256 << 20  #: of an answer; 2,048 vectors of 4,000 numbers take 180 MB
+#: Models that give shorter vectors when asked to; others refuse the parameter.
+_SHORTENS: Final = re.compile(r"\btext-embedding-3")
+#: Words of servers for a text, or a request, that is too long.
+_TOO_LONG: Final = re.compile(
+    r"too (?:long|large|many)|maxim|max_|exceed|length|context|token|\bsize\b|\blimit",
+    re.IGNORECASE,
+)
+_QUOTA: Final = "insufficient_quota"  #: code of a 429 that no wait ends
+#: Loggers that would log each request.
+_WORDY: Final = ("httpcore2", "httpx2", "openai")
+
+
+class AwayError(Exception):
+    """The server gave no usable answer, and may give one later."""
+
+    def __init__(self, reason: str, wait: int | None = None) -> None:
+        super().__init__(reason)
+        self.wait = wait  #: seconds that the server asks to wait; None: it does not say
+
+
+class UnfitError(Exception):
+    """The server refuses these texts, or its answer does not fit them; others may have vectors."""
+
+    def __init__(self, reason: str, *, is_too_long: bool = False) -> None:
+        super().__init__(reason)
+        self.is_too_long = is_too_long
+
+
+class EmbeddingsApi:
+    """A server with ``/v1/embeddings``. Its ``repr`` and its errors contain no key."""
+
+    def __init__(
+        self,
+        options: EmbedderOptions,
+        key: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare the client; it connects with the first request.
+
+        ``key`` empty: none is sent. ``clock`` measures seconds, ``now`` is Unix time.
+        """
+        for name in _WORDY:
+            if logging.getLogger(name).level == logging.NOTSET:
+                logging.getLogger(name).setLevel(logging.WARNING)
+        self._model, self._url, self._key = options.model, options.url, key
+        self._host, self._seconds = options.destination, options.timeout
+        is_shortened = _SHORTENS.search(options.model)
+        self._dimensions = options.dimension if is_shortened else openai.omit
+        self._clock, self._now = clock, now
+        context = ssl.create_default_context()
+        if options.ca_file is not None:
+            context.load_verify_locations(cafile=options.ca_file)
+        self._client = openai.OpenAI(
+            api_key=key or "none",
+            base_url=options.url,
+            max_retries=0,
+            timeout=options.timeout,
+            http_client=openai.DefaultHttpxClient(
+                follow_redirects=False, trust_env=options.has_proxies, verify=context
+            ),
+        )
+
+    def embeddings(self, texts: Sequence[str]) -> tuple[list[object], str]:
+        """Return the server's vector of each text, in order and unchecked, and its model's name.
+
+        Raises:
+            AwayError: it may answer later.
+            UnfitError: it refuses these texts, or its answer is not one vector for each.
+            EmbedderError: another request is of no use, such as with a wrong key.
+        """
+        try:
+            with self._client.embeddings.with_streaming_response.create(
+                input=list(texts),
+                model=self._model,
+                dimensions=self._dimensions,
+                encoding_format="float",
+                extra_headers=None if self._key else {"Authorization": openai.Omit()},
+            ) as response:
+                body = self._body(response)
+        except openai.APIStatusError as error:
+            raise self._failure(error) from None
+        except openai.APIConnectionError as error:
+            raise AwayError(self._shown(_connection_reason(error))) from None
+        except httpx2.HTTPError as error:  # while the body came
+            raise AwayError(self._shown(f"its answer broke off: {error}")) from None
+        return self._ordered(body, len(texts))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _body(self, response: Any) -> bytes:
+        """Return the body of an answer that comes whole within the timeout."""
+        end, pieces, size = self._clock() + self._seconds, [], 0
+        for piece in response.iter_bytes():
+            pieces.append(piece)
+            size += len(piece)
+            if size > _MOST_BYTES:
+                raise AwayError(f"its answer has more than {_MOST_BYTES >> 20} MiB")
+            if self._clock() > end:
+                raise AwayError("its answer did not come whole within EMBEDDING_TIMEOUT_SECONDS")
+        return b"".join(pieces)
+
+    def _ordered(self, body: bytes, count: int) -> tuple[list[object], str]:
+        """Return the vectors of an answer in the order of the texts, which ``index`` says."""
+        try:
+            answer = json.loads(body)
+            data, model = answer["data"], str(answer.get("model") or "")
+            found = {}
+            for item in data:
+                index = item.get("index", 0)
+                if index in found:
+                    raise UnfitError("its vectors cannot be assigned to the texts by their index")
+                found[index] = item["embedding"]
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+            raise AwayError(
+                f"its answer is none of /v1/embeddings, it begins {self._shown(_beginning(body))!r}"
+            ) from None
+        if found.keys() != set(range(count)):
+            vectors = "1 vector" if len(found) == 1 else f"{len(found)} vectors"
+            raise UnfitError(f"it gave {vectors} for {count} text{'s' * (count != 1)}")
+        return [found[index] for index in range(count)], model
+
+    def _failure(self, error: openai.APIStatusError) -> Exception:
+        """Return the error for an answer with an error status."""
+        status = error.status_code
+        message = self._shown(f"{status}, {_message(error)}")
+        if status in (401, 403):
+            return self._lasting(message, f"check {KEY_VARIABLE} and what its key may be used for")
+        if status == 429 and error.code == _QUOTA:
+            return self._lasting(message, "the account of the key needs credit")
+        if status in (408, 409, 425, 429) or status >= 500:
+            wait = retry_after(error.response.headers.get("retry-after"), int(self._now()))
+            return AwayError(message, wait)
+        if status in (400, 413, 422):
+            too_long = status == 413 or _TOO_LONG.search(_message(error)) is not None
+            return UnfitError(message, is_too_long=too_long)
+        if status < 400:
+            place = self._shown(error.response.headers.get("location", ""))
+            return self._lasting(message, f"it redirects to {place!r}: set EMBEDDING_URL to that")
+        return self._lasting(message, "check EMBEDDING_URL, which ends in /v1, and EMBEDDING_MODEL")
+
+    def _lasting(self, message: str, remedy: str) -> EmbedderError:
+        return EmbedderError(
+            f"{self._host} makes no vectors ({message}): {remedy}; texts stay without vectors"
+            " until then",
+            lasting=True,
+        )
+
+    def _shown(self, text: str) -> str:
+        """Return text of the server for a message: without the key, on one line, not too long."""
+        hidden = text.replace(self._key, HIDDEN) if self._key else text
+        line = redacted_line(hidden)
+        return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + HIDDEN
+
+
+def _message(error: openai.APIStatusError) -> str:
+    """Return the server's own words about an error."""
+    body = error.body
+    for key in ("message", "error", "detail"):
+        if isinstance(body, dict) and body.get(key):
+            return str(body[key])
+    return str(body or error.response.reason_phrase)
+
+
+def _connection_reason(error: openai.APIConnectionError) -> str:
+    if isinstance(error, openai.APITimeoutError):
+        return "no answer within EMBEDDING_TIMEOUT_SECONDS"
+    return f"no connection: {error.__cause__ or error}"
+
+
+def _beginning(body: bytes) -> str:
+    return body[:80].decode("utf-8", "replace").strip()

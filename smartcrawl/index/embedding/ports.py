@@ -1,0 +1,90 @@
+"""The protocol of an embedder, its vectors, and the texts that it refuses."""
+
+from __future__ import annotations
+
+import math
+import sys
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NewType, Protocol
+
+#: ``dimension`` finite numbers as little-endian float32, of length (L2 norm) 1.
+Vector = NewType("Vector", bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedText:
+    """A text that has no vector."""
+
+    reason: str  #: for people, such as "the text is empty"
+
+
+class Embedder(Protocol):
+    """Makes vectors of texts. Two embedders with equal names, models and dimensions are equal.
+
+    It may be used by several threads.
+    """
+
+    @property
+    def name(self) -> str:
+        """The value of ``EMBEDDER``: ``local`` or ``openai``."""
+
+    @property
+    def model(self) -> str:
+        """The model. Vectors of two models are never compared."""
+
+    @property
+    def dimension(self) -> int:
+        """Numbers of each vector."""
+
+    @property
+    def destination(self) -> str | None:
+        """The host that texts are sent to, with its port; None: no text leaves this machine."""
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | RefusedText]:
+        """Return the vector of each text, or why it has none, in the order of the texts.
+
+        It may wait for a server. An error loses the vectors of the whole call, so callers with many
+        texts call it several times. A query is embedded like any other text.
+
+        Raises:
+            EmbedderError: no answer about these texts; ``lasting`` says whether to ask again.
+        """
+
+    def close(self) -> None:
+        """Close connections; a call that waits in another thread ends with an EmbedderError."""
+
+
+def normed_vector(numbers: object, dimension: int) -> Vector | RefusedText:
+    """Return numbers as a vector of length 1, or why they are none.
+
+    ``numbers`` is the value of an answer: it may be anything that JSON has.
+    """
+    if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
+        return RefusedText("its vector is no list of numbers")
+    if len(numbers) != dimension:
+        return RefusedText(f"its vector has {len(numbers)} numbers instead of {dimension}")
+    try:
+        length = math.hypot(*numbers)
+    except OverflowError:  # a whole number beyond every float
+        length = math.inf
+    if not math.isfinite(length):
+        return RefusedText("its vector has a number that is not finite")
+    if not length:
+        return RefusedText("its vector has only zeros")
+    packed = array("f", [n / length for n in numbers])
+    if sys.byteorder == "big":
+        packed.byteswap()
+    return Vector(packed.tobytes())
+
+
+def mean_of_vectors(parts: Sequence[Vector], dimension: int) -> Vector | RefusedText:
+    """Return the vector of a text out of those of its parts, which are about as long."""
+    sums = [0.0] * dimension
+    for part in parts:
+        packed = array("f", part)
+        if sys.byteorder == "big":
+            packed.byteswap()
+        sums = [total + number for total, number in zip(sums, packed, strict=True)]
+    return normed_vector(sums, dimension)

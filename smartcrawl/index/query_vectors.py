@@ -1,0 +1,102 @@
+"""The vector of a query, by the embedder that made the vectors of the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from enum import StrEnum
+from functools import lru_cache, partial
+
+from smartcrawl.index.embedded.vectors import StoredEmbedder, VectorQuery, whole_embedders
+from smartcrawl.index.embedding.choice import open_embedder_of
+from smartcrawl.index.embedding.ports import Embedder, RefusedText
+from smartcrawl.index.queries import search_query_text
+from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
+from smartcrawl.registry.connection import Connection
+
+QueryMeaning = Callable[[str], VectorQuery | None]  #: of the text of a query; None: it has none
+
+
+class SearchMode(StrEnum):
+    """Kinds of searches, by what counts."""
+
+    BEST = ""  #: hybrid where every chunk has its vector, else text
+    TEXT = "text"  #: words
+    VECTOR = "vector"  #: meaning
+    HYBRID = "hybrid"  #: both, joined by their ranks
+
+
+def query_meaning(
+    connection: Connection, options: Options, mode: SearchMode
+) -> QueryMeaning | None:
+    """Return the function that finds the vector of a query; None: only words count.
+
+    It raises EmbedderError where the embedder does not answer, or refuses the query although
+    ``mode`` asks for its meaning.
+
+    Raises:
+        NoVectorsError: ``mode`` needs vectors, and there are none.
+    """
+    if mode is SearchMode.TEXT:
+        return None
+    stored = _searched_embedder(connection, options)
+    if stored is None or options.embedder is None:
+        if mode is SearchMode.BEST:
+            return None
+        raise NoVectorsError(_missing(options, mode))
+    return partial(_query_vector, stored, options.embedder, mode)
+
+
+def _query_vector(
+    stored: StoredEmbedder, options: EmbedderOptions, mode: SearchMode, query: str
+) -> VectorQuery | None:
+    embedder = _opened(_options_of(stored, options))
+    if embedder.model != stored.model:  # another version of the package
+        raise EmbedderError(
+            f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
+            f" run {program_name()} embed",
+            lasting=True,
+        )
+    found = embedder.embed([search_query_text(query)])[0]
+    if not isinstance(found, RefusedText):
+        return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR)
+    if mode is SearchMode.BEST:
+        return None
+    raise EmbedderError(f"the query has no vector: {found.reason}", lasting=False)
+
+
+def _missing(options: Options, mode: SearchMode) -> str:
+    if options.embedder is None:
+        return (
+            f"mode {mode} needs vectors: set EMBEDDER to local or openai, and run"
+            f" {program_name()} embed"
+        )
+    return f"mode {mode} needs vectors, and there are none yet: run {program_name()} embed"
+
+
+def _searched_embedder(connection: Connection, options: Options) -> StoredEmbedder | None:
+    """Return the embedder whose vectors are searched: that of the settings, once it is whole."""
+    if options.embedder is None or options.elasticsearch or connection.dialect != "sqlite":
+        return None
+    whole = whole_embedders(connection)
+    own = [one for one in whole if _is_of(one, options.embedder)]
+    return next(iter((*own, *whole)), None)
+
+
+def _is_of(stored: StoredEmbedder, options: EmbedderOptions) -> bool:
+    """Whether an embedder is that of the settings; the local one has a model of its own."""
+    own = (options.name, options.model, options.dimension)
+    return stored.name == options.name and (options.name == "local" or stored[1:] == own)
+
+
+def _options_of(stored: StoredEmbedder, options: EmbedderOptions) -> EmbedderOptions:
+    """Return the options of the embedder that made the stored vectors."""
+    return replace(options, name=stored.name, model=stored.model, dimension=stored.dimension)
+
+
+@lru_cache(2)
+def _opened(options: EmbedderOptions) -> Embedder:
+    return open_embedder_of(options)

@@ -1,0 +1,78 @@
+"""Counts of the chunks of sources and pages that have vectors, and of those that are owed."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.reports.text import counted_noun
+
+#: The embedder that was used last for all chunks, else the latest one.
+_EMBEDDER: Final = """
+SELECT no, name, model FROM embedder ORDER BY whole_at IS NULL, whole_at DESC, no DESC LIMIT 1
+"""
+_COUNTS: Final = """
+SELECT {key}, count(DISTINCT k.hash), count(DISTINCT v.hash) FILTER (WHERE v.refused IS NULL),
+       count(DISTINCT v.hash) FILTER (WHERE v.refused IS NOT NULL)
+  FROM {pages} JOIN chunk k ON k.content = {content}
+  LEFT JOIN vector v ON v.hash = k.hash AND v.embedder = :embedder
+ WHERE k.hash IS NOT NULL GROUP BY 1
+"""
+_OF_SOURCES: Final = _COUNTS.format(key="c.source", pages="content c", content="c.no")
+_OF_PAGE: Final = _COUNTS.format(
+    key="r.no", pages="(SELECT no, content FROM record WHERE no = :no) r", content="r.content"
+)
+
+
+class VectorCounts(NamedTuple):
+    """The vectors of different chunks."""
+
+    embedder: str
+    model: str
+    chunks: int
+    embedded: int
+    refused: int  #: their text has no meaning for the model
+
+    @property
+    def owed(self) -> int:
+        """Chunks that are without a vector until a later run."""
+        return self.chunks - self.embedded - self.refused
+
+    def as_data(self) -> dict[str, Any]:
+        """Return them as JSON."""
+        return {**self._asdict(), "owed": self.owed}
+
+
+def reported_vectors_by_source(connection: Connection) -> dict[int, VectorCounts]:
+    """Return the counts of sources, by their numbers; empty where no embedder was ever used."""
+    return _counts(connection, _OF_SOURCES, {})
+
+
+def reported_vectors_of_page(connection: Connection, no: int) -> VectorCounts | None:
+    """Return the counts of the record with a number; None: no embedder, or no text."""
+    return _counts(connection, _OF_PAGE, {"no": no}).get(no)
+
+
+def vector_counts_text(counts: VectorCounts) -> str:
+    """Return the counts in words.
+
+    >>> vector_counts_text(VectorCounts("local", "m", 9, 6, 1))
+    '6 of 9 chunks (local, m), 1 refused, 2 owed'
+    """
+    text = f"{counts.embedded:,} of {counted_noun(counts.chunks, 'chunk')}"
+    text += f" ({counts.embedder}, {counts.model})"
+    more = ((counts.refused, "refused"), (counts.owed, "owed"))
+    return text + "".join(f", {number:,} {word}" for number, word in more if number)
+
+
+def _counts(
+    connection: Connection, statement: str, names: dict[str, int]
+) -> dict[int, VectorCounts]:
+    if connection.dialect != "sqlite":  # only such a registry has vectors
+        return {}
+    embedder: Any = connection.execute(_EMBEDDER).fetchone()
+    if embedder is None:
+        return {}
+    number, *facts = embedder
+    rows = connection.execute(statement, names | {"embedder": number}).fetchall()
+    return {key: VectorCounts(*facts, *counts) for key, *counts in rows}

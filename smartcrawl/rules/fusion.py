@@ -1,0 +1,46 @@
+"""Reciprocal rank fusion: several ranked lists of pages become one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
+from math import fsum
+from typing import Any, Final, Protocol, TypeVar
+
+RANK_CONSTANT: Final = 60  #: added to each rank; the first place of a list counts 1/61
+
+
+class PageKey(Hashable, Protocol):
+    """The key of a page: hashable, and ordered among the keys of the same search."""
+
+    def __lt__(self, other: Any, /) -> bool:
+        """Whether this key comes first where two pages have the same score."""
+
+
+Page = TypeVar("Page", bound=PageKey)
+
+
+def fuse(lists: Iterable[Iterable[Page]]) -> list[tuple[Page, float]]:
+    """Return the pages of all lists with their scores, best first.
+
+    Each list has keys of pages, best first. The score of a page is the sum of 1 / (60 + rank) over
+    the lists that have it, where ranks begin with 1. The lists' own scores do not count: those of
+    words and of vectors have different scales. A page that a list has several times counts with its
+    best place. Pages of equal score are in the order of their keys, and the order of the lists does
+    not matter.
+
+    >>> [(page, round(score, 4)) for page, score in fuse([["b", "a"], ["c", "b"]])]
+    [('b', 0.0325), ('c', 0.0164), ('a', 0.0161)]
+    >>> [page for page, _ in fuse([[2, 1], [1, 2]])], fuse([])
+    ([1, 2], [])
+
+    Source: M-47; Cormack, Clarke and Büttcher, "Reciprocal rank fusion outperforms Condorcet and
+    individual rank learning methods", SIGIR 2009.
+    """
+    shares: defaultdict[Page, list[float]] = defaultdict(list)
+    for pages in lists:
+        for rank, page in enumerate(dict.fromkeys(pages), 1):
+            shares[page].append(1 / (RANK_CONSTANT + rank))
+    # fsum is exact: the sum does not depend on the order of the lists
+    scores = [(page, fsum(parts)) for page, parts in shares.items()]
+    return sorted(scores, key=lambda scored: (-scored[1], scored[0]))
