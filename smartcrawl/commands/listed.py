@@ -23,6 +23,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "undo": "Restore the pages that a run, or a command after it, removed",
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
     "serve": "Serve the HTTP API, or manage its keys",
+    "mcp": "Serve the crawled pages to language models, by MCP",
     "config": "Show the settings, and where each comes from",
     "demo": "Show a crawl, a refresh, a removal and its undo on a small site",
     "completion": "Print a script that completes commands in bash, zsh or fish",
