@@ -82,11 +82,11 @@ class Command(BaseCommand):
                 if at is not None:
                     require_api_key(connection, database, at)
             with closing(Stores(options.registry, only_reading=True)) as stores:
-                server = self._server(stores, options, opts)
                 if at is None:
-                    self._serve_client(server)
+                    log_lines_to_stderr(self.settings)  # the SDK logs by itself otherwise
+                    self._serve_client(self._server(stores, options, opts))
                 else:
-                    self._serve_http(server, stores, options, at)
+                    self._serve_http(stores, options, at, opts)
             self.exitcode = DONE
         except SmartcrawlError as error:
             print_complaint("mcp", str(error))
@@ -106,12 +106,11 @@ class Command(BaseCommand):
 
     def _serve_client(self, server: MCPServer[Any]) -> None:
         """Serve the client at standard input and output; all else goes to standard error."""
-        log_lines_to_stderr(self.settings)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread that waits for input hears no other
         server.run("stdio")
 
     def _serve_http(
-        self, server: MCPServer[Any], stores: Stores, options: Options, at: ServerOptions
+        self, stores: Stores, options: Options, at: ServerOptions, opts: Namespace
     ) -> None:
         from smartcrawl.server.mcp.app import MCP_PATH, create_mcp_app  # noqa: PLC0415
         from smartcrawl.server.running import (  # noqa: PLC0415
@@ -125,7 +124,8 @@ class Command(BaseCommand):
         with closing(listening_server_socket(at)) as listening:
             print_note(f"serving at {server_url(listening)}{MCP_PATH}; Ctrl-C ends it")
             sys.stdout.flush()  # the program that started this one may wait for the address
-            serve_api(create_mcp_app(server, stores, options, at), listening, at)
+            app = create_mcp_app(self._server(stores, options, opts), stores, options, at)
+            serve_api(app, listening, at)
 
 
 def _address(settings: Any, text: str) -> ServerOptions:

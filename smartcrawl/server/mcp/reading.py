@@ -108,7 +108,7 @@ def _check_sources(connection: Connection, names: Sequence[str]) -> None:
     for name in names:
         if name not in known:
             raise McpRefusalError(
-                f"no source is called {escaped_text(name)!r}; known: {', '.join(known) or 'none'}"
+                f"no source is called '{escaped_text(name)}'; known: {', '.join(known) or 'none'}"
             )
 
 
@@ -173,7 +173,7 @@ def mcp_page(
     row = _page_row(connection, word.strip(), options)
     if row is None:
         raise McpRefusalError(
-            f"no stored page has the id or address {escaped_text(word)[:300]!r}: take those that"
+            f"no stored page has the id or address '{escaped_text(word)[:300]}': take those that"
             " search returns"
         )
     no, key, url, source, title, language, document, status, losses, *times = row

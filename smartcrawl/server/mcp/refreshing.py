@@ -57,7 +57,7 @@ class McpRefresher:
             if source not in known:
                 names = ", ".join(sorted(known)) or "none"
                 raise McpRefusalError(
-                    f"no source that can be crawled is called {escaped_text(source)[:300]!r};"
+                    f"no source that can be crawled is called '{escaped_text(source)[:300]}';"
                     f" known: {names}"
                 )
             if self._stores.database.is_held(source):
