@@ -22,6 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "forget": "Remove an address or a source, and unpin it",
     "undo": "Restore the pages that a run, or a command after it, removed",
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
+    "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
     "serve": "Serve the HTTP API, or manage its keys",
     "mcp": "Serve the crawled pages to language models, by MCP",
     "config": "Show the settings, and where each comes from",
