@@ -25,7 +25,7 @@ LINES = 2_000
 
 
 def fill(folder: Path) -> None:
-    """Write the registry: a page with sections, one that gives orders, a long, a lost, and reeds."""
+    """Write the registry: pages with sections, with orders, a long, a lost one, and reeds."""
     desk = Desk(folder / "registry.db")
     desk.open()
     pages: dict[str, dict[str, Any]] = {

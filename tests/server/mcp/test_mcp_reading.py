@@ -10,17 +10,11 @@ from smartcrawl.index.hits import Hit
 from smartcrawl.model.documents import ChunkSize, Document, Section
 from smartcrawl.registry.pack import pack_stored_document
 from smartcrawl.server.mcp.reading import (
-    McpQuestion,
     _chunk_of,
-    mcp_page,
-    mcp_search,
-    mcp_sources,
 )
 from smartcrawl.server.mcp.texts import McpRefusalError, escaped_mcp_text, mcp_text_part
 from tests.choices import options
-from tests.registry.build import NOW, Desk
 
-BASE = "http://a.example/"
 _TEXTS = st.text(st.sampled_from("ab\n\té漢"), max_size=200)
 
 
@@ -78,9 +72,9 @@ SECTIONS = (
     [
         (
             "Guide > Fuses",
-            "Two \x02spare\x03 ones are in",
+            "are in the \x02lid\x03.",
             ("Guide", "Fuses"),
-            "Two spare ones\nare",
+            "are in the lid.",
         ),
         (
             "Guide > \x02Fuses\x03",
@@ -111,42 +105,3 @@ def test_a_page_that_went_meanwhile_is_shown_by_its_snippet(tmp_path: Path):
     chunk = _chunk_of(hit("A > B", "\x02some\x03 words"), None, options(tmp_path))
 
     assert (chunk.headings, chunk.text) == (("A", "B"), "some words")
-
-
-# Both databases
-
-
-@pytest.fixture
-def desk(file: Path, database: str) -> Desk:
-    desk = Desk(file)
-    desk.open()
-    desk.add(f"{BASE}a", f"{BASE}b")
-    desk.write(
-        desk.visit(f"{BASE}a", title="One", told={"sections": SECTIONS}),
-        desk.visit(f"{BASE}b", "Only \x02 words", title="Two"),
-    )
-    desk.seal()
-    return desk
-
-
-def test_pages_are_searched_fetched_and_counted(desk: Desk, tmp_path: Path):
-    choices = options(tmp_path)
-    (found,) = mcp_search(desk.connection, McpQuestion("spare"), choices).results
-    by_id = mcp_page(desk.connection, found.id, choices)
-
-    assert (found.path, found.number) == (["Guide", "Fuses"], desk.number(f"{BASE}a"))
-    assert "Two spare ones\nare in the lid." in found.text
-    assert by_id == mcp_page(desk.connection, f"smartcrawl://page/{found.number}", choices)
-    assert by_id.text.startswith("# Guide\n\nFirst of all, some words.\n\n## Fuses\n")
-    (source,) = mcp_sources(desk.connection, NOW).sources
-    assert (source.stored, source.kind) == (2, "site")
-    assert source.last_complete_run is not None
-    assert source.last_complete_run.run == 1
-
-
-def test_a_page_without_stored_content_is_not_there(desk: Desk, tmp_path: Path):
-    desk.open()
-    desk.add(f"{BASE}new")
-
-    with pytest.raises(McpRefusalError, match="no stored page"):
-        mcp_page(desk.connection, f"{BASE}new", options(tmp_path))
