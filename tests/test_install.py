@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 #: In requirements.txt, and not imported by smartcrawl.
 FIXED = {"itemadapter": "items of a project's own", "pytest": "the tests"}
 #: Imported by smartcrawl only where an extra of the package is installed.
-BROUGHT = {"azure": "by adlfs, the driver of the extra azure"}
+BROUGHT = {"azure": "by adlfs, the driver of the extra azure", "mcp": "the extra mcp"}
 #: In requirements-test.txt, and not imported by tests.
 TOOLS = {
     "hishel": "githubkit, which fits no later version",
@@ -110,10 +110,11 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
     run, extras = pins("requirements.txt"), project()["optional-dependencies"]
 
     assert pinned(project()["dependencies"]) == {n: v for n, v in run.items() if n != "pytest"}
-    assert set(extras) == {"s3", "azure"}
+    assert set(extras) == {"s3", "azure", "mcp"}
     tested = pins("requirements-test.txt")
     assert pinned(extras["s3"]) == {"s3fs": tested["s3fs"]}
     assert pinned(extras["azure"]) == {"adlfs": tested["adlfs"]}
+    assert pinned(extras["mcp"]) == {"mcp": tested["mcp"]}
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     named = {line.partition("#")[0].strip() for line in lines}
     assert set(project()["dependencies"]) <= named  # the extras of a package are equal, too

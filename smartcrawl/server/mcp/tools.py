@@ -109,7 +109,7 @@ def _search_of(stores: Stores, options: Options) -> Callable[..., McpHits]:
         query: _Query, sources: _Sources | None = None, limit: _Limit = 10, offset: _Offset = 0
     ) -> McpHits:
         question = McpQuestion(query, sources or (), limit, offset)
-        with _told():
+        with _errors_for_client():
             return stores.read_moment(lambda found: mcp_search(found, question, options))
 
     return search
@@ -117,7 +117,7 @@ def _search_of(stores: Stores, options: Options) -> Callable[..., McpHits]:
 
 def _fetch_of(stores: Stores, options: Options) -> Callable[..., McpPage]:
     def fetch(id: _Page, cursor: _Cursor = None) -> McpPage:  # noqa: A002  # as other servers
-        with _told():
+        with _errors_for_client():
             return stores.read_moment(lambda found: mcp_page(found, id, options, cursor=cursor))
 
     return fetch
@@ -125,7 +125,7 @@ def _fetch_of(stores: Stores, options: Options) -> Callable[..., McpPage]:
 
 def _list_of(stores: Stores) -> Callable[..., McpSources]:
     def list_sources() -> McpSources:
-        with _told():
+        with _errors_for_client():
             return stores.read(lambda connection: mcp_sources(connection, int(time.time())))
 
     return list_sources
@@ -137,7 +137,7 @@ def _refresh_of(refresher: McpRefresher) -> Callable[..., McpStartedRun]:
         key: Key | None = None if request is None else request.scope["smartcrawl.key"]
         if key is not None and key.scope < Scope.OPERATE:
             raise ToolError("refresh takes a key of scope operate")
-        with _told():
+        with _errors_for_client():
             return refresher.start(source)
 
     return refresh
@@ -159,7 +159,7 @@ def _tool(function: Callable[..., Any], name: str, about: str, how: ToolAnnotati
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _errors_for_client() -> Iterator[None]:
     """Let the client read why a call was not answered; faults are logged instead.
 
     Raises:
