@@ -23,6 +23,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "undo": "Restore the pages that a run, or a command after it, removed",
     "embed": "Make the vectors that are missing, without a request to any source",
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
+    "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
     "serve": "Serve the HTTP API, or manage its keys",
     "config": "Show the settings, and where each comes from",
     "demo": "Show a crawl, a refresh, a removal and its undo on a small site",

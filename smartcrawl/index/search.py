@@ -38,11 +38,13 @@ def search_index(
     offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
     mode: SearchMode = SearchMode.BEST,
+    language: str = "",
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
-    ``sources`` empty means all. A page that several sources have is one hit, which names them.
-    ``marks`` are put around the words found. At most ``MOST_PROPOSED`` pages answer a query.
+    ``sources`` empty means all, and ``language`` (ISO 639-1) any. A page that several sources have
+    is one hit, which names them. ``marks`` are put around the words found. At most
+    ``MOST_PROPOSED`` pages answer a query.
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
@@ -59,6 +61,7 @@ def search_index(
             limit=limit,
             offset=offset,
             marks=marks,
+            language=language,
         )
         try:
             return search(meaning=meaning)
@@ -69,7 +72,14 @@ def search_index(
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:
-        found, meant = index.answer(query, sources=sources, limit=limit, offset=offset, marks=marks)
+        found, meant = index.answer(
+            query,
+            sources=sources,
+            limit=limit,
+            offset=offset,
+            marks=marks,
+            language=language,
+        )
     return Answer(_joined(connection, found), meant)
 
 

@@ -26,6 +26,7 @@ def search_embedded_index(
     limit: int = 10,
     offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
+    language: str = "",
     meaning: Callable[[str], VectorQuery | None] | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
@@ -33,14 +34,15 @@ def search_embedded_index(
     ``meaning`` finds the vector of a query, where meaning counts,
     too.
     """
-    language = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
+    matching = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
     return finding.search_index_tables(
         connection,
-        language,
+        matching,
         query,
         sources=sources,
         limit=limit,
         offset=offset,
         marks=marks,
+        content_language=language,
         meaning=meaning,
     )

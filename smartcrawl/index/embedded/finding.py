@@ -118,14 +118,15 @@ def search_index_tables(
     limit: int = 10,
     offset: int = 0,
     marks: Marks = ("[", "]"),
+    content_language: str = "",
     meaning: Callable[[str], VectorQuery | None] | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
-    ``sources`` empty means all. ``meaning`` finds the vector of a query, where meaning counts,
-    too.
+    ``sources`` empty means all, and ``content_language`` any. ``meaning`` finds the vector of a
+    query, where meaning counts, too.
     """
-    asked = parsed_search_query(query)
+    asked = parsed_search_query(query, content_language)
     wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
