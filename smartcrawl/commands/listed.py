@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
     "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
     "serve": "Serve the HTTP API, or manage its keys",
+    "mcp": "Serve the crawled pages to language models, by MCP",
     "config": "Show the settings, and where each comes from",
     "demo": "Show a crawl, a refresh, a removal and its undo on a small site",
     "completion": "Print a script that completes commands in bash, zsh or fish",
