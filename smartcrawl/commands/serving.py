@@ -1,4 +1,4 @@
-"""What the commands that serve share: the key that must exist, and how they start crawls."""
+"""Parts of the commands that serve: the key that must exist, and the program that crawls."""
 
 from __future__ import annotations
 

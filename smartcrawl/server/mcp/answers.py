@@ -36,11 +36,14 @@ class McpHits(_Answer):
     meant: str | None = Field(
         description="The query that was answered instead, if a word of it was misspelt"
     )
+    note: str | None = Field(
+        description="Why meaning did not count, although the pages have vectors"
+    )
     next_offset: int | None = Field(description="The offset of the next pages; null: no more")
 
 
 class McpPageFacts(_Answer):
-    """What is known about a page."""
+    """The facts about a page beside its text."""
 
     source: str
     language: str = Field(description="ISO 639-1, or empty if it is not known")

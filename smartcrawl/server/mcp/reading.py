@@ -1,4 +1,4 @@
-"""What the tools answer, read out of the registry and its index over one connection."""
+"""The answers of the tools, read out of the registry and its index over one connection."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.hits import Hit
 from smartcrawl.index.proposing import MOST_PROPOSED
+from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.file_urls import url_item_kind
@@ -65,10 +66,12 @@ _KINDS: Final = "SELECT name, kind FROM source"
 
 @dataclass(frozen=True, slots=True)
 class McpQuestion:
-    """A search: its words, the sources to search (none: all), and the place in the list."""
+    """A search: its words, what to search, and the place in the list."""
 
     query: str
-    sources: Sequence[str] = ()
+    sources: Sequence[str] = ()  #: none: all
+    language: str = ""  #: ISO 639-1; "": any
+    mode: SearchMode = SearchMode.BEST
     limit: int = 10
     offset: int = 0
 
@@ -79,11 +82,12 @@ def mcp_search(connection: Connection, question: McpQuestion, options: Options) 
     Raises:
         McpRefusalError: the question has no word, or names a source that is not known.
         SinkError: the index does not answer.
+        NoVectorsError: its mode needs vectors, and there are none.
+        EmbedderError: its mode needs the embedder, which does not answer.
     """
     if not any(map(str.isalnum, question.query)):
         raise McpRefusalError("the query has no letter and no digit: give the words to search for")
     _check_sources(connection, question.sources)
-    # A mode of the search would be a field of the question, and is passed here.
     found = search_index(
         connection,
         question.query,
@@ -92,6 +96,8 @@ def mcp_search(connection: Connection, question: McpQuestion, options: Options) 
         limit=question.limit,
         offset=question.offset,
         marks=(_OPEN, _CLOSE),
+        mode=question.mode,
+        language=question.language,
     )
     documents = _documents(connection, found.hits)
     after = question.offset + len(found.hits)
@@ -99,6 +105,7 @@ def mcp_search(connection: Connection, question: McpQuestion, options: Options) 
     return McpHits(
         results=[_hit(hit, documents.get(hit.no), options) for hit in found.hits],
         meant=escaped_text(found.meant) if found.meant else None,
+        note=escaped_text(found.note) if found.note else None,
         next_offset=after if more else None,
     )
 

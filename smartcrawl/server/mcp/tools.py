@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
@@ -19,6 +19,7 @@ from pydantic import ConfigDict, Field
 
 from smartcrawl import __version__
 from smartcrawl.index.proposing import MOST_PROPOSED
+from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.server.keys import Key, Scope
@@ -59,6 +60,14 @@ _Query = Annotated[
 _Sources = Annotated[
     list[Annotated[str, Field(max_length=_NAME)]],
     Field(max_length=100, description="Only these sources, as of list_sources; none: all"),
+]
+_Language = Annotated[
+    str,
+    Field(pattern="^[A-Za-z]{2}$", description="Only pages in this language, such as en"),
+]
+_Mode = Annotated[
+    Literal["text", "vector", "hybrid"],
+    Field(description="text: words; vector: meaning; hybrid: both. Without it, the best there is"),
 ]
 _Limit = Annotated[int, Field(ge=1, le=MOST_HITS, description="Pages of an answer")]
 _Offset = Annotated[
@@ -106,9 +115,22 @@ def create_mcp_server(
 
 def _search_of(stores: Stores, options: Options) -> Callable[..., McpHits]:
     def search(
-        query: _Query, sources: _Sources | None = None, limit: _Limit = 10, offset: _Offset = 0
+        query: _Query,
+        *,
+        sources: _Sources | None = None,
+        language: _Language | None = None,
+        mode: _Mode | None = None,
+        limit: _Limit = 10,
+        offset: _Offset = 0,
     ) -> McpHits:
-        question = McpQuestion(query, sources or (), limit, offset)
+        question = McpQuestion(
+            query,
+            sources or (),
+            (language or "").lower(),
+            SearchMode(mode or SearchMode.BEST),
+            limit,
+            offset,
+        )
         with _errors_for_client():
             return stores.read_moment(lambda found: mcp_search(found, question, options))
 

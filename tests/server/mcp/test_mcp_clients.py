@@ -119,6 +119,8 @@ def test_a_search_names_sources_and_goes_on(session: Session):
     assert [hit["source"] for hit in session.call("search", query="lamps")["results"]].count("shop")
     docs = session.call("search", query="lamps", sources=["docs"])
     assert {hit["source"] for hit in docs["results"]} == {"docs"}
+    assert session.call("search", query="lamps", language="EN", mode="text")["results"]
+    assert not session.call("search", query="lamps", language="de")["results"]
     first = session.call("search", query="papyrus", limit=7)
     rest = session.call("search", query="papyrus", limit=7, offset=first["next_offset"])
     assert (len(first["results"]), len(rest["results"]), rest["next_offset"]) == (7, 5, None)
@@ -237,6 +239,9 @@ def test_orders_in_a_page_stay_data_and_control_nothing(session: Session):
         ("search", {"query": "fuse", "source": "docs"}, "source\n  Extra inputs are not"),
         ("search", {"query": "fuse", "sources": "docs"}, "valid list"),
         ("search", {"query": "fuse", "sources": ["none"]}, "called 'none'; known: docs, shop"),
+        ("search", {"query": "fuse", "mode": "guess"}, "'text', 'vector' or 'hybrid'"),
+        ("search", {"query": "fuse", "mode": "vector"}, "vector"),
+        ("search", {"query": "fuse", "language": "english"}, "should match pattern"),
         ("search", {"query": "a" * 200_001}, "at most 200000 characters"),
         ("fetch", {"id": "url_0000"}, "no stored page has the id or address 'url_0000'"),
         ("fetch", {"id": f"{BASE}unknown\x1b[2J"}, r"unknown\x1b[2J'"),
