@@ -8,10 +8,10 @@ from functools import lru_cache
 
 from smartcrawl.index.embedded.vectors import StoredEmbedder, VectorQuery, whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
-from smartcrawl.index.embedding.ports import Embedder, RefusedText
-from smartcrawl.index.queries import search_query_text
+from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
+from smartcrawl.index.queries import parsed_search_query, search_query_text
 from smartcrawl.model.embedder_options import EmbedderOptions
-from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
@@ -34,8 +34,9 @@ def query_vector(
     No vector: only the words of the query count.
 
     Raises:
-        NoVectorsError: ``mode`` needs vectors, and there are none.
+        NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
         EmbedderError: ``mode`` needs the embedder, which does not answer.
+        SettingError: ``mode`` needs the embedder, which cannot be opened.
     """
     if mode is SearchMode.TEXT:
         return None, ""
@@ -45,24 +46,42 @@ def query_vector(
         if is_asked:
             raise NoVectorsError(_missing(options, mode))
         return None, ""
+    if not parsed_search_query(query).terms:  # nothing is found, whichever the mode
+        return None, ""
     try:
-        embedder = _opened(_options_of(stored, options.embedder))
+        found = _embedded(query, stored, options.embedder)
+    except (EmbedderError, SettingError) as error:
+        if is_asked:
+            raise
+        return None, f"only words counted: {error}"
+    if isinstance(found, RefusedText):
+        reason = f"the query has no vector, {found.reason}"
+        if mode is SearchMode.VECTOR:
+            raise NoVectorsError(f"{reason}: search by words")
+        return None, f"only words counted: {reason}"
+    return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR), ""
+
+
+def _embedded(query: str, stored: StoredEmbedder, options: EmbedderOptions) -> Vector | RefusedText:
+    """Return the vector of a query by the embedder that made the stored vectors.
+
+    Raises:
+        EmbedderError: it does not answer, or this installation has another version of its model.
+        SettingError: it cannot be opened: a package or the key is missing.
+    """
+    try:
+        embedder = _opened(_options_of(stored, options))
         if embedder.model != stored.model:  # another version of the package
             raise EmbedderError(
                 f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
                 f" run {program_name()} embed",
                 lasting=True,
             )
-        found = embedder.embed([search_query_text(query)])[0]
+        return embedder.embed([search_query_text(query)])[0]
     except EmbedderError as error:
-        if is_asked:
-            raise
-        return None, f"only words counted: {error}"
-    if isinstance(found, RefusedText):
-        if is_asked:
-            raise EmbedderError(f"the query has no vector: {found.reason}", lasting=False)
-        return None, ""
-    return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR), ""
+        if error.lasting:  # for a run; the next search of this process asks again
+            _opened.cache_clear()
+        raise
 
 
 def _missing(options: Options, mode: SearchMode) -> str:

@@ -44,8 +44,9 @@ def search_index(
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
-        NoVectorsError: ``mode`` needs vectors, and there are none.
+        NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
         EmbedderError: ``mode`` needs the embedder, which does not answer.
+        SettingError: ``mode`` needs the embedder, which cannot be opened.
     """
     near, note = query_vector(connection, query, options, mode)
     if options.elasticsearch is None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.conditions import (
@@ -18,7 +19,12 @@ from smartcrawl.index.embedded.conditions import (
 from smartcrawl.index.embedded.nearness import joined_rankings
 from smartcrawl.index.embedded.vectors import NearPage, VectorQuery, nearest_pages
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id
-from smartcrawl.index.proposing import propose_search_hits, search_pool, weighed_search_terms
+from smartcrawl.index.proposing import (
+    MOST_PROPOSED,
+    propose_search_hits,
+    search_pool,
+    weighed_search_terms,
+)
 from smartcrawl.index.queries import (
     MOST,
     Query,
@@ -28,6 +34,7 @@ from smartcrawl.index.queries import (
 )
 from smartcrawl.index.ranking import (
     MOST_PARTS,
+    POOL,
     ProposedPage,
     Ranked,
     RankedPart,
@@ -91,6 +98,7 @@ TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 
 Marks = tuple[str, str]
+_Rows = list[list[Any]]
 
 
 class _Proposed(NamedTuple):
@@ -134,11 +142,37 @@ def search_index_tables(
     if near is None:
         asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
         return Answer(search.hits(asked, words, [], places, marks), meant)
-    pages = search.nearest_pages(asked, near, search_pool(limit, offset))
     if near.only:
+        pages = search.nearest_pages(asked, near, search_pool(limit, offset))
         return Answer(search.hits(asked, NOTHING_PROPOSED, pages, places, marks))
-    asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
-    return Answer(search.hits(asked, words, pages, places, marks, fused=True), meant)
+    return _joined_search(search, query, asked, near, places, marks)
+
+
+def _joined_search(
+    search: _Search, text: str, asked: Query, near: VectorQuery, wanted: slice, marks: Marks
+) -> Answer:
+    """Return the pages that have the words of a query or are near to its meaning.
+
+    Ranks are joined, so that further proposals could put a page before those that an earlier page
+    of hits has shown. They are joined among themselves, and come last, with no higher scores.
+    """
+    best: list[tuple[Ranked, _Rows]] = []
+    pool = POOL
+    while True:
+        pages = search.nearest_pages(asked, near, pool)
+        query, words, meant = propose_search_hits(text, asked, search, pool)
+        found, terms = search.best(query, words, pages, fused=True)
+        known = {bytes(rows[0][10]) for _, rows in best}
+        least = best[-1][0].score if best else inf
+        best += [
+            (one._replace(score=min(one.score, least)), rows)
+            for one, rows in found
+            if bytes(rows[0][10]) not in known
+        ]
+        is_all = len(pages) < pool and len(words.contents) < pool
+        if is_all or len(best) >= wanted.stop or pool == MOST_PROPOSED:
+            return Answer(search.shown(best[wanted], terms, marks), meant)
+        pool = MOST_PROPOSED
 
 
 class _Search:
@@ -214,17 +248,22 @@ class _Search:
         near: Sequence[NearPage],
         wanted: slice,
         marks: Marks,
-        *,
-        fused: bool = False,
     ) -> list[Hit]:
-        """Rate the contents; of their pages, best first, return those ``wanted``.
+        """Return those hits of ``best`` that are ``wanted``."""
+        best, terms = self.best(query, found, near)
+        return self.shown(best[wanted], terms, marks)
+
+    def best(
+        self, query: Query, found: _Proposed, near: Sequence[NearPage], *, fused: bool = False
+    ) -> tuple[list[tuple[Ranked, _Rows]], Sequence[Term]]:
+        """Rate the contents; return their pages, best first, and the words to mark in them.
 
         ``near``: contents that are near in meaning. With ``fused`` their order and that of the
         words are joined.
         """
         contents = Many(sorted({*found.contents, *(page.content for page in near)}))
         if not contents.values:
-            return []
+            return [], []
         records = defaultdict(list)
         sites, values = site_conditions(query)
         values |= {"contents": contents}
@@ -246,9 +285,16 @@ class _Search:
         ranked = rank_searched_pages(terms, weights, by_words)
         if near:
             ranked = joined_rankings(ranked, pages, near, fused=fused)
-        best = search_hits_named_once(ranked, records)[wanted]
+        return search_hits_named_once(ranked, records), terms or query.terms
+
+    def shown(
+        self, best: Sequence[tuple[Ranked, _Rows]], terms: Sequence[Term], marks: Marks
+    ) -> list[Hit]:
+        """Return hits with their snippets."""
+        if not best:
+            return []
         chunks = [one.part.key for one, _ in best if one.part is not None]
-        shown = self._language.shown(self._connection, terms or query.terms, chunks, marks)
+        shown = self._language.shown(self._connection, terms, chunks, marks)
         return [_hit(one, rows, shown) for one, rows in best]
 
 
@@ -285,9 +331,6 @@ def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> _Pro
             places = (place for place in range(terms) if int(number) >> place & 1)
             found.contents[content] = frozenset(places)
     return found
-
-
-_Rows = list[list[Any]]
 
 
 def search_hits_named_once(
