@@ -206,7 +206,7 @@ def test_without_an_embedder_the_default_is_text_without_a_note(searched: Search
 @pytest.mark.parametrize(
     "mode", [VECTOR, HYBRID, SearchMode.BEST], ids=["vector", "hybrid", "best"]
 )
-def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mode: SearchMode):
+def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mode: str):
     searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put(
         "docs",
@@ -217,7 +217,7 @@ def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mo
     searched.pay()
 
     assert searched.find("stop running tasks", TEXT) == []
-    assert searched.find("stop running tasks", mode)[0] == "docs/jobs"
+    assert searched.find("stop running tasks", SearchMode(mode))[0] == "docs/jobs"
     searched.desk.close()
 
 
@@ -632,7 +632,7 @@ def test_a_query_that_the_model_does_not_know_leaves_the_words(tmp_path: Path):
         assert answer.note == (
             "only words counted: the query has no vector, the text has no word that the model knows"
         )
-    with pytest.raises(NoVectorsError, match="the query has no vector, .*: search by words"):
+    with pytest.raises(NoVectorsError, match=r"the query has no vector, .*: search by words"):
         searched.answer("ᏣᎳᎩ", VECTOR)
     searched.desk.close()
 

@@ -145,11 +145,11 @@ def search_index_tables(
     if near.only:
         pages = search.nearest_pages(asked, near, search_pool(limit, offset))
         return Answer(search.hits(asked, NOTHING_PROPOSED, pages, places, marks))
-    return _joined_search(search, query, asked, near, places, marks)
+    return _joined_search(search, query, asked, near, places, marks=marks)
 
 
 def _joined_search(
-    search: _Search, text: str, asked: Query, near: VectorQuery, wanted: slice, marks: Marks
+    search: _Search, text: str, asked: Query, near: VectorQuery, wanted: slice, *, marks: Marks
 ) -> Answer:
     """Return the pages that have the words of a query or are near to its meaning.
 
