@@ -10,6 +10,7 @@ from typing import ClassVar
 from rich.markup import escape
 
 from smartcrawl.index.images import ImageDocument, images_to_index
+from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
@@ -55,6 +56,19 @@ class Command(RegistryCommand):
             "--limit", type=_limit, default=10, metavar="N", help="at most N pages (default: 10)"
         )
         parser.add_argument(
+            "--offset",
+            type=_offset,
+            default=0,
+            metavar="N",
+            help="leave out the first N pages (default: 0)",
+        )
+        parser.add_argument(
+            "--language",
+            type=_language,
+            metavar="LL",
+            help="only pages in this language, such as en (ISO 639-1)",
+        )
+        parser.add_argument(
             "--mode",
             choices=[SearchMode.TEXT.value, SearchMode.VECTOR.value, SearchMode.HYBRID.value],
             default=SearchMode.BEST.value,
@@ -81,7 +95,9 @@ class Command(RegistryCommand):
             self.options,
             sources=sources,
             limit=opts.limit,
+            offset=opts.offset,
             marks=marks,
+            language=opts.language or "",
             mode=SearchMode(opts.mode),
         )
         hits = found.hits
@@ -97,7 +113,7 @@ class Command(RegistryCommand):
             return
         several = len(stored_source_names(connection)) > 1
         output = Output()
-        for number, hit in enumerate(hits, 1):
+        for number, hit in enumerate(hits, opts.offset + 1):
             lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""
             output.line(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
             where = f"  [dim]{_safe(', '.join(hit.sources))}[/]" if several else ""
@@ -113,6 +129,18 @@ def _limit(value: str) -> int:
     if not value.isdecimal() or not 1 <= int(value) <= 1000:
         raise ArgumentTypeError(f"{value!r} is no whole number from 1 to 1000")
     return int(value)
+
+
+def _offset(value: str) -> int:
+    if not value.isdecimal() or int(value) > MOST_PROPOSED:
+        raise ArgumentTypeError(f"{value!r} is no whole number from 0 to {MOST_PROPOSED:,}")
+    return int(value)
+
+
+def _language(value: str) -> str:
+    if not re.fullmatch("[A-Za-z]{2}", value):
+        raise ArgumentTypeError(f"{value!r} is no language of two letters, such as en")
+    return value.lower()
 
 
 def _wordless(query: str) -> str:

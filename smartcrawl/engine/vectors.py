@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 from contextlib import closing
-from functools import partial
 
 from scrapy.crawler import Crawler
 
-from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.model.exceptions import RegistryError
@@ -43,10 +42,9 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
     """
     if run.options.embedder is None or run.failure is not None or run.opened.over:
         return
-    stopping = partial(is_crawler_stopping, crawler)
     try:
         with run.registry.database.translated("write"):
-            paid = await asyncio.to_thread(_pay, run, stopping)
+            paid = await asyncio.to_thread(_pay, run, lambda: not crawler.crawling)
     except RegistryError as error:
         logger.error("vectors are owed: %s", error)
         return
@@ -61,7 +59,7 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
         )
 
 
-def _pay(run: Run, stopping: partial[bool]) -> PaidDebts:
+def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
     embedder = open_embedder(run.options)
     assert embedder is not None, "the caller looked"
     with closing(embedder), closing(run.registry.database.connect()) as connection:
@@ -72,5 +70,5 @@ def _pay(run: Run, stopping: partial[bool]) -> PaidDebts:
             now=int(time.time()),
             ttl=run.options.undo_ttl,
             report=lambda number: None,
-            is_ending=stopping,
+            is_ending=is_ending,
         )

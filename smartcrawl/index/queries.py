@@ -41,6 +41,7 @@ class Query:
     sources: tuple[str, ...] = ()
     excluded_sites: tuple[str, ...] = ()
     excluded_sources: tuple[str, ...] = ()
+    language: str = ""  #: ISO 639-1, the only one of the pages; empty: any
 
     def only(self, terms: Sequence[Term]) -> Query:
         """Return the query with other terms."""
@@ -59,8 +60,8 @@ class Query:
         return replace(self, required=kept if kept != self.required else ())
 
 
-def parsed_search_query(query: str) -> Query:
-    """Parse a query.
+def parsed_search_query(query: str, language: str = "") -> Query:
+    """Parse a query; ``language`` is that of its pages, empty for any.
 
     Words that signs join stay together, and so do "quoted words", which must occur. Function words
     are left out, unless there are no others. Parts without a letter or digit are left out, and so
@@ -95,6 +96,7 @@ def parsed_search_query(query: str) -> Query:
         sources=_first(filters["in", False]),
         excluded_sites=_first(filters["site", True]),
         excluded_sources=_first(filters["in", True]),
+        language=language,
     )
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from smartcrawl.index.embedded.vectors import StoredEmbedder, VectorQuery, whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
-from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
-from smartcrawl.index.queries import parsed_search_query, search_query_text
+from smartcrawl.index.embedding.ports import Embedder, RefusedText
+from smartcrawl.index.queries import search_query_text
 from smartcrawl.model.embedder_options import EmbedderOptions
-from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
+
+QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
 class SearchMode(StrEnum):
@@ -26,47 +29,35 @@ class SearchMode(StrEnum):
     HYBRID = "hybrid"  #: both, joined by their ranks
 
 
-def query_vector(
-    connection: Connection, query: str, options: Options, mode: SearchMode
-) -> tuple[VectorQuery | None, str]:
-    """Return the vector of a query, and why meaning does not count although vectors are there.
+def query_meaning(
+    connection: Connection, options: Options, mode: SearchMode
+) -> QueryMeaning | None:
+    """Return the function that finds the vector of a query; None: only words count.
 
-    No vector: only the words of the query count.
+    It raises NoVectorsError where the query has no meaning, EmbedderError where the embedder does
+    not answer, and SettingError where it cannot be opened.
 
     Raises:
-        NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
-        EmbedderError: ``mode`` needs the embedder, which does not answer.
-        SettingError: ``mode`` needs the embedder, which cannot be opened.
+        NoVectorsError: ``mode`` needs vectors, and there are none.
     """
     if mode is SearchMode.TEXT:
-        return None, ""
-    is_asked = mode is not SearchMode.BEST
+        return None
     stored = _searched_embedder(connection, options)
     if stored is None or options.embedder is None:
-        if is_asked:
-            raise NoVectorsError(_missing(options, mode))
-        return None, ""
-    if not parsed_search_query(query).terms:  # nothing is found, whichever the mode
-        return None, ""
-    try:
-        found = _embedded(query, stored, options.embedder)
-    except (EmbedderError, SettingError) as error:
-        if is_asked:
-            raise
-        return None, f"only words counted: {error}"
-    if isinstance(found, RefusedText):
-        reason = f"the query has no vector, {found.reason}"
-        if mode is SearchMode.VECTOR:
-            raise NoVectorsError(f"{reason}: search by words")
-        return None, f"only words counted: {reason}"
-    return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR), ""
+        if mode is SearchMode.BEST:
+            return None
+        raise NoVectorsError(_missing(options, mode))
+    return partial(_query_vector, stored, options.embedder, mode)
 
 
-def _embedded(query: str, stored: StoredEmbedder, options: EmbedderOptions) -> Vector | RefusedText:
+def _query_vector(
+    stored: StoredEmbedder, options: EmbedderOptions, mode: SearchMode, query: str
+) -> VectorQuery:
     """Return the vector of a query by the embedder that made the stored vectors.
 
     Raises:
-        EmbedderError: it does not answer, or this installation has another version of its model.
+        NoVectorsError: its text has no meaning for the model.
+        EmbedderError: the embedder does not answer, or this installation has another version of it.
         SettingError: it cannot be opened: a package or the key is missing.
     """
     try:
@@ -77,11 +68,14 @@ def _embedded(query: str, stored: StoredEmbedder, options: EmbedderOptions) -> V
                 f" run {program_name()} embed",
                 lasting=True,
             )
-        return embedder.embed([search_query_text(query)])[0]
+        found = embedder.embed([search_query_text(query)])[0]
     except EmbedderError as error:
         if error.lasting:  # for a run; the next search of this process asks again
             _opened.cache_clear()
         raise
+    if isinstance(found, RefusedText):
+        raise NoVectorsError(f"the query has no vector, {found.reason}")
+    return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR)
 
 
 def _missing(options: Options, mode: SearchMode) -> str:

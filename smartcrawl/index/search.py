@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
@@ -11,7 +12,8 @@ from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
-from smartcrawl.index.query_vectors import SearchMode, query_vector
+from smartcrawl.index.query_vectors import SearchMode, query_meaning
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
@@ -36,11 +38,13 @@ def search_index(
     offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
     mode: SearchMode = SearchMode.BEST,
+    language: str = "",
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
-    ``sources`` empty means all. A page that several sources have is one hit, which names them.
-    ``marks`` are put around the words found. At most ``MOST_PROPOSED`` pages answer a query.
+    ``sources`` empty means all, and ``language`` (ISO 639-1) any. A page that several sources have
+    is one hit, which names them. ``marks`` are put around the words found. At most
+    ``MOST_PROPOSED`` pages answer a query.
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
@@ -48,16 +52,40 @@ def search_index(
         EmbedderError: ``mode`` needs the embedder, which does not answer.
         SettingError: ``mode`` needs the embedder, which cannot be opened.
     """
-    near, note = query_vector(connection, query, options, mode)
+    meaning = query_meaning(connection, options, mode)
     if options.elasticsearch is None:
-        answer = embedded.search_embedded_index(
-            connection, query, sources=sources, limit=limit, offset=offset, marks=marks, near=near
+        search = partial(
+            embedded.search_embedded_index,
+            connection,
+            query,
+            sources=sources,
+            limit=limit,
+            offset=offset,
+            marks=marks,
+            language=language,
         )
-        return replace(answer, note=note)
+        try:
+            return search(meaning=meaning)
+        except NoVectorsError as error:  # of the query
+            if mode is SearchMode.VECTOR:
+                raise
+            note = f"only words counted: {error}"
+        except (EmbedderError, SettingError) as error:
+            if mode is not SearchMode.BEST:
+                raise
+            note = f"only words counted: {error}"
+        return replace(search(), note=note)
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:
-        found, meant = index.answer(query, sources=sources, limit=limit, offset=offset, marks=marks)
+        found, meant = index.answer(
+            query,
+            sources=sources,
+            limit=limit,
+            offset=offset,
+            marks=marks,
+            language=language,
+        )
     return Answer(_joined(connection, found), meant)
 
 

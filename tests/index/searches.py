@@ -57,6 +57,8 @@ PAGES = [
     Held("same/b", plain("twins look alike"), "Twin"),
     Held("same/aaa", plain("twins look alike!"), "Twin"),
     Held("same/a", plain("twins look alike?"), "Twin"),
+    Held("same/de", plain("polyglot in the first"), language="de"),
+    Held("same/en", plain("polyglot in the second"), language="en"),
     Held("untitled", (), "Lonely heading"),
     Held("shop", plain("red apples are sold here"), "Apples", source="shop"),
     Held("the", plain("To be or not to be, who said that")),

@@ -121,3 +121,17 @@ def test_pages_of_hits_repeat_and_skip_nothing(
     assert [len(part) for part in parts[: 100 // size]] == [size] * (100 // size)
     assert parts[-1] == []
     assert [hit.url for hit in ask("papyrus", limit=100)] == found
+
+
+@SINKS
+@pytest.mark.parametrize(
+    ("language", "found"), [("de", ["same/de"]), ("en", ["same/en"]), ("fr", []), ("", None)]
+)
+def test_only_pages_in_a_language_are_found(
+    request: pytest.FixtureRequest, sink: str, language: str, found: list[str] | None
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    hits = [hit.url.removeprefix(BASE) for hit in ask("polyglot", language=language)]
+
+    assert sorted(hits) == (["same/de", "same/en"] if found is None else found)

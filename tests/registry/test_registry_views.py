@@ -675,6 +675,16 @@ def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
         }
         for chunk in visit.parsed.chunks
     ]
+    if desk.connection.dialect == "sqlite":  # only there are vectors
+        desk.connection.execute(
+            "INSERT INTO embedder VALUES (1, 'e', 'm', 1, 5), (2, 'e', 'n', 1, NULL)"
+        )
+        chunk = visit.parsed.chunks[1].digest(visit.parsed.document.title)
+        vectors = [(chunk, 1, b"used"), (chunk, 2, b"not yet")]
+        statement = "INSERT INTO vector (hash, embedder, vector) VALUES (?, ?, ?)"
+        desk.connection.executemany(statement, vectors)
+        found = desk.rows("SELECT embedding FROM documents ORDER BY sort_order")
+        assert found == [(None,), (b"used",), (None,)]
     text = desk.rows("SELECT txt FROM content_text WHERE content = 1")
     assert text == [("first\nsecond\nx",)]  # without what is repeated
     assert {row[6] for row in rows} == {FIRST}

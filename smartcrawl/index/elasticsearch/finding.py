@@ -32,13 +32,20 @@ class _Proposed(NamedTuple):
 
 
 def elasticsearch_answer(
-    ask: Ask, query: str, *, sources: Sequence[str], limit: int, offset: int = 0, marks: Tags
+    ask: Ask,
+    query: str,
+    *,
+    sources: Sequence[str],
+    limit: int,
+    offset: int = 0,
+    marks: Tags,
+    language: str = "",
 ) -> tuple[list[ElasticsearchHit], str]:
     """Return the pages that answer a query, best first, and the query that they answer.
 
     The first ``offset`` pages are left out. The query is empty if it is the one that was asked.
     """
-    asked = parsed_search_query(query)
+    asked = parsed_search_query(query, language)
     asked = asked.only(asked.terms[:MOST])
     wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:

@@ -102,6 +102,8 @@ def search_proposal_request(
     filters: list[dict[str, Any]] = [_anywhere(text, held) for text in query.required]
     if sources:
         filters.append({"terms": {"source": list(sources)}})
+    if query.language:
+        filters.append({"term": {"language": query.language}})
     if query.sites:
         filters.append({"bool": {"should": _at_sites(query.sites)}})
     excluded = [_anywhere(text, held) for text in query.excluded] + _at_sites(query.excluded_sites)

@@ -211,9 +211,12 @@ class ElasticsearchSink:
         limit: int = 10,
         offset: int = 0,
         marks: tuple[str, str] = ("[", "]"),
+        language: str = "",
     ) -> list[ElasticsearchHit]:
         """Return the pages that answer ``query``, best first; see ``answer``."""
-        return self.answer(query, sources=sources, limit=limit, offset=offset, marks=marks)[0]
+        within = {"limit": limit, "offset": offset}
+        found, _ = self.answer(query, sources=sources, **within, marks=marks, language=language)
+        return found
 
     def answer(
         self,
@@ -223,20 +226,21 @@ class ElasticsearchSink:
         limit: int = 10,
         offset: int = 0,
         marks: tuple[str, str] = ("[", "]"),
+        language: str = "",
     ) -> tuple[list[ElasticsearchHit], str]:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
-        The latter is empty if it is the query as it was asked. ``sources`` empty means all. The
-        first ``offset`` pages are left out. ``marks`` are put around the words found. The first 32
-        words of a query count, fewer if the index has more than 40 languages. A server that does
-        not answer is not waited for.
+        The latter is empty if it is the query as it was asked. ``sources`` empty means all, and
+        ``language`` any. The first ``offset`` pages are left out. ``marks`` are put around the
+        words found. The first 32 words of a query count, fewer if the index has more than 40
+        languages. A server that does not answer is not waited for.
 
         Raises:
             SinkError: the server does not answer.
         """
         within = {"limit": limit, "offset": offset}
         return finding.elasticsearch_answer(
-            self._search, query, sources=sources, **within, marks=marks
+            self._search, query, sources=sources, **within, marks=marks, language=language
         )
 
     def _search(self, **asked: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from smartcrawl.index.embedded import finding, postgres, sqlite
 from smartcrawl.index.embedded.vectors import VectorQuery
@@ -26,20 +26,23 @@ def search_embedded_index(
     limit: int = 10,
     offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
-    near: VectorQuery | None = None,
+    language: str = "",
+    meaning: Callable[[str], VectorQuery | None] | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
-    ``near``: the vector of the query, where meaning counts, too.
+    ``meaning`` finds the vector of a query, where meaning counts,
+    too.
     """
-    language = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
+    matching = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
     return finding.search_index_tables(
         connection,
-        language,
+        matching,
         query,
         sources=sources,
         limit=limit,
         offset=offset,
         marks=marks,
-        near=near,
+        content_language=language,
+        meaning=meaning,
     )

@@ -59,6 +59,9 @@ def search_conditions(
             name = f"{negation.lower() or 'in'}_sources"
             conditions.append(_IN_SOURCES.format(negation=negation, name=name))
             values[name] = Many(list(names))
+    if query.language:
+        conditions.append("c.language = :content_language")
+        values["content_language"] = query.language
     sites, of_sites = site_conditions(query)
     if sites:
         conditions.append(_AT_SITES.format(sites=sites))

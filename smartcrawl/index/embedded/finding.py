@@ -6,7 +6,7 @@ The database proposes pages by how rare the words are that they have; ``ranking`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -99,6 +99,7 @@ TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 Marks = tuple[str, str]
 _Rows = list[list[Any]]
+_Page = tuple[Ranked, _Rows]  #: a page, and its record in every source that has it
 
 
 class _Proposed(NamedTuple):
@@ -126,41 +127,50 @@ def search_index_tables(
     limit: int = 10,
     offset: int = 0,
     marks: Marks = ("[", "]"),
-    near: VectorQuery | None = None,
+    content_language: str = "",
+    meaning: Callable[[str], VectorQuery | None] | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
-    ``sources`` empty means all. ``near``: the vector of the query, where meaning counts, too.
+    ``sources`` empty means all, and ``content_language`` any. ``meaning`` finds the vector of a
+    query, where meaning counts, too.
     """
-    asked = parsed_search_query(query)
+    asked = parsed_search_query(query, content_language)
     wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
     search = _Search(connection, language, wanted)
     asked = asked.only(search.existing(asked.terms))
     places = slice(offset, offset + limit)
+    asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
+    near = None if meaning is None else meaning(meant or query)
     if near is None:
-        asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
         return Answer(search.hits(asked, words, [], places, marks), meant)
     if near.only:
         pages = search.nearest_pages(asked, near, search_pool(limit, offset))
-        return Answer(search.hits(asked, NOTHING_PROPOSED, pages, places, marks))
-    return _joined_search(search, query, asked, near, places, marks=marks)
+        return Answer(search.hits(asked, NOTHING_PROPOSED, pages, places, marks), meant)
+    best, terms = _joined_pages(search, asked, near, {search_pool(limit, offset): words}, places)
+    return Answer(search.shown(best[places], terms, marks), meant)
 
 
-def _joined_search(
-    search: _Search, text: str, asked: Query, near: VectorQuery, wanted: slice, *, marks: Marks
-) -> Answer:
-    """Return the pages that have the words of a query or are near to its meaning.
+def _joined_pages(
+    search: _Search,
+    query: Query,
+    near: VectorQuery,
+    proposed: Mapping[int, _Proposed],
+    wanted: slice,
+) -> tuple[list[_Page], Sequence[Term]]:
+    """Return pages that have the words of a query or are near to it; the words to mark in them.
 
     Ranks are joined, so that further proposals could put a page before those that an earlier page
     of hits has shown. They are joined among themselves, and come last, with no higher scores.
+    ``proposed``: known proposals for the words, by the size of their pool.
     """
-    best: list[tuple[Ranked, _Rows]] = []
+    best: list[_Page] = []
     pool = POOL
     while True:
-        pages = search.nearest_pages(asked, near, pool)
-        query, words, meant = propose_search_hits(text, asked, search, pool)
+        pages = search.nearest_pages(query, near, pool)
+        words = proposed.get(pool) or search.proposed(query, pool)
         found, terms = search.best(query, words, pages, fused=True)
         known = {bytes(rows[0][10]) for _, rows in best}
         least = best[-1][0].score if best else inf
@@ -171,7 +181,7 @@ def _joined_search(
         ]
         is_all = len(pages) < pool and len(words.contents) < pool
         if is_all or len(best) >= wanted.stop or pool == MOST_PROPOSED:
-            return Answer(search.shown(best[wanted], terms, marks), meant)
+            return best, terms
         pool = MOST_PROPOSED
 
 
@@ -255,7 +265,7 @@ class _Search:
 
     def best(
         self, query: Query, found: _Proposed, near: Sequence[NearPage], *, fused: bool = False
-    ) -> tuple[list[tuple[Ranked, _Rows]], Sequence[Term]]:
+    ) -> tuple[list[_Page], Sequence[Term]]:
         """Rate the contents; return their pages, best first, and the words to mark in them.
 
         ``near``: contents that are near in meaning. With ``fused`` their order and that of the
@@ -287,9 +297,7 @@ class _Search:
             ranked = joined_rankings(ranked, pages, near, fused=fused)
         return search_hits_named_once(ranked, records), terms or query.terms
 
-    def shown(
-        self, best: Sequence[tuple[Ranked, _Rows]], terms: Sequence[Term], marks: Marks
-    ) -> list[Hit]:
+    def shown(self, best: Sequence[_Page], terms: Sequence[Term], marks: Marks) -> list[Hit]:
         """Return hits with their snippets."""
         if not best:
             return []

@@ -1,0 +1,96 @@
+"""A page is edited again and again, while the embedder fails and the process is killed at random.
+
+At every moment a search shows one whole version, and each vector is that of its chunk. Seeded by
+KILL_SEED, as in test_kill.
+"""
+
+import os
+import random
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from smartcrawl.index.embedded.vectors import embedded_text
+from tests.crawls.commands import Crawl
+from tests.crawls.killing import run
+from tests.index.embedding.embeddings_server import (
+    DIMENSION,
+    EmbeddingsServer,
+    embeddings_server,
+    error,
+    vector,
+)
+from tests.site_server import Page, Site
+
+pytestmark = [pytest.mark.alone, pytest.mark.embedded]
+
+PARTS = 6  #: sections of the page, of which each edit changes one
+_CHUNKS = "SELECT title, headings, text, hash FROM chunk ORDER BY content, position"
+_VECTORS = "SELECT hash, vector FROM vector WHERE refused IS NULL"
+
+
+@pytest.fixture
+def embedder(crawl: Crawl) -> Iterator[EmbeddingsServer]:
+    with embeddings_server() as server:
+        crawl.environment |= {
+            "EMBEDDER": "openai",
+            "EMBEDDING_URL": server.url,
+            "EMBEDDING_MODEL": "some-model",
+            "EMBEDDING_DIMENSION": str(DIMENSION),
+            "EMBEDDING_WAIT_SECONDS": "0",
+            "OPENAI_API_KEY": "sk-of-a-test",
+            "UNDO_TTL_SECONDS": "0",
+        }
+        yield server
+
+
+def edition(number: int) -> str:
+    """Return the page after so many edits; each changes the next of its sections."""
+    changed = [number - (number - part) % PARTS for part in range(PARTS)]
+    sections = "".join(
+        f"<h2>Part {part}</h2><p>Edited {max(last, 0)} times.</p>"
+        for part, last in enumerate(changed)
+    )
+    return f"<title>Page</title><p>edition{number}</p>{sections}<p>end{number}</p>"
+
+
+def stored_version(crawl: Crawl) -> int:
+    """Return the version of the page that is stored, all of it, with the vectors of its chunks."""
+    chunks = crawl.rows(_CHUNKS)
+    text = " ".join(row[2] for row in chunks)
+    [begins], [ends] = re.findall(r"edition(\d+)", text), re.findall(r"end(\d+)", text)
+    assert begins == ends
+    assert len(crawl.search(f"edition{begins}", "--mode", "text")) == 1
+    of_chunk = {bytes(hash_): vector(embedded_text(*texts)) for *texts, hash_ in chunks}
+    stored = {bytes(hash_): bytes(found) for hash_, found in crawl.rows(_VECTORS)}
+    assert all(of_chunk.get(hash_, found) == found for hash_, found in stored.items())
+    return int(begins)
+
+
+@pytest.mark.covers("R1-33", "R1-36")
+@pytest.mark.parametrize("edits", [4, pytest.param(20, marks=pytest.mark.slow)])
+def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
+    edits: int, site: Site, crawl: Crawl, embedder: EmbeddingsServer
+):
+    chance = random.Random(int(os.environ["KILL_SEED"]) + edits)
+    site.pages["/"] = Page(edition(0))
+    status, out = run(crawl, site, 0)
+    assert status == 0, out
+    found = re.search(r"places: (\d+)", out)
+    assert found is not None, out
+    embedder.answer = lambda asked: error("busy", 503) if chance.random() < 0.5 else None
+    version = 0
+    for number in range(1, edits + 1):
+        site.pages["/"] = Page(edition(number))
+        run(crawl, site, chance.randint(1, int(found[1])))
+        assert stored_version(crawl) in (version, number)
+        version = stored_version(crawl)
+
+    embedder.answer = lambda asked: None
+    status, out = run(crawl, site, 0)
+
+    assert status == 0, out
+    assert stored_version(crawl) == edits
+    hashes = {bytes(row[3]) for row in crawl.rows(_CHUNKS)}
+    assert {bytes(hash_) for hash_, _ in crawl.rows(_VECTORS)} == hashes  # no debt, none too many
