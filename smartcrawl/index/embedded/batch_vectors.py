@@ -34,14 +34,14 @@ class BatchVectors:
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
         self._found: dict[bytes, Vector | RefusedText] = {}
-        self._is_off = False
+        self.is_off = False  #: after an error that lasts
         self._is_away = False
 
     def embed(self, connection: Connection, batch: Batch) -> None:
         """Ask for the vectors of a batch. No transaction is open."""
         self._found = {}
         texts = _texts(batch)
-        if not texts or self._is_off:
+        if not texts or self.is_off:
             return
         number = embedder_number(connection, self.embedder)
         known = set() if number is None else known_vector_hashes(connection, number, list(texts))
@@ -53,7 +53,7 @@ class BatchVectors:
                 self._found.update(zip(some, found, strict=True))
             self._is_away = False
         except EmbedderError as error:
-            self._is_off = error.lasting
+            self.is_off = error.lasting
             if not self._is_away:
                 logger.warning("pages are stored without vectors for now: %s", error)
             self._is_away = True
