@@ -7,7 +7,12 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache, partial
 
-from smartcrawl.index.embedded.vectors import StoredEmbedder, VectorQuery, whole_embedders
+from smartcrawl.index.embedded.vectors import (
+    StoredEmbedder,
+    VectorQuery,
+    count_owed_texts,
+    whole_embedders,
+)
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.queries import search_query_text
@@ -88,12 +93,17 @@ def _missing(options: Options, mode: SearchMode) -> str:
 
 
 def _searched_embedder(connection: Connection, options: Options) -> StoredEmbedder | None:
-    """Return the embedder whose vectors are searched: that of the settings, once it is whole."""
+    """Return the embedder whose vectors are searched: that of the settings, once it is whole.
+
+    One that was whole before another was may lack vectors of pages that came meanwhile.
+    """
     if options.embedder is None or options.elasticsearch or connection.dialect != "sqlite":
         return None
     whole = whole_embedders(connection)
     own = [one for one in whole if _is_of(one, options.embedder)]
-    return next(iter((*own, *whole)), None)
+    if own and (own[0] == whole[0] or not count_owed_texts(connection, own[0].no)):
+        return own[0]
+    return next(iter(whole), None)
 
 
 def _is_of(stored: StoredEmbedder, options: EmbedderOptions) -> bool:

@@ -338,6 +338,24 @@ def test_a_condition_finds_its_nearest_page_although_1000_chunks_of_another_sour
     assert crowded.find(query, VECTOR, sources=sources) == ["small/near", "small/far"]
 
 
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+def test_a_language_limits_the_search(searched: Searched, mode: SearchMode):
+    searched.desk.connection.execute(
+        "UPDATE content SET language = 'de' WHERE no IN (SELECT content FROM chunk WHERE text LIKE"
+        " '%snow%')"
+    ).fetchall()
+
+    assert searched.find("fruit", mode, language="de") == ["shop/snow"]
+    assert "shop/snow" not in searched.find("snow", mode, language="en")
+
+
+def test_the_meaning_is_that_of_the_corrected_query(searched: Searched, server: EmbeddingsServer):
+    answer = searched.answer("bananna", HYBRID)
+
+    assert answer.meant == "banana"
+    assert server.asked[-1].texts == ["banana"]
+
+
 def test_a_page_of_two_sources_is_one_hit_that_names_both(searched: Searched):
     desk = searched.desk
     for source in ("docs", "shop"):
@@ -534,6 +552,24 @@ def test_queries_go_to_the_model_that_made_the_vectors_until_the_other_is_whole(
     assert models == ["some-model", "other-model", "some-model"]
     assert set(first) == set(second) == {"docs/banana", "docs/words", "shop/apple"}
     assert back == first
+
+
+def test_a_former_embedder_is_searched_again_once_it_has_the_new_pages_too(
+    searched: Searched, server: EmbeddingsServer
+):
+    first = searched.options
+    searched.options = replace(first, embedder=embedder_options(server, model="other-model"))
+    searched.put("late", new="fruit fruit")
+    searched.pay()
+    searched.options = first
+
+    found = searched.find("fruit in:late", VECTOR)
+    model = server.asked[-1].body["model"]
+    searched.pay()
+
+    assert (found, model) == (["late/new"], "other-model")
+    assert searched.find("fruit in:late", VECTOR) == ["late/new"]
+    assert server.asked[-1].body["model"] == "some-model"
 
 
 def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):

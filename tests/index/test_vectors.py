@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl import settings
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.batch_vectors import BatchVectors
@@ -21,7 +22,8 @@ from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.embedding.ports import normed_vector
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk, Section
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.exceptions import RegistryError, SettingError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.registry.database.transactions import transaction
@@ -32,6 +34,10 @@ from smartcrawl.registry.removal.purge import (
     undo_stored_removals,
 )
 from smartcrawl.rules.model import Outcome
+from smartcrawl.run.opening import open_run
+from smartcrawl.run.orders import Orders
+from smartcrawl.sources.declared import ad_hoc_site_source
+from tests.choices import options
 from tests.index.asking import search
 from tests.index.meanings import (
     AWAY,
@@ -477,7 +483,9 @@ def test_going_back_within_the_ttl_embeds_nothing_and_lets_the_other_go(desk: De
     pay(desk.connection, old)
     pay(desk.connection, new)
 
+    assert [one.model for one in whole_embedders(desk.connection)] == ["new", "old"]
     back = pay(desk.connection, old, now=NOW + 10)
+    assert [one.model for one in whole_embedders(desk.connection)] == ["old", "new"]
     pay(desk.connection, old, now=NOW + 10 + TTL)
 
     assert (back.embedded, len(old.texts)) == (0, 1)
@@ -607,6 +615,17 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
     assert pay(desk.connection, embedder).embedded == 1
     assert texts_with_vectors(desk.connection) == ["a boat"]
     desk.close()
+
+
+@pytest.mark.parametrize("name", ["local", "openai"])
+def test_no_run_is_opened_where_no_vectors_are_kept(tmp_path: Path, name: str):
+    """It is refused before the first connection, which would fail here."""
+    chosen = EmbedderOptions.of(settings.defaults | {"EMBEDDER": name})
+    wrong = options(tmp_path, registry="postgresql://127.0.0.1:1/registry", embedder=chosen)
+    source = ad_hoc_site_source(BASE, {})
+
+    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': only a registry in SQLite"):
+        open_run(source, wrong, Orders(), NOW)
 
 
 def test_a_batch_without_text_asks_nothing_and_notes_no_embedder(desk: Desk, embedder: Topics):
