@@ -6,7 +6,6 @@ import sys
 import time
 from argparse import Namespace
 from contextlib import closing
-from dataclasses import asdict
 from functools import partial
 
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
@@ -17,7 +16,7 @@ from smartcrawl.model.exceptions import UsageError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.command import FAILED, WITHHELD, ChangingCommand, print_json
-from smartcrawl.terminal.output import print_complaint, print_note
+from smartcrawl.terminal.output import print_complaint
 
 
 class Command(ChangingCommand):
@@ -57,9 +56,10 @@ class Command(ChangingCommand):
                 self._print(embedder, PaidDebts(owed=owed), opts)
                 return
             if embedder.destination and owed:
-                print_note(
-                    f"{counted_noun(owed, 'chunk')} of text go to {embedder.destination}, model"
-                    f" {embedder.model}"
+                print_complaint(
+                    self.name,
+                    f"the text of {counted_noun(owed, 'chunk')} goes to {embedder.destination},"
+                    f" model {embedder.model}",
                 )
             with self.meter(owed) as meter:
                 paid = pay_debts(
@@ -81,11 +81,14 @@ class Command(ChangingCommand):
             "embedder": embedder.name,
             "model": embedder.model,
             "dimension": embedder.dimension,
+            "embedded": paid.embedded,
+            "refused": paid.refused,
+            "owed": paid.owed,
+            "dropped": paid.dropped,
+            "error": None if paid.error is None else str(paid.error),
         }
-        counts = asdict(paid)
-        error = counts.pop("error")
         if opts.format == "json":
-            print_json(facts | counts | {"error": None if error is None else str(error)})
+            print_json(facts)
             return
         verb = "would be embedded" if self.dry else "embedded"
         number = paid.owed if self.dry else paid.embedded

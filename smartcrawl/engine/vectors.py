@@ -38,13 +38,16 @@ def log_embedding_destination(options: Options) -> None:
 async def pay_run_debts(crawler: Crawler, run: Run) -> None:
     """Embed the chunks of a source that have no vector, after the end of its run.
 
-    An error leaves them for the next run, or for ``scrapy embed``.
+    An error leaves them for the next run, or for ``scrapy embed``. After one that lasts, such as a
+    refused key, nothing is asked.
     """
     if run.options.embedder is None or run.failure is not None or run.opened.over:
         return
     try:
         with run.registry.database.translated("write"):
-            paid = await asyncio.to_thread(_pay, run, lambda: not crawler.crawling)
+            paid = await asyncio.to_thread(
+                _pay, run, lambda: run.batches.embeds_no_more or not crawler.crawling
+            )
     except RegistryError as error:
         logger.error("vectors are owed: %s", error)
         return

@@ -7,7 +7,12 @@ from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache, partial
 
-from smartcrawl.index.embedded.vectors import StoredEmbedder, VectorQuery, whole_embedders
+from smartcrawl.index.embedded.vectors import (
+    StoredEmbedder,
+    VectorQuery,
+    count_owed_texts,
+    whole_embedders,
+)
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.queries import search_query_text
@@ -17,7 +22,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 
-QueryMeaning = Callable[[str], VectorQuery | None]  #: of the text of a query; None: it has none
+QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
 class SearchMode(StrEnum):
@@ -34,8 +39,8 @@ def query_meaning(
 ) -> QueryMeaning | None:
     """Return the function that finds the vector of a query; None: only words count.
 
-    It raises EmbedderError where the embedder does not answer, or refuses the query although
-    ``mode`` asks for its meaning.
+    It raises NoVectorsError where the query has no meaning, EmbedderError where the embedder does
+    not answer, and SettingError where it cannot be opened.
 
     Raises:
         NoVectorsError: ``mode`` needs vectors, and there are none.
@@ -52,20 +57,30 @@ def query_meaning(
 
 def _query_vector(
     stored: StoredEmbedder, options: EmbedderOptions, mode: SearchMode, query: str
-) -> VectorQuery | None:
-    embedder = _opened(_options_of(stored, options))
-    if embedder.model != stored.model:  # another version of the package
-        raise EmbedderError(
-            f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
-            f" run {program_name()} embed",
-            lasting=True,
-        )
-    found = embedder.embed([search_query_text(query)])[0]
-    if not isinstance(found, RefusedText):
-        return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR)
-    if mode is SearchMode.BEST:
-        return None
-    raise EmbedderError(f"the query has no vector: {found.reason}", lasting=False)
+) -> VectorQuery:
+    """Return the vector of a query by the embedder that made the stored vectors.
+
+    Raises:
+        NoVectorsError: its text has no meaning for the model.
+        EmbedderError: the embedder does not answer, or this installation has another version of it.
+        SettingError: it cannot be opened: a package or the key is missing.
+    """
+    try:
+        embedder = _opened(_options_of(stored, options))
+        if embedder.model != stored.model:  # another version of the package
+            raise EmbedderError(
+                f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
+                f" run {program_name()} embed",
+                lasting=True,
+            )
+        found = embedder.embed([search_query_text(query)])[0]
+    except EmbedderError as error:
+        if error.lasting:  # for a run; the next search of this process asks again
+            _opened.cache_clear()
+        raise
+    if isinstance(found, RefusedText):
+        raise NoVectorsError(f"the query has no vector, {found.reason}")
+    return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR)
 
 
 def _missing(options: Options, mode: SearchMode) -> str:
@@ -78,12 +93,17 @@ def _missing(options: Options, mode: SearchMode) -> str:
 
 
 def _searched_embedder(connection: Connection, options: Options) -> StoredEmbedder | None:
-    """Return the embedder whose vectors are searched: that of the settings, once it is whole."""
+    """Return the embedder whose vectors are searched: that of the settings, once it is whole.
+
+    One that was whole before another was may lack vectors of pages that came meanwhile.
+    """
     if options.embedder is None or options.elasticsearch or connection.dialect != "sqlite":
         return None
     whole = whole_embedders(connection)
     own = [one for one in whole if _is_of(one, options.embedder)]
-    return next(iter((*own, *whole)), None)
+    if own and (own[0] == whole[0] or not count_owed_texts(connection, own[0].no)):
+        return own[0]
+    return next(iter(whole), None)
 
 
 def _is_of(stored: StoredEmbedder, options: EmbedderOptions) -> bool:

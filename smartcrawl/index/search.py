@@ -13,7 +13,7 @@ from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.hits import Answer, Hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.query_vectors import SearchMode, query_meaning
-from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
@@ -48,8 +48,9 @@ def search_index(
 
     Raises:
         SinkError: the index does not answer, or is not the one that the registry wrote.
-        NoVectorsError: ``mode`` needs vectors, and there are none.
+        NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
         EmbedderError: ``mode`` needs the embedder, which does not answer.
+        SettingError: ``mode`` needs the embedder, which cannot be opened.
     """
     meaning = query_meaning(connection, options, mode)
     if options.elasticsearch is None:
@@ -65,10 +66,15 @@ def search_index(
         )
         try:
             return search(meaning=meaning)
-        except EmbedderError as error:
+        except NoVectorsError as error:  # of the query
+            if mode is SearchMode.VECTOR:
+                raise
+            note = f"only words counted: {error}"
+        except (EmbedderError, SettingError) as error:
             if mode is not SearchMode.BEST:
                 raise
-            return replace(search(), note=f"only words counted: {error}")
+            note = f"only words counted: {error}"
+        return replace(search(), note=note)
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:

@@ -49,6 +49,10 @@ class Sink(Protocol):
 class BatchEmbedding(Protocol):
     """Maker of the vectors of a batch's chunks."""
 
+    @property
+    def is_off(self) -> bool:
+        """Whether an error ended its calls: it makes no vector any more."""
+
     def embed(self, connection: Connection, batch: Batch) -> None:
         """Ask for the vectors. No transaction is open; this may wait for a server."""
 

@@ -221,6 +221,11 @@ class RegistryWriter:
         self._hosts.update(self._fresh_hosts)
         return stale + dropped
 
+    @property
+    def embeds_no_more(self) -> bool:
+        """Whether an error of the embedder ended its calls for this run."""
+        return self._embedding is not None and self._embedding.is_off
+
     def close(self) -> None:
         """Wait for the submitted batches and close the connection."""
         self._thread.shutdown(wait=True)

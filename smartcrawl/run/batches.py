@@ -258,6 +258,11 @@ class Batches:
         """Whether a batch is on its way to the registry."""
         return bool(self._submitted)
 
+    @property
+    def embeds_no_more(self) -> bool:
+        """Whether an error of the embedder ended its calls for this run."""
+        return self._writer.embeds_no_more
+
     def close(self) -> None:
         """Wait for the submitted batches and close the writer."""
         self._writer.close()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Final
 
+from smartcrawl.index.embedded.buffer import searchable_chunks
 from smartcrawl.index.embedded.vectors import (
     embedded_text,
+    embedder_number,
     known_vector_hashes,
     note_embedder,
     put_vectors,
@@ -15,7 +17,6 @@ from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Action
 
 logger = logging.getLogger(__name__)
@@ -32,21 +33,18 @@ class BatchVectors:
 
     def __init__(self, embedder: Embedder) -> None:
         self.embedder = embedder
-        self._number: int | None = None
         self._found: dict[bytes, Vector | RefusedText] = {}
-        self._is_off = False
+        self.is_off = False  #: after an error that lasts
         self._is_away = False
 
     def embed(self, connection: Connection, batch: Batch) -> None:
         """Ask for the vectors of a batch. No transaction is open."""
         self._found = {}
         texts = _texts(batch)
-        if not texts or self._is_off:
+        if not texts or self.is_off:
             return
-        if self._number is None:
-            with transaction(connection):
-                self._number = note_embedder(connection, self.embedder)
-        known = known_vector_hashes(connection, self._number, list(texts))
+        number = embedder_number(connection, self.embedder)
+        known = set() if number is None else known_vector_hashes(connection, number, list(texts))
         owed = [hash_ for hash_ in texts if hash_ not in known]
         try:
             for start in range(0, len(owed), _AT_ONCE):
@@ -55,15 +53,19 @@ class BatchVectors:
                 self._found.update(zip(some, found, strict=True))
             self._is_away = False
         except EmbedderError as error:
-            self._is_off = error.lasting
+            self.is_off = error.lasting
             if not self._is_away:
                 logger.warning("pages are stored without vectors for now: %s", error)
             self._is_away = True
 
     def store(self, connection: Connection) -> None:
-        """Store the vectors, within the transaction that has just written their chunks."""
-        if self._found and self._number is not None:
-            put_vectors(connection, self._number, self._found.items())
+        """Store the vectors, within the transaction that has just written their chunks.
+
+        The number of the embedder is that of this moment: another process may have dropped it, and
+        an embedder of other vectors may have its former number.
+        """
+        if self._found:
+            put_vectors(connection, note_embedder(connection, self.embedder), self._found.items())
 
     def close(self) -> None:
         """Close the embedder."""
@@ -77,7 +79,7 @@ def _texts(batch: Batch) -> dict[bytes, str]:
         document = visit.parsed.document
         if visit.action is not Action.INDEX or document is None:
             continue
-        for chunk in visit.parsed.chunks:
+        for chunk in searchable_chunks(visit.parsed.chunks):
             text = embedded_text(document.title, " > ".join(chunk.headings), chunk.text)
             found[chunk.digest(document.title)] = text
     return found

@@ -59,6 +59,7 @@ def pay_debts(
                 break
             found = embedder.embed([owed.text for owed in texts])
             with transaction(connection):
+                number = note_embedder(connection, embedder)  # another process may drop it
                 pairs = zip((owed.hash for owed in texts), found, strict=True)
                 put_vectors(connection, number, pairs)
             refused = sum(isinstance(one, RefusedText) for one in found)
@@ -68,6 +69,7 @@ def pay_debts(
     except EmbedderError as error:
         paid.error = error
     with transaction(connection):
+        number = note_embedder(connection, embedder)
         paid.owed = count_owed_texts(connection, number, sources)
         if not (paid.owed or count_owed_texts(connection, number)):
             note_whole_embedder(connection, number, now)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.conditions import (
@@ -18,7 +19,12 @@ from smartcrawl.index.embedded.conditions import (
 from smartcrawl.index.embedded.nearness import joined_rankings
 from smartcrawl.index.embedded.vectors import NearPage, VectorQuery, nearest_pages
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id
-from smartcrawl.index.proposing import propose_search_hits, search_pool, weighed_search_terms
+from smartcrawl.index.proposing import (
+    MOST_PROPOSED,
+    propose_search_hits,
+    search_pool,
+    weighed_search_terms,
+)
 from smartcrawl.index.queries import (
     MOST,
     Query,
@@ -28,6 +34,7 @@ from smartcrawl.index.queries import (
 )
 from smartcrawl.index.ranking import (
     MOST_PARTS,
+    POOL,
     ProposedPage,
     Ranked,
     RankedPart,
@@ -91,6 +98,8 @@ TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
 
 
 Marks = tuple[str, str]
+_Rows = list[list[Any]]
+_Page = tuple[Ranked, _Rows]  #: a page, and its record in every source that has it
 
 
 class _Proposed(NamedTuple):
@@ -137,10 +146,43 @@ def search_index_tables(
     near = None if meaning is None else meaning(meant or query)
     if near is None:
         return Answer(search.hits(asked, words, [], places, marks), meant)
-    pages = search.nearest_pages(asked, near, search_pool(limit, offset))
     if near.only:
-        words = NOTHING_PROPOSED
-    return Answer(search.hits(asked, words, pages, places, marks, fused=not near.only), meant)
+        pages = search.nearest_pages(asked, near, search_pool(limit, offset))
+        return Answer(search.hits(asked, NOTHING_PROPOSED, pages, places, marks), meant)
+    best, terms = _joined_pages(search, asked, near, {search_pool(limit, offset): words}, places)
+    return Answer(search.shown(best[places], terms, marks), meant)
+
+
+def _joined_pages(
+    search: _Search,
+    query: Query,
+    near: VectorQuery,
+    proposed: Mapping[int, _Proposed],
+    wanted: slice,
+) -> tuple[list[_Page], Sequence[Term]]:
+    """Return pages that have the words of a query or are near to it; the words to mark in them.
+
+    Ranks are joined, so that further proposals could put a page before those that an earlier page
+    of hits has shown. They are joined among themselves, and come last, with no higher scores.
+    ``proposed``: known proposals for the words, by the size of their pool.
+    """
+    best: list[_Page] = []
+    pool = POOL
+    while True:
+        pages = search.nearest_pages(query, near, pool)
+        words = proposed.get(pool) or search.proposed(query, pool)
+        found, terms = search.best(query, words, pages, fused=True)
+        known = {bytes(rows[0][10]) for _, rows in best}
+        least = best[-1][0].score if best else inf
+        best += [
+            (one._replace(score=min(one.score, least)), rows)
+            for one, rows in found
+            if bytes(rows[0][10]) not in known
+        ]
+        is_all = len(pages) < pool and len(words.contents) < pool
+        if is_all or len(best) >= wanted.stop or pool == MOST_PROPOSED:
+            return best, terms
+        pool = MOST_PROPOSED
 
 
 class _Search:
@@ -216,17 +258,22 @@ class _Search:
         near: Sequence[NearPage],
         wanted: slice,
         marks: Marks,
-        *,
-        fused: bool = False,
     ) -> list[Hit]:
-        """Rate the contents; of their pages, best first, return those ``wanted``.
+        """Return those hits of ``best`` that are ``wanted``."""
+        best, terms = self.best(query, found, near)
+        return self.shown(best[wanted], terms, marks)
+
+    def best(
+        self, query: Query, found: _Proposed, near: Sequence[NearPage], *, fused: bool = False
+    ) -> tuple[list[_Page], Sequence[Term]]:
+        """Rate the contents; return their pages, best first, and the words to mark in them.
 
         ``near``: contents that are near in meaning. With ``fused`` their order and that of the
         words are joined.
         """
         contents = Many(sorted({*found.contents, *(page.content for page in near)}))
         if not contents.values:
-            return []
+            return [], []
         records = defaultdict(list)
         sites, values = site_conditions(query)
         values |= {"contents": contents}
@@ -248,9 +295,14 @@ class _Search:
         ranked = rank_searched_pages(terms, weights, by_words)
         if near:
             ranked = joined_rankings(ranked, pages, near, fused=fused)
-        best = search_hits_named_once(ranked, records)[wanted]
+        return search_hits_named_once(ranked, records), terms or query.terms
+
+    def shown(self, best: Sequence[_Page], terms: Sequence[Term], marks: Marks) -> list[Hit]:
+        """Return hits with their snippets."""
+        if not best:
+            return []
         chunks = [one.part.key for one, _ in best if one.part is not None]
-        shown = self._language.shown(self._connection, terms or query.terms, chunks, marks)
+        shown = self._language.shown(self._connection, terms, chunks, marks)
         return [_hit(one, rows, shown) for one, rows in best]
 
 
@@ -287,9 +339,6 @@ def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> _Pro
             places = (place for place in range(terms) if int(number) >> place & 1)
             found.contents[content] = frozenset(places)
     return found
-
-
-_Rows = list[list[Any]]
 
 
 def search_hits_named_once(

@@ -43,7 +43,7 @@ INSERT INTO vector (hash, embedder, vector, refused)
 SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM chunk WHERE hash = ?1)
 ON CONFLICT (hash, embedder) DO NOTHING
 """
-_IS_WHOLE = "UPDATE embedder SET whole_at = coalesce(whole_at, ?) WHERE no = ?"
+_IS_WHOLE = "UPDATE embedder SET whole_at = ? WHERE no = ?"
 #: Vectors of chunks that are gone, and those of embedders before the one that is whole.
 _UNUSED = """
 embedder <> :embedder OR NOT EXISTS (SELECT 1 FROM chunk k WHERE k.hash = vector.hash)
@@ -123,7 +123,7 @@ def embedder_number(connection: Connection, embedder: Embedder) -> int | None:
 
 
 def whole_embedders(connection: Connection) -> list[StoredEmbedder]:
-    """Return the embedders of which every chunk once had its vector, the latest first."""
+    """Return the embedders that had a vector for every chunk, the one that had last first."""
     return [StoredEmbedder(*row) for row in connection.execute(_WHOLE).fetchall()]
 
 
@@ -185,7 +185,11 @@ def put_vectors(
 
 
 def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None:
-    """Note that every chunk has a vector: from now on searches use this embedder."""
+    """Note that every chunk has a vector: from now on searches use this embedder.
+
+    It is noted anew each time. A former embedder that is used again then comes before later ones,
+    which may lack vectors of pages that came meanwhile.
+    """
     connection.execute(_IS_WHOLE, (now, embedder))
 
 

@@ -14,7 +14,7 @@ from smartcrawl.index.images import images_to_index
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
-from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SinkError
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
@@ -113,7 +113,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
             return json_response(
                 context.stores.read(lambda connection: api_search(connection, query, options))
             )
-        except EmbedderError as error:
+        except (EmbedderError, SettingError) as error:
             raise SinkError(str(error)) from error
         except NoVectorsError as error:
             raise api_invalid_input("mode", f"mode must be text: {error}") from error

@@ -4,7 +4,7 @@ CREATE TABLE embedder (
     name      TEXT NOT NULL,                             -- EMBEDDER
     model     TEXT NOT NULL,
     dimension INTEGER NOT NULL,
-    whole_at  INTEGER,                                   -- when every chunk first had its vector; NULL: not yet
+    whole_at  INTEGER,                                   -- when every chunk last was seen to have its vector; NULL: never
     UNIQUE (name, model, dimension)
 )
 --;

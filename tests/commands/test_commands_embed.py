@@ -1,0 +1,252 @@
+"""`embed` and `search --mode`, as a person would type them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawls.commands import Result, Scrapy
+from tests.index.embedding.embeddings_server import (
+    DIMENSION,
+    KEY,
+    EmbeddingsServer,
+    embeddings_server,
+    error,
+)
+from tests.registry.build import Desk
+
+KEYS = ["embedder", "model", "dimension", "embedded", "refused", "owed", "dropped", "error"]
+
+
+class Place:
+    """A registry of two sources without vectors, and commands over it."""
+
+    def __init__(self, folder: Path, ask: Scrapy) -> None:
+        (folder / "data").mkdir()
+        self.folder = folder
+        self.desk = Desk(folder / "data" / "registry.db")
+        for source, texts in (("docs", ["cancel a paused job", "😀"]), ("shop", ["an apple"])):
+            self.desk.source = source
+            self.desk.open()
+            for n, text in enumerate(texts):
+                self.desk.index(f"http://{source}.example/{n}", text)
+            self.desk.seal()
+        self._ask = ask
+        self.environment = {
+            "DATA_DIR": str(folder / "data"), "SOURCES_FILE": str(folder / "sources.toml"),
+            "EMBEDDER": "local",
+        }  # fmt: skip
+
+    def openai(self, server: EmbeddingsServer) -> None:
+        self.environment |= {
+            "EMBEDDER": "openai", "EMBEDDING_URL": server.url, "EMBEDDING_MODEL": "some-model",
+            "EMBEDDING_DIMENSION": str(DIMENSION), "EMBEDDING_WAIT_SECONDS": "0",
+            "OPENAI_API_KEY": KEY,
+        }  # fmt: skip
+
+    def run(self, *args: str, expect: int = 0, **changed: str) -> Result:
+        result = self._ask.run(list(args), self.environment | changed)
+        assert result.status == expect, f"{args}: {result}"
+        assert "Traceback" not in result.err
+        return result
+
+    def json(self, *args: str, expect: int = 0) -> Any:
+        return json.loads(self.run(*args, "--format", "json", expect=expect).out)
+
+    def count(self, condition: str = "1 = 1") -> object:
+        return self.desk.value(f"SELECT count(*) FROM vector WHERE {condition}")
+
+
+@pytest.fixture
+def place(tmp_path: Path, ask: Scrapy) -> Iterator[Place]:
+    place = Place(tmp_path, ask)
+    yield place
+    place.desk.close()
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingsServer]:
+    with embeddings_server() as server:
+        yield server
+
+
+@pytest.mark.covers("M-47")
+def test_embed_makes_the_missing_vectors_and_counts_them(place: Place):
+    first = place.run("embed")
+    again = place.run("embed")
+
+    start = "2 chunks embedded, 1 text without a meaning for the model (local, l2_supercat_256-"
+    assert first.out.startswith(start)
+    assert again.out.startswith("0 chunks embedded (local, ")
+    assert (first.err, again.err) == ("", "")
+    assert (place.count(), place.count("vector IS NULL")) == (3, 1)
+
+
+def test_embed_as_json_has_its_keys(place: Place):
+    dry = place.json("embed", "--dry-run")
+    done = place.json("embed")
+
+    assert list(dry) == list(done) == KEYS
+    assert (dry["embedded"], dry["refused"], dry["owed"]) == (0, 0, 3)
+    assert (done["embedded"], done["refused"], done["owed"], done["dropped"]) == (2, 1, 0, 0)
+    assert (done["embedder"], done["dimension"], done["error"]) == ("local", 256, None)
+    assert done["model"].startswith("l2_supercat_256-")
+
+
+def test_a_dry_run_says_how_many_and_sends_and_stores_nothing(
+    place: Place, server: EmbeddingsServer
+):
+    place.openai(server)
+
+    result = place.run("embed", "--dry-run")
+
+    assert result.out == "3 chunks would be embedded (openai, some-model)\n"
+    assert server.asked == []
+    assert place.desk.value("SELECT count(*) FROM embedder") == place.count() == 0
+
+
+def test_embed_of_one_source_leaves_the_others_owed(place: Place):
+    assert place.json("embed", "--source", "shop")["embedded"] == 1
+    assert place.desk.value("SELECT whole_at FROM embedder") is None
+    assert place.json("embed", "--dry-run")["owed"] == 2
+    assert place.json("embed", "--dry-run", "--source", "shop")["owed"] == 0
+
+
+def test_embed_says_how_much_text_goes_where_and_the_key_is_nowhere(
+    place: Place, server: EmbeddingsServer
+):
+    place.openai(server)
+
+    result = place.run("embed")
+    nothing = place.run("embed")
+
+    assert result.err == f"embed: the text of 3 chunks goes to {server.host}, model some-model\n"
+    assert result.out == "3 chunks embedded (openai, some-model)\n"
+    assert server.host not in nothing.err + nothing.out
+    assert server.asked[0].headers["authorization"] == f"Bearer {KEY}"
+    files = [file.read_bytes() for file in place.folder.rglob("*") if file.is_file()]
+    assert files
+    assert not any(KEY.encode() in text for text in files)
+    assert KEY not in result.out + result.err
+
+
+def test_embed_is_not_carried_out_while_the_embedder_is_away(
+    place: Place, server: EmbeddingsServer
+):
+    place.openai(server)
+    server.answer = lambda asked: error("busy", 503)
+
+    result = place.run("embed", expect=1)
+    data = place.json("embed", expect=1)
+
+    assert f"embed: {server.host} makes no vectors now (503, busy)" in result.err
+    assert "0 chunks embedded, 3 chunks still without a vector" in result.out
+    assert list(data) == KEYS
+    assert (data["embedded"], data["owed"]) == (0, 3)
+    assert data["error"].startswith(f"{server.host} makes no vectors now")
+    assert KEY not in result.err + result.out + data["error"]
+
+
+def test_embed_stops_at_a_refused_key_and_shows_it_nowhere(place: Place, server: EmbeddingsServer):
+    place.openai(server)
+    server.answer = lambda asked: error(f"Incorrect API key provided: {KEY}", 401)
+
+    result = place.run("embed", expect=1)
+
+    assert len(server.asked) == 1
+    assert "401" in result.err
+    assert KEY not in result.err + result.out
+
+
+def test_embed_exits_with_3_where_some_have_a_vector_and_some_have_none_yet(
+    place: Place, server: EmbeddingsServer
+):
+    place.openai(server)
+    desk = place.desk
+    desk.open()
+    visit = desk.visit("http://shop.example/more", "more")
+    visit.parsed.chunks = [type(visit.parsed.chunks[0])((), f"line {n}") for n in range(300)]
+    desk.write(visit)
+    server.answer = lambda asked: error("busy", 503) if len(server.asked) > 2 else None
+
+    result = place.run("embed", expect=3, EMBEDDING_BATCH_TEXTS="128")
+
+    assert "256 chunks embedded, 47 chunks still without a vector" in result.out
+    assert place.count() == 256
+    server.answer = lambda asked: None
+    assert "47 chunks embedded (openai" in place.run("embed").out
+
+
+def test_embed_without_an_embedder_says_how_to_set_one(place: Place):
+    result = place.run("embed", expect=2, EMBEDDER="")
+
+    assert "no embedder is set: -s EMBEDDER=local, or openai" in result.err
+
+
+def test_embed_of_an_unknown_source_names_the_known_ones(place: Place):
+    result = place.run("embed", "--source", "dosc", expect=1)
+
+    assert "dosc" in result.err
+    assert "docs" in result.err
+    assert place.count() == 0
+
+
+@pytest.mark.parametrize("args", [["crawl", "site", "-a", "url=http://127.0.0.1:1/"], ["embed"]],
+                         ids=["crawl", "embed"])  # fmt: skip
+def test_an_embedder_is_refused_beside_elasticsearch_before_the_first_request(
+    place: Place, args: list[str]
+):
+    result = place.run(*args, expect=1, ELASTICSEARCH_URL="http://127.0.0.1:1")
+
+    assert "EMBEDDER is 'local': only a registry in SQLite with its own index keeps" in result.err
+    assert place.desk.value("SELECT count(*) FROM run WHERE source > 2") == 0
+
+
+# search
+
+
+def test_search_takes_a_mode(place: Place):
+    place.run("embed")
+
+    def found(*args: str) -> list[str]:
+        return [hit["url"] for hit in place.json("search", *args, "stop tasks")]
+
+    assert found("--mode", "text") == []
+    for mode in ([], ["--mode", "vector"], ["--mode", "hybrid"]):
+        assert found(*mode)[0] == "http://docs.example/0"
+    assert "invalid choice" in place.run("search", "--mode", "both", "x", expect=2).err
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_search_by_meaning_without_vectors_fails_with_its_remedy(place: Place, mode: str):
+    none_yet = place.run("search", "--mode", mode, "apple", expect=1)
+    not_set = place.run("search", "--mode", mode, "apple", expect=1, EMBEDDER="")
+
+    assert f"mode {mode} needs vectors, and there are none yet: run scrapy embed" in none_yet.err
+    assert f"mode {mode} needs vectors: set EMBEDDER to local or openai" in not_set.err
+    assert none_yet.out == not_set.out == ""
+
+
+def test_the_default_search_notes_that_only_words_counted(place: Place, server: EmbeddingsServer):
+    place.openai(server)
+    place.run("embed")
+    server.answer = lambda asked: error("busy", 503)
+
+    default = place.run("search", "apple")
+    asked = place.run("search", "--mode", "hybrid", "apple", expect=1)
+
+    assert default.err.startswith(f"note: only words counted: {server.host} makes no vectors now")
+    assert "http://shop.example/0" in default.out
+    assert f"{server.host} makes no vectors now" in asked.err
+    assert asked.out == ""
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+def test_a_query_without_a_word_says_so_in_any_mode(place: Place, mode: str):
+    place.run("embed")
+
+    result = place.run("search", "--mode", mode, "😀")
+
+    assert "it has no letter and no digit" in result.err

@@ -1,0 +1,115 @@
+"""Whole runs with an embedder: what is embedded, what is owed, and what leaves the machine."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.crawls.commands import Crawl, path_of
+from tests.index.embedding.embeddings_server import (
+    DIMENSION,
+    KEY,
+    EmbeddingsServer,
+    embeddings_server,
+    error,
+)
+from tests.site_server import Page, Site, html
+
+pytestmark = [pytest.mark.sqlite, pytest.mark.embedded]
+
+WHOLE = "SELECT count(*) FROM embedder WHERE whole_at IS NOT NULL"
+VECTORS = "SELECT count(*) FROM vector WHERE vector IS NOT NULL"
+
+
+@pytest.fixture
+def server(crawl: Crawl) -> Iterator[EmbeddingsServer]:
+    """The embedder of the crawls of a test."""
+    with embeddings_server() as server:
+        crawl.environment |= {
+            "EMBEDDER": "openai", "EMBEDDING_URL": server.url, "EMBEDDING_MODEL": "some-model",
+            "EMBEDDING_DIMENSION": str(DIMENSION), "EMBEDDING_WAIT_SECONDS": "0",
+            "OPENAI_API_KEY": KEY,
+        }  # fmt: skip
+        yield server
+
+
+def fill(site: Site) -> None:
+    site.pages["/"] = html("Manual", "/jobs", "/bread", text="an introduction")
+    site.pages["/jobs"] = html("Jobs", text="How to cancel a paused job")
+    site.pages["/bread"] = html("Bread", text="A recipe for banana bread with walnuts")
+
+
+@pytest.mark.covers("R1-10", "R1-13", "M-47")
+def test_a_crawl_embeds_its_pages_and_a_refresh_only_what_changed(site: Site, crawl: Crawl):
+    crawl.environment["EMBEDDER"] = "local"
+    fill(site)
+
+    crawl(site.url("/"))
+
+    assert crawl.rows(WHOLE) == [(1,)]
+    assert crawl.rows(VECTORS) == crawl.rows("SELECT count(DISTINCT hash) FROM chunk")
+    assert crawl.search("stop tasks", "--mode", "text") == []
+    assert path_of(crawl.search("stop tasks")[0]["url"]) == "/jobs"
+
+    (before,) = crawl.rows(VECTORS)[0]
+    site.pages["/bread"] = html("Bread", text="A recipe for rye bread without yeast")
+    crawl(site.url("/"))
+
+    assert crawl.rows(VECTORS) == [(before + 1,)]  # that of the former text stays for a while
+    assert path_of(crawl.search("stop tasks")[0]["url"]) == "/jobs"
+
+
+@pytest.mark.covers("R1-07", "M-16")
+def test_debts_of_a_run_are_paid_by_the_next_one_although_every_page_answers_304(
+    site: Site, crawl: Crawl, server: EmbeddingsServer
+):
+    fill(site)
+    for path in ("/", "/jobs", "/bread"):
+        site.pages[path] = Page(site.pages[path], etag='"1"')
+    server.answer = lambda asked: error("busy", 503)
+
+    away = crawl(site.url("/"))
+
+    chunks = crawl.rows("SELECT count(DISTINCT hash) FROM chunk")[0][0]
+    assert (
+        f"the text of new and changed pages goes to {server.host}, for its model some-" in away.err
+    )
+    assert (
+        f"{chunks} chunks without a vector; the next run, or scrapy embed, tries again" in away.err
+    )
+    assert away.err.count("pages are stored without vectors for now") == 1
+    assert crawl.rows(VECTORS) == [(0,)]
+    assert crawl.hits("banana") == ["/bread"]
+
+    server.answer = lambda asked: None
+    server.asked.clear()
+    site.clear()
+    back = crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "unchanged", "/jobs": "unchanged", "/bread": "unchanged"}
+    assert sum(len(asked.texts) for asked in server.asked) == chunks
+    assert crawl.rows(VECTORS) == [(chunks,)]
+    assert crawl.rows(WHOLE) == [(1,)]
+    assert "without a vector" not in back.err
+
+    server.asked.clear()
+    crawl(site.url("/"))
+
+    assert server.asked == []
+    texts = [away.out, away.err, back.out, back.err]
+    assert not any(KEY in text for text in texts)
+    assert not any(KEY.encode() in text for _, text in crawl.written())
+
+
+def test_a_refused_key_ends_the_requests_of_the_run_and_no_page_is_lost(
+    site: Site, crawl: Crawl, server: EmbeddingsServer
+):
+    fill(site)
+    server.answer = lambda asked: error(f"Incorrect API key provided: {KEY}", 401)
+
+    result = crawl(site.url("/"))
+
+    assert len(server.asked) == 1
+    assert crawl.hits("banana") == ["/bread"]
+    assert "check OPENAI_API_KEY" in result.err
+    assert "without a vector; the next run, or scrapy embed, tries again" in result.err
+    assert KEY not in result.err + result.out

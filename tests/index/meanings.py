@@ -1,0 +1,133 @@
+"""Vectors that a test can foresee: an embedder of topics, and registries whose chunks have some."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.extract.hashes import document_content_hash, text_hash
+from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded.batch_vectors import BatchVectors
+from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
+from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector, normed_vector
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.documents import Section
+from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.pages import Visit
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.sqlite import SqliteDatabase
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.writer import RegistryWriter, Written
+from tests.registry.build import NOW, Desk
+
+TTL = 1_000  #: seconds; UNDO_TTL_SECONDS of these tests
+DIMENSION = 4
+#: Words of one meaning; a text's vector has the number of its words of each topic.
+TOPICS = ("stop cancel abort end", "fruit banana apple", "ship boat harbour", "cold winter snow")
+AWAY = EmbedderError("model.example makes no vectors now", lasting=False)
+OVER = EmbedderError("model.example refuses the key", lasting=True)
+
+
+def topic_numbers(text: str) -> list[float]:
+    """Return the numbers of a text, not of length 1; texts of no topic are alike."""
+    words = text.casefold().split()
+    return [0.01 + sum(word in topic.split() for word in words) for topic in TOPICS]
+
+
+class Topics:
+    """An embedder that keeps what it was asked; `errors` are raised by the next calls, in order."""
+
+    destination = None
+
+    def __init__(self, model: str = "topics", *errors: EmbedderError | None) -> None:
+        self.name, self.model, self.dimension = "local", model, DIMENSION
+        self.calls: list[list[str]] = []
+        self.errors = list(errors)  #: None: this call is answered
+        self.closed = False
+        self.during: Callable[[], object] = lambda: None  #: called by each call
+
+    def embed(self, texts: Sequence[str]) -> list[Vector | RefusedText]:
+        self.calls.append(list(texts))
+        self.during()
+        if self.errors and (error := self.errors.pop(0)) is not None:
+            raise error
+        return [self._answer(text) for text in texts]
+
+    def _answer(self, text: str) -> Vector | RefusedText:
+        if not any(map(str.isalnum, text)):
+            return RefusedText("it has no word")
+        return normed_vector(topic_numbers(text), self.dimension)
+
+    def close(self) -> None:
+        self.closed = True
+
+    @property
+    def texts(self) -> list[str]:
+        """All texts that it was asked for."""
+        return [text for call in self.calls for text in call]
+
+
+def pay(connection: Connection, embedder: Embedder, *sources: str, **changed: Any) -> PaidDebts:
+    wanted = {"now": NOW, "ttl": TTL, "report": lambda number: None}
+    return pay_debts(connection, embedder, sources=sources, **(wanted | changed))
+
+
+def stored(connection: Connection) -> list[tuple[Any, ...]]:
+    """Return model, hash, vector and reason of each row of vectors."""
+    return connection.execute(
+        "SELECT e.model, v.hash, v.vector, v.refused FROM vector v"
+        " LEFT JOIN embedder e ON e.no = v.embedder ORDER BY 1, 2"
+    ).fetchall()
+
+
+def texts_with_vectors(connection: Connection) -> list[str]:
+    """Return the texts of the chunks that have a vector."""
+    rows = connection.execute(
+        "SELECT DISTINCT k.text FROM chunk k JOIN vector v ON v.hash = k.hash"
+        " WHERE v.vector IS NOT NULL ORDER BY 1"
+    )
+    return [text for (text,) in rows]
+
+
+def visit_of_sections(desk: Desk, url: str, sections: Sequence[Section], **fields: Any) -> Visit:
+    """Return the visit of a page of several sections."""
+    visit = desk.visit(url, "\n".join(section.text for section in sections), **fields)
+    document = visit.parsed.document
+    assert document is not None
+    document = type(document)(document.title, language="en", sections=tuple(sections))
+    visit.parsed.document = document
+    visit.parsed.chunks = document_chunks(document)
+    visit.parsed.text_hash = text_hash(document)
+    visit.parsed.content_hash = document_content_hash(document)
+    return visit
+
+
+class Room:
+    """A registry in a file, which the writer of a run writes; its batches are embedded."""
+
+    def __init__(self, file: Path, embedder: Embedder) -> None:
+        database = SqliteDatabase(file)
+        self.registry = Registry(database, database.open(), EMBEDDED)
+        self.desk = Desk(file)
+        self.run = self.desk.open()
+        self.writer = RegistryWriter(
+            self.registry, self.run, judgement=Judgement(), embedding=BatchVectors(embedder)
+        )
+
+    @property
+    def connection(self) -> Connection:
+        return self.desk.connection
+
+    def write(self, *visits: Visit) -> Written:
+        """Write one batch."""
+        batch = Batch(visits=list(visits))
+        for visit in visits:
+            batch.tally(url_host_key(visit.page.url))
+        return self.writer.submit(batch, NOW).result()
+
+    def close(self) -> None:
+        self.writer.close()
+        self.registry.close()
+        self.desk.close()

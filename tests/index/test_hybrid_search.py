@@ -1,0 +1,711 @@
+"""Searches by meaning, and by words and meaning, over the vectors of a registry in SQLite."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smartcrawl import settings
+from smartcrawl.index import query_vectors
+from smartcrawl.index.embedded.vectors import whole_embedders
+from smartcrawl.index.embedding.choice import open_embedder, open_embedder_of
+from smartcrawl.index.embedding.local import LocalEmbedder
+from smartcrawl.index.hits import Answer
+from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.search import search_index
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Visit
+from smartcrawl.rules.fusion import fuse
+from smartcrawl.rules.model import Outcome
+from tests.choices import options
+from tests.index.embedding.embeddings_server import (
+    Asked,
+    EmbeddingsServer,
+    Reply,
+    embeddings,
+    embeddings_server,
+    error,
+)
+from tests.index.meanings import DIMENSION, Topics, pay, topic_numbers
+from tests.index.searches import PAGES, SEARCHES
+from tests.registry.build import LATER, Desk, chunk
+from tests.server.api_client import error_of
+from tests.server.data.library import Library
+
+TEXT, VECTOR, HYBRID = SearchMode.TEXT, SearchMode.VECTOR, SearchMode.HYBRID
+BASE = "http://a.example/"
+
+
+def topics_of(asked: Asked) -> Reply:
+    """Answer with the vectors of topics, whichever model is asked."""
+    found = embeddings(asked.texts, [topic_numbers(text) for text in asked.texts])
+    return Reply(found | {"model": asked.body["model"]})
+
+
+@pytest.fixture
+def server() -> Iterator[EmbeddingsServer]:
+    with embeddings_server() as server:
+        server.answer = topics_of
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def fresh_embedders() -> Iterator[None]:
+    """Let no test find the embedder of another one: servers may have equal ports."""
+    query_vectors._opened.cache_clear()
+    yield
+    query_vectors._opened.cache_clear()
+
+
+def embedder_options(server: EmbeddingsServer, **changed: object) -> EmbedderOptions:
+    wanted = {
+        "EMBEDDER": "openai", "EMBEDDING_URL": server.url, "EMBEDDING_MODEL": "some-model",
+        "EMBEDDING_DIMENSION": DIMENSION, "EMBEDDING_WAIT_SECONDS": 0,
+    }  # fmt: skip
+    found = EmbedderOptions.of(settings.defaults | wanted)
+    assert found is not None
+    return replace(found, **changed)
+
+
+class Searched:
+    """A registry whose chunks have vectors, and its searches."""
+
+    def __init__(self, folder: Path, chosen: EmbedderOptions | None) -> None:
+        self.desk = Desk()
+        self.options: Options = options(folder, embedder=chosen)
+
+    def put(self, source: str, **pages: str | list[str]) -> None:
+        """Store pages of a source: the last part of the address, and the texts of its chunks."""
+        self.desk.source = source
+        self.desk.open()
+        visits: list[Visit] = []
+        for place, texts in pages.items():
+            some = [texts] if isinstance(texts, str) else texts
+            visit = self.desk.visit(f"http://{source}.example/{place}", " ".join(some))
+            visit.parsed.chunks = [chunk(text) for text in some]
+            visits.append(visit)
+        self.desk.write(*visits)
+        self.desk.seal()
+
+    def pay(self) -> None:
+        assert self.options.embedder is not None
+        assert pay(self.desk.connection, open_embedder_of(self.options.embedder)).owed == 0
+
+    def answer(self, query: str, mode: SearchMode = HYBRID, **more: Any) -> Answer:
+        return search_index(self.desk.connection, query, self.options, mode=mode, **more)
+
+    def find(self, query: str, mode: SearchMode = HYBRID, **more: Any) -> list[str]:
+        """Return source and place of the hits."""
+        return [
+            hit.url.removeprefix("http://").replace(".example", "")
+            for hit in self.answer(query, mode, **more).hits
+        ]
+
+
+def filled(folder: Path, server: EmbeddingsServer) -> Searched:
+    """Two sources with vectors of topics."""
+    found = Searched(folder, embedder_options(server))
+    found.put(
+        "docs",
+        cancel="cancel the paused job",
+        banana="the banana is yellow",
+        winter=["the winter is long", "a boat sails"],
+        words="stop signs along the road banana banana banana",
+    )
+    found.put("shop", abort="abort abort abort", apple="an apple a day", snow="snow in june")
+    found.pay()
+    server.asked.clear()
+    return found
+
+
+@pytest.fixture
+def searched(tmp_path: Path, server: EmbeddingsServer) -> Iterator[Searched]:
+    """Two sources with vectors of topics."""
+    found = filled(tmp_path, server)
+    yield found
+    found.desk.close()
+
+
+@pytest.fixture(scope="module")
+def library(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[tuple[Searched, EmbeddingsServer]]:
+    """The same, for tests that only read; and its server."""
+    with embeddings_server() as server:
+        server.answer = topics_of
+        found = filled(tmp_path_factory.mktemp("library"), server)
+        yield found, server
+        found.desk.close()
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+    """A large source whose 1,000 chunks are nearer to fruit than any of a small one."""
+    with embeddings_server() as server:
+        server.answer = topics_of
+        found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server))
+        crowd = {f"page{p}": [f"crowd banana {p} {n}" for n in range(100)] for p in range(10)}
+        found.put("large", **crowd)
+        found.put("small", far="winter is yellow", near="banana ship yellow")
+        found.pay()
+        yield found
+        found.desk.close()
+
+
+# Words alone
+
+
+def test_text_searches_find_the_same_with_and_without_vectors(
+    tmp_path: Path, server: EmbeddingsServer
+):
+    searched = Searched(tmp_path, None)
+    desk = searched.desk
+    for source in ("docs", "shop"):
+        desk.source = source
+        desk.open()
+        for held in PAGES:
+            if held.source == source:
+                visit = desk.visit(BASE + held.place, held.place, title=held.title)
+                visit.parsed.chunks = list(held.chunks)
+                desk.write(visit)
+        desk.seal()
+
+    def answers(mode: SearchMode) -> list[Answer]:
+        return [
+            searched.answer(asked.query, mode, sources=asked.sources, limit=asked.limit)
+            for asked in SEARCHES
+        ]
+
+    before = answers(SearchMode.BEST)
+    searched.options = replace(searched.options, embedder=embedder_options(server))
+    searched.pay()
+    server.asked.clear()
+
+    assert answers(TEXT) == before
+    assert server.asked == []
+    assert searched.answer("zebra", VECTOR) != searched.answer("zebra", TEXT)
+    desk.close()
+
+
+def test_without_an_embedder_the_default_is_text_without_a_note(searched: Searched):
+    searched.options = replace(searched.options, embedder=None)
+
+    assert searched.answer("banana", SearchMode.BEST) == searched.answer("banana", TEXT)
+    assert searched.answer("banana", SearchMode.BEST).note == ""
+
+
+# Meaning
+
+
+@pytest.mark.covers("M-47")
+@pytest.mark.parametrize(
+    "mode", [VECTOR, HYBRID, SearchMode.BEST], ids=["vector", "hybrid", "best"]
+)
+def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mode: str):
+    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+    searched.put(
+        "docs",
+        jobs="How to cancel a paused job",
+        bread="A recipe for banana bread with walnuts",
+        weather="Rain and wind along the coast tomorrow",
+    )
+    searched.pay()
+
+    assert searched.find("stop running tasks", TEXT) == []
+    assert searched.find("stop running tasks", SearchMode(mode))[0] == "docs/jobs"
+    searched.desk.close()
+
+
+def test_vector_finds_the_nearest_pages_first_by_the_cosine_of_their_best_chunk(
+    searched: Searched, server: EmbeddingsServer
+):
+    hits = searched.answer("end", VECTOR).hits
+
+    assert [asked.texts for asked in server.asked] == [["end"]]
+    assert {hit.url for hit in hits[:2]} == {
+        "http://docs.example/cancel", "http://shop.example/abort",
+    }  # fmt: skip
+    assert [hit.score for hit in hits[:3]] == pytest.approx([1, 1, 0.3], abs=0.3)
+    assert len(hits) == 7
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    (boat, *_) = searched.answer("ship", VECTOR).hits
+    assert (boat.url, boat.snippet) == ("http://docs.example/winter", "a boat sails")
+    assert boat.score == pytest.approx(1, abs=0.01)
+
+
+def test_the_words_of_filters_have_no_meaning(searched: Searched, server: EmbeddingsServer):
+    searched.find('end "the job" -banana site:docs.example in:docs', VECTOR)
+
+    assert server.asked[-1].texts == ["end the job"]
+
+
+def test_vector_counts_no_words(searched: Searched):
+    assert searched.find("yellow end", VECTOR, limit=2) == ["docs/cancel", "shop/abort"]
+
+
+@pytest.mark.covers("M-47")
+def test_hybrid_joins_the_ranks_of_words_and_meaning(searched: Searched):
+    query = "yellow abort"
+    words, meaning = searched.find(query, TEXT), searched.find(query, VECTOR)
+    assert (words, meaning[:2]) == (["shop/abort", "docs/banana"], ["docs/cancel", "shop/abort"])
+
+    hits = searched.answer(query, HYBRID).hits
+
+    found = searched.find(query, HYBRID)
+    scores = dict(fuse([words, meaning]))
+    assert [hit.score for hit in hits] == pytest.approx(list(scores.values()), 1e-4)
+    assert [scores[place] for place in found] == list(scores.values())
+    assert found[0] == "shop/abort" != meaning[0]
+    assert searched.find(query, SearchMode.BEST) == found
+
+
+def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(searched: Searched):
+    hits = {hit.url: hit for hit in searched.answer("banana", HYBRID, marks=("<", ">")).hits}
+
+    assert hits["http://docs.example/banana"].snippet == "the <banana> is yellow"
+    assert hits["http://shop.example/apple"].snippet == "an apple a day"
+
+
+@pytest.mark.covers("M-47")
+def test_hybrid_loses_no_page_that_text_finds(tmp_path: Path, server: EmbeddingsServer):
+    searched = Searched(tmp_path, embedder_options(server))
+    near = {f"near{n}": f"banana banana {n}" for n in range(80)}
+    far = {f"far{n}": f"fruitless snow snow winter {n}" for n in range(50)}
+    searched.put("docs", **near, **far)
+    searched.pay()
+    words = searched.find("fruitless", TEXT, limit=60)
+
+    assert len(words) == 50
+    assert set(words) <= set(searched.find("fruitless", HYBRID, limit=1_000))
+    assert set(words) & set(searched.find("fruitless apple", HYBRID, limit=10))
+    searched.desk.close()
+
+
+def test_a_page_without_its_vector_is_found_by_its_words(searched: Searched):
+    searched.put("late", new="a pineapple")
+
+    assert searched.find("pineapple in:late", HYBRID) == ["late/new"]
+    assert "late/new" in searched.find("pineapple", HYBRID)
+    assert "late/new" not in searched.find("pineapple", VECTOR)
+
+
+# Conditions
+
+FILTERS = {
+    "in": ("fruit in:shop", {"shop/abort", "shop/apple", "shop/snow"}),
+    "not in": ("fruit -in:docs", {"shop/abort", "shop/apple", "shop/snow"}),
+    "site": ("fruit site:shop.example/a", {"shop/abort", "shop/apple"}),
+    "not site": ("fruit -site:docs.example", {"shop/abort", "shop/apple", "shop/snow"}),
+    "a word that must not occur": (
+        "fruit -banana -abort -paused", {"docs/winter", "shop/apple", "shop/snow"},
+    ),
+    "words that must occur": ('fruit "a day"', {"shop/apple"}),
+    "a phrase that must not occur": ('fruit -"an apple" in:shop', {"shop/abort", "shop/snow"}),
+    "all of them": ('fruit "banana" in:docs -road site:docs.example', {"docs/banana"}),
+    "an unknown source": ("fruit in:nowhere", set()),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+@pytest.mark.parametrize(("query", "found"), FILTERS.values(), ids=FILTERS)
+def test_conditions_hold_for_pages_that_are_near(
+    library: tuple[Searched, EmbeddingsServer], query: str, found: set[str], mode: SearchMode
+):
+    assert set(library[0].find(query, mode)) == found
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+def test_a_source_that_the_caller_names_limits_the_search(searched: Searched, mode: SearchMode):
+    assert searched.find("fruit", mode, sources=["shop"])[0] == "shop/apple"
+    assert len(searched.find("fruit", mode, sources=["shop"])) == 3
+    assert searched.find("fruit in:docs", mode, sources=["shop"]) == []
+
+
+@pytest.mark.parametrize(
+    ("query", "sources"),
+    [("apple", ["small"]), ("apple in:small", []), ("apple site:small.example", []),
+     ('apple "yellow"', []), ("apple -crowd", [])],
+    ids=["source", "in", "site", "quoted", "excluded"],
+)  # fmt: skip
+def test_a_condition_finds_its_nearest_page_although_1000_chunks_of_another_source_are_nearer(
+    crowded: Searched, query: str, sources: list[str]
+):
+    assert crowded.find(query, VECTOR, sources=sources) == ["small/near", "small/far"]
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+def test_a_language_limits_the_search(searched: Searched, mode: SearchMode):
+    searched.desk.connection.execute(
+        "UPDATE content SET language = 'de' WHERE no IN (SELECT content FROM chunk WHERE text LIKE"
+        " '%snow%')"
+    ).fetchall()
+
+    assert searched.find("fruit", mode, language="de") == ["shop/snow"]
+    assert "shop/snow" not in searched.find("snow", mode, language="en")
+
+
+def test_the_meaning_is_that_of_the_corrected_query(searched: Searched, server: EmbeddingsServer):
+    answer = searched.answer("bananna", HYBRID)
+
+    assert answer.meant == "banana"
+    assert server.asked[-1].texts == ["banana"]
+
+
+def test_a_page_of_two_sources_is_one_hit_that_names_both(searched: Searched):
+    desk = searched.desk
+    for source in ("docs", "shop"):
+        desk.source = source
+        desk.open()
+        desk.index(BASE + "both", "the harbour")
+        desk.seal()
+    searched.pay()
+
+    sources = {hit.url: set(hit.sources) for hit in searched.answer("ship", VECTOR).hits}
+
+    assert sources[BASE + "both"] == {"docs", "shop"}
+    assert [hit.url for hit in searched.answer("ship").hits].count(BASE + "both") == 1
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+def test_a_lost_page_is_marked_and_a_removed_one_is_not_found(searched: Searched, mode: SearchMode):
+    desk = searched.desk
+    desk.source = "shop"
+    desk.open()
+    desk.write(
+        desk.visit("http://shop.example/apple", outcome=Outcome.HTTP_ERROR, status=403), now=LATER
+    )
+
+    lost = {hit.url: hit.lost for hit in searched.answer("fruit in:shop", mode).hits}
+
+    assert lost == {
+        "http://shop.example/apple": True,
+        "http://shop.example/abort": False,
+        "http://shop.example/snow": False,
+    }
+
+
+# Pages of hits
+
+
+@pytest.fixture(scope="module")
+def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+    """60 pages with the words, 60 of the meaning, and 40 that come after both in both lists."""
+    with embeddings_server() as server:
+        server.answer = topics_of
+        found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server))
+        words = {f"words{n}": f"papyrus apple papyrus snow snow snow snow {n}" for n in range(60)}
+        meaning = {f"meaning{n}": f"fruit fruit fruit {n}" for n in range(60)}
+        both = {f"both{n}": f"papyrus apple snow {'among reeds ' * 99}{n}" for n in range(40)}
+        found.put("docs", **words, **meaning, **both)
+        found.pay()
+        yield found
+        found.desk.close()
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+@pytest.mark.parametrize("size", [10, 64])
+def test_pages_of_hits_repeat_and_skip_nothing_in_any_mode(
+    deep: Searched, mode: SearchMode, size: int
+):
+    """A page that is 61st in both lists has a better score than the first of only one."""
+    parts = [
+        deep.answer("papyrus apple", mode, limit=size, offset=offset).hits
+        for offset in range(0, 160 + size, size)
+    ]
+
+    found = [hit.url for part in parts for hit in part]
+    assert len(found) == len(set(found)) == 160
+    assert [len(part) for part in parts[: 160 // size]] == [size] * (160 // size)
+    assert parts[-1] == []
+    scores = [hit.score for part in parts for hit in part]
+    assert scores == sorted(scores, reverse=True)
+    assert [hit.url for hit in deep.answer("papyrus apple", mode, limit=160).hits] == found
+
+
+def test_a_limit_is_kept(searched: Searched):
+    for mode in (VECTOR, HYBRID):
+        all_of_them = searched.find("fruit", mode)
+        assert searched.find("fruit", mode, limit=2) == all_of_them[:2]
+        assert searched.find("fruit", mode, limit=2, offset=1) == all_of_them[1:3]
+        assert searched.find("fruit", mode, limit=5, offset=100) == []
+
+
+# Modes that cannot be served
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+def test_a_mode_without_vectors_is_an_error_with_its_remedy(
+    searched: Searched, server: EmbeddingsServer, mode: SearchMode
+):
+    chosen = searched.options
+    searched.options = replace(chosen, embedder=None)
+    with pytest.raises(NoVectorsError, match=f"mode {mode} needs vectors: set EMBEDDER to local"):
+        searched.answer("fruit", mode)
+
+    searched.options = chosen
+    searched.desk.connection.execute("UPDATE embedder SET whole_at = NULL").fetchall()
+    with pytest.raises(NoVectorsError, match=r"there are none yet: run .* embed$"):
+        searched.answer("fruit", mode)
+    assert searched.answer("banana", SearchMode.BEST) == searched.answer("banana", TEXT)
+    assert server.asked == []
+
+
+def test_an_index_that_keeps_no_vectors_has_no_mode_for_them(searched: Searched):
+    target = ElasticsearchTarget("http://127.0.0.1:1", "none")
+    searched.options = replace(searched.options, elasticsearch=target)
+
+    with pytest.raises(NoVectorsError):
+        searched.answer("fruit", VECTOR)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"elasticsearch": ElasticsearchTarget("http://127.0.0.1:1", "none")},
+                {"registry": "postgresql://db.example/registry"}],
+    ids=["elasticsearch", "postgresql"],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["local", "openai"])
+def test_an_embedder_is_refused_where_no_vectors_are_kept(
+    tmp_path: Path, server: EmbeddingsServer, name: str, changed: dict[str, object]
+):
+    chosen = options(tmp_path, embedder=embedder_options(server, name=name), **changed)
+
+    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': only a registry in SQLite"):
+        open_embedder(chosen)
+
+
+def test_the_default_falls_back_to_words_with_a_note_while_the_embedder_is_away(
+    searched: Searched, server: EmbeddingsServer
+):
+    server.answer = lambda asked: error("busy", 503)
+
+    answer = searched.answer("banana", SearchMode.BEST)
+
+    assert answer.hits == searched.answer("banana", TEXT).hits != []
+    assert answer.note.startswith(f"only words counted: {server.host} makes no vectors now")
+    assert "the text" not in answer.note
+    for mode in (VECTOR, HYBRID):
+        with pytest.raises(EmbedderError, match="makes no vectors now"):
+            searched.answer("banana", mode)
+    assert searched.answer("banana", TEXT).note == ""
+
+
+def test_an_embedder_that_refused_its_key_is_asked_again_by_the_next_search(
+    searched: Searched, server: EmbeddingsServer
+):
+    """A server that searches lives longer than the failure, such as a quota that was used up."""
+    server.replies = [error("no more", 429, "insufficient_quota")]
+
+    assert "only words counted" in searched.answer("fruit", SearchMode.BEST).note
+    assert searched.answer("fruit", SearchMode.BEST).note == ""
+
+
+def test_a_former_embedder_that_cannot_be_opened_leaves_the_words(
+    searched: Searched, server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
+):
+    """After a change from a server with a key to the local model, whose vectors are not made."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    chosen = embedder_options(server, name="local", url="https://api.openai.com/v1")
+    searched.options = replace(searched.options, embedder=chosen)
+
+    answer = searched.answer("banana", SearchMode.BEST)
+
+    assert answer.hits == searched.answer("banana", TEXT).hits != []
+    assert answer.note.startswith("only words counted: ")
+    assert "OPENAI_API_KEY" in answer.note
+    with pytest.raises(SettingError, match="OPENAI_API_KEY"):
+        searched.answer("banana", VECTOR)
+
+
+# Two embedders
+
+
+def test_queries_go_to_the_model_that_made_the_vectors_until_the_other_is_whole(
+    searched: Searched, server: EmbeddingsServer
+):
+    """The second model has other vectors: its query near one of the first would find others."""
+    searched.options = replace(
+        searched.options, embedder=embedder_options(server, model="other-model", dimension=3)
+    )
+
+    def answer(asked: Asked) -> Reply:
+        if asked.body["model"] == "some-model":
+            return topics_of(asked)
+        flat = [[*reversed(topic_numbers(text)[:3])] for text in asked.texts]
+        return Reply(embeddings(asked.texts, flat) | {"model": "other-model"})
+
+    server.answer = answer
+    models: list[str] = []
+    first = searched.find("fruit", VECTOR, limit=3)
+    models.append(server.asked[-1].body["model"])
+    searched.pay()
+    second = searched.find("fruit", VECTOR, limit=3)
+    models.append(server.asked[-1].body["model"])
+    searched.options = replace(searched.options, embedder=embedder_options(server))
+    back = searched.find("fruit", VECTOR, limit=3)
+    models.append(server.asked[-1].body["model"])
+
+    assert models == ["some-model", "other-model", "some-model"]
+    assert set(first) == set(second) == {"docs/banana", "docs/words", "shop/apple"}
+    assert back == first
+
+
+def test_a_former_embedder_is_searched_again_once_it_has_the_new_pages_too(
+    searched: Searched, server: EmbeddingsServer
+):
+    first = searched.options
+    searched.options = replace(first, embedder=embedder_options(server, model="other-model"))
+    searched.put("late", new="fruit fruit")
+    searched.pay()
+    searched.options = first
+
+    found = searched.find("fruit in:late", VECTOR)
+    model = server.asked[-1].body["model"]
+    searched.pay()
+
+    assert (found, model) == (["late/new"], "other-model")
+    assert searched.find("fruit in:late", VECTOR) == ["late/new"]
+    assert server.asked[-1].body["model"] == "some-model"
+
+
+def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):
+    connection = searched.desk.connection
+    before = searched.answer("fruit", VECTOR)
+    searched.put("late", new="a new page")
+
+    class Other(Topics):
+        def _answer(self, text: str) -> Any:
+            return super()._answer("snow")
+
+    pay(connection, Other("other"), "late")
+
+    assert [one.model for one in whole_embedders(connection)] == ["some-model"]
+    assert searched.answer("fruit", VECTOR) == before
+
+
+def test_vectors_of_another_version_of_the_local_model_are_not_compared(tmp_path: Path):
+    """As in a registry that was restored from another machine."""
+    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+    searched.put("docs", jobs="How to cancel a paused job")
+    searched.pay()
+    change = "UPDATE embedder SET model = 'l2_supercat_256-00000000'"
+    searched.desk.connection.execute(change).fetchall()
+    here = LocalEmbedder().model
+
+    answer = searched.answer("cancel", SearchMode.BEST)
+
+    assert [hit.url for hit in answer.hits] == ["http://docs.example/jobs"]
+    assert answer.note.startswith(
+        "only words counted: the vectors are of l2_supercat_256-00000000, and this installation"
+        f" has {here}: run "
+    )
+    with pytest.raises(EmbedderError, match="the vectors are of"):
+        searched.answer("cancel", VECTOR)
+    searched.pay()
+    assert searched.answer("cancel", VECTOR).note == ""
+    searched.desk.close()
+
+
+# Odd queries
+
+ODD = {
+    "nothing": "", "white space": " \t\n", "only filters": "in:docs site:docs.example -banana",
+    "emoji": "😀 🎉", "signs": '?! "" - *', "NUL": "\0", "half a pair": "\ud800",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", list(SearchMode), ids=["best", "text", "vector", "hybrid"])
+@pytest.mark.parametrize("query", ODD.values(), ids=ODD)
+def test_a_query_without_a_word_finds_nothing_in_any_mode_and_asks_no_embedder(
+    library: tuple[Searched, EmbeddingsServer], query: str, mode: SearchMode
+):
+    searched, server = library
+    server.asked.clear()
+
+    assert searched.answer(query, mode) == Answer([])
+    assert server.asked == []
+
+
+SYNTAX = [
+    "title:banana", "banana*", "^banana", "NEAR(banana day)", "banana AND day", "banana NOT day",
+    '"banana', "(banana", "banana ; DROP TABLE vector; --", "bana\0na banana", "banana \ud800",
+    "😀 banana", "b" * 5_000, "banana p.content c.no :vector ?1", "site:% banana", "in:' banana",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+@pytest.mark.parametrize("query", SYNTAX, ids=range(len(SYNTAX)))
+def test_no_syntax_is_an_error_in_any_mode(
+    library: tuple[Searched, EmbeddingsServer], query: str, mode: SearchMode
+):
+    found = library[0].find(query, mode)
+
+    if "banana" in query and "site:" not in query and "in:" not in query:
+        assert found[0] in ("docs/banana", "docs/words", "shop/apple")
+
+
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+def test_a_query_of_10000_words_is_answered(
+    library: tuple[Searched, EmbeddingsServer], mode: SearchMode
+):
+    query = "banana " + " ".join(f"absent{n}" for n in range(10_000))
+
+    assert library[0].find(query, mode)[0] in ("docs/banana", "docs/words", "shop/apple")
+
+
+def test_a_query_that_the_model_does_not_know_leaves_the_words(tmp_path: Path):
+    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+    searched.put("docs", odd="ᏣᎳᎩ here", other="a boat")
+    searched.pay()
+
+    for mode in (SearchMode.BEST, HYBRID):
+        answer = searched.answer("ᏣᎳᎩ", mode)
+        assert [hit.url for hit in answer.hits] == ["http://docs.example/odd"]
+        assert answer.note == (
+            "only words counted: the query has no vector, the text has no word that the model knows"
+        )
+    with pytest.raises(NoVectorsError, match="the query has no vector, the text has no word"):
+        searched.answer("ᏣᎳᎩ", VECTOR)
+    searched.desk.close()
+
+
+# The API
+
+
+@pytest.mark.covers("E-16")
+def test_the_api_serves_each_mode_and_names_the_one_that_it_cannot(
+    tmp_path: Path, server: EmbeddingsServer
+):
+    library = Library(tmp_path / "registry.db", tmp_path)
+    desk = Desk(tmp_path / "registry.db")
+    desk.open()
+    desk.index(BASE + "apple", "an apple a day")
+    chosen = embedder_options(server)
+
+    def found(**query: str) -> list[str]:
+        return [hit["url"] for hit in library.read("/api/Search", params=query)["hits"]]
+
+    def refused(**query: str) -> tuple[int, Any]:
+        answer = library.get("/api/Search", params=query)
+        return answer.status_code, error_of(answer)["details"]
+
+    library.app = library.server(embedder=chosen)
+    for mode in ("vector", "hybrid"):
+        status, details = refused(q="fruit", mode=mode)
+        assert (status, details["field"]) == (400, "mode")
+        assert "there are none yet: run" in details["reason"]
+    pay(desk.connection, open_embedder_of(chosen))
+
+    assert found(q="fruit") == found(q="fruit", mode="text") == []
+    assert found(q="fruit", mode="vector") == found(q="fruit", mode="hybrid") == [BASE + "apple"]
+    assert found(q="😀", mode="vector") == []
+
+    server.answer = lambda asked: error("busy", 503)
+    assert refused(q="fruit", mode="vector")[0] == 503
+    assert found(q="apple") == [BASE + "apple"]
+    desk.close()
+    library.close()
