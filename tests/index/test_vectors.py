@@ -377,6 +377,28 @@ def test_a_lasting_error_ends_the_calls_of_the_run(file: Path, caplog: pytest.Lo
     room.close()
 
 
+def test_an_embedder_with_a_fault_of_its_own_holds_no_page_back(
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+):
+    embedder = Topics("topics")
+    room = Room(file, embedder)
+    calls: list[object] = []
+
+    def broken(texts: object) -> None:
+        calls.append(texts)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(embedder, "embed", broken)
+
+    for n in range(2):
+        room.write(page_of(room.desk, f"{BASE}{n}", f"boat {n}"))
+
+    assert len(calls) == 1
+    assert "ZeroDivisionError" in caplog.text
+    assert room.desk.value("SELECT count(*) FROM chunk") == 2
+    room.close()
+
+
 def test_an_error_in_the_middle_of_a_batch_keeps_what_came(file: Path):
     room = Room(file, Topics("topics", None, AWAY))
 

@@ -57,6 +57,9 @@ class BatchVectors:
             if not self._is_away:
                 logger.warning("pages are stored without vectors for now: %s", error)
             self._is_away = True
+        except Exception:  # of a library: a page waits for no vector
+            logger.exception("pages are stored without vectors in this run")
+            self.is_off = True
 
     def store(self, connection: Connection) -> None:
         """Store the vectors, within the transaction that has just written their chunks.
