@@ -21,6 +21,7 @@ SETS: Final = {
     "git": ("git-doc", "index.html"),
     "sqlite": ("sqlite3-doc", "docs.html"),
     "postgresql": ("postgresql-doc-15", "index.html"),
+    "python": ("python3-doc", "index.html"),
 }
 
 

@@ -4,7 +4,6 @@ moto comes with the test tools. Azurite is fetched by npm at first use, below th
 tests/servers, whole or not at all. Both keep everything in memory.
 """
 
-import fcntl
 import os
 import re
 import secrets
@@ -20,11 +19,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from tests.servers import UnavailableError, absent, cache_folder, release, stop
+from tests.npm import npm_package
+from tests.servers import UnavailableError, absent, stop
 
 AZURITE = "3.37.0"
 _START_SECONDS = 60
-_NPM_SECONDS = 600
 _LISTENING = re.compile(r"http://127\.0\.0\.1:(\d+)")
 
 
@@ -120,49 +119,7 @@ def _port(process: subprocess.Popen[bytes], said: Path) -> int:
 @cache
 def azurite_lookup() -> tuple[str, Path] | UnavailableError:
     """node and the program; asked once per process: without a network, asking costs seconds."""
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        return UnavailableError("there is no node, or no npm to fetch it with")
-    try:
-        tree = _installed(npm)
-    except UnavailableError as error:
-        return error
-    except (OSError, subprocess.SubprocessError) as error:
-        return UnavailableError(str(error))
-    return node, tree / "node_modules/azurite/dist/src/blob/main.js"
-
-
-def _installed(npm: str) -> Path:
-    """The folder into which npm put Azurite, at first use by one process and complete or absent."""
-    base = cache_folder().absolute() / release()
-    base.mkdir(parents=True, exist_ok=True)
-    tree = base / f"azurite-{AZURITE}"
-    with (base / "azurite.lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if tree.exists():
-            return tree
-        part = base / f"{tree.name}.part"
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir()
-        done = subprocess.run(
-            [
-                *(
-                    npm,
-                    "install",
-                    "--loglevel=error",
-                    "--no-fund",
-                    "--no-audit",
-                    "--ignore-scripts",
-                ),
-                *("--prefix", str(part), f"azurite@{AZURITE}"),
-            ],
-            cwd=part,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_NPM_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise UnavailableError(f"npm install azurite@{AZURITE}: {done.stderr.strip()}")
-        return part.rename(tree)
+    found = npm_package("azurite", AZURITE)
+    if isinstance(found, UnavailableError):
+        return found
+    return found.node, found.folder / "dist/src/blob/main.js"

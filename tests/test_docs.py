@@ -19,6 +19,9 @@ from smartcrawl.engine.download import headers
 from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.index.hits import Hit
 from smartcrawl.model import urls
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
+from smartcrawl.reports.export_texts import exported_chunk_rows, exported_page_row
+from smartcrawl.reports.exported_pages import ExportedPage
 from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
 from smartcrawl.rules import http, traps
@@ -231,6 +234,16 @@ def test_every_key_is_documented_in_its_order_and_no_other():
     assert keys("runs") == list(RUN_KEYS)
     assert keys("status") == list(STATUS_KEYS)
     assert keys("config") == list(config.KEYS)
+
+
+def test_every_key_of_an_export_is_documented_and_no_other():
+    document = Document(sections=(Section(0, "", "text"),))
+    page = ExportedPage("", "", "", is_lost=False, last_changed=None, document=document)
+    (chunk,) = exported_chunk_rows(page, DEFAULT_CHUNK_SIZE)
+    row = exported_page_row(page)
+    told = [first.strip("`") for first, *_ in rows("docs/cli.md", "JSON lines")]
+
+    assert told == ["key", *row, "key", *(name for name in chunk if name not in row)]
 
 
 def keys(name):

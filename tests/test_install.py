@@ -16,6 +16,7 @@ FIXED = {"itemadapter": "items of a project's own", "pytest": "the tests"}
 BROUGHT = {
     "azure": "by adlfs, the driver of the extra azure",
     "httpx2": "by openai, the client of the extra openai",
+    "mcp": "by the extra mcp",
     "numpy": "by the extra vectors",
     "openai": "by the extra openai",
     "safetensors": "by the extra vectors",
@@ -128,6 +129,7 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
         "azure": ("adlfs",),
         "vectors": ("wordllama", "tokenizers", "safetensors", "numpy", "sqlite-vec"),
         "openai": ("openai", "sqlite-vec"),
+        "mcp": ("mcp",),
     }
     assert {name: pinned(lines) for name, lines in extras.items()} == {
         name: {package: tested[package] for package in found} for name, found in packages.items()

@@ -42,12 +42,13 @@ HOOKS: Final = {
 #: Decorators whose library calls the function.
 DECORATORS: Final = ("field_validator", "model_validator")
 #: Names that are found by their places: commands and spiders by Scrapy, readers by the format of a
-#: document, the add-on by the settings of a project, fields of answers by FastAPI.
+#: document, the add-on by the settings of a project, fields of answers by FastAPI
+#: and the SDK of MCP.
 FOUND: Final = (
     r"smartcrawl\.addon:Smartcrawl",
     r"smartcrawl\.commands\.\w+:Command",
     r"smartcrawl\.extract\.formats\.\w+:read_format",
-    r"smartcrawl\.server\.(data|jobs)\.answers:\w+\.\w+",
+    r"smartcrawl\.server\.(data|jobs|mcp)\.answers:\w+\.\w+",
     r"smartcrawl\.settings:\w+",
     r"smartcrawl\.spiders\.\w+:\w+Spider",
 )

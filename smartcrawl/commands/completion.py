@@ -13,7 +13,7 @@ from smartcrawl.commands.running import command_named, command_parser
 from smartcrawl.model.redaction import redacted_line
 
 _USAGE: Final = 2  #: exit status of wrong usage
-_FILES: Final = ("FILE", "DIR")  #: names of values that are files or folders
+_FILES: Final = ("FILE", "DIR", "PLACE")  #: names of values that are files or folders
 
 
 class Option(NamedTuple):

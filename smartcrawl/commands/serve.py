@@ -11,6 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from smartcrawl.commands.serving import command_crawl_program, require_api_key
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -22,15 +23,13 @@ from smartcrawl.server.keys import (
     SCOPES,
     Key,
     Scope,
-    api_key_exists,
     list_api_keys,
     make_api_key,
     revoke_api_key,
 )
-from smartcrawl.settings import defaults
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal import tables
-from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
+from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.command import DONE, FAILED, count_argument, print_json
 from smartcrawl.terminal.output import print_complaint, print_note
 from smartcrawl.terminal.standard_output import printed
@@ -41,12 +40,6 @@ if TYPE_CHECKING:
 
 _DAY = 86_400  #: seconds
 _MOST_DAYS = 36_500  #: that a key counts; the end of the calendar is no time of a key
-#: The commands that crawl for jobs, as this one was called.
-_SMARTCRAWL = (sys.executable, "-m", "smartcrawl", "crawl")
-_SCRAPY = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider follows
-#: The same for what is due of a source.
-_SMARTCRAWL_DUE = (sys.executable, "-m", "smartcrawl", "due")
-_SCRAPY_DUE = (sys.executable, "-m", "scrapy", "due")
 _COLUMNS = (
     tables.printed_word_column("id"),
     tables.printed_name_column("name"),
@@ -123,7 +116,6 @@ class Command(BaseCommand):
         from smartcrawl.server.app import create_app  # noqa: PLC0415
         from smartcrawl.server.items.ticking import OrderWork  # noqa: PLC0415
         from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
-        from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import (  # noqa: PLC0415
             listening_server_socket,
@@ -134,7 +126,8 @@ class Command(BaseCommand):
 
         server = ServerOptions.of(_with_options(self.settings, opts))
         if server.keys_required:
-            _require_key(database, server)
+            with closing(database.open()) as connection:
+                require_api_key(connection, database, server)
         log_server_to_stderr(self.settings)
         with closing(listening_server_socket(server)) as listening:
             url = server_url(listening)
@@ -143,13 +136,8 @@ class Command(BaseCommand):
             else:
                 print_note(f"serving at {url}; Ctrl-C ends it")
             sys.stdout.flush()  # the program that started this one may wait for the address
-            scrapy = self.under_scrapy
-            words = _SCRAPY if scrapy else _SMARTCRAWL
-            due = _SCRAPY_DUE if scrapy else _SMARTCRAWL_DUE
-            environment = _environment(self.settings, options)
             declared = DeclaredNames(options.sources_file)
-            spider_of = declared.spider_of if scrapy else None
-            program = CrawlProgram(words, environment, options.data_dir / "logs", due, spider_of)
+            program = command_crawl_program(self, options, declared)
             most = server.max_running_jobs
             scheduler = SchedulerThread(
                 database,
@@ -180,35 +168,11 @@ def _crawls(
     return LocalCrawls(database, program, {})
 
 
-def _environment(settings: Any, options: Options) -> dict[str, str]:
-    """Return the environment of crawls: that of this process, and the settings of its ``-s``."""
-    given = {
-        name: str(settings[name]) for name in defaults if settings.getpriority(name) == CMDLINE
-    }
-    return dict(os.environ) | given | {"DATA_DIR": str(options.data_dir.absolute())}
-
-
 def _with_options(settings: Any, opts: Namespace) -> dict[str, Any]:
     """Return the settings with the options of the command line."""
     names = {"API_HOST": opts.host, "API_PORT": opts.port}
     given = {name: value for name, value in names.items() if value is not None}
     return dict(settings) | given
-
-
-def _require_key(database: Database, server: ServerOptions) -> None:
-    """Refuse to serve where every request needs a key and there is none.
-
-    Raises:
-        SettingError: there is no key.
-    """
-    with closing(database.open()) as connection, database.translated("read"):
-        if not api_key_exists(connection, int(time.time())):
-            where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
-            raise SettingError(
-                f"{where} every request needs an API key, and there is none: make one first with"
-                f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1"
-                " only"
-            )
 
 
 def _manage(connection: Connection, opts: Namespace) -> None:

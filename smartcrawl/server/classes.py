@@ -8,7 +8,9 @@ from typing import Final
 from smartcrawl.server.keys import Scope
 
 #: Paths of documents and searches.
-_DATA: Final = ("/api/v1/documents/", "/api/Search/")
+_DATA: Final = ("/api/v1/documents/", "/api/Search/", "/mcp/")
+#: Paths that read with any method; a tool that changes something asks for its scope itself.
+_READING: Final = ("/mcp/",)
 #: Paths that act with any method.
 _ACTING: Final = ("/v2/crawler/",)
 #: Paths that change every page at once.
@@ -31,8 +33,10 @@ def api_request_changes_something(method: str, path: str) -> bool:
     True
     >>> api_request_changes_something("GET", "/api/v1/jobs")
     False
+    >>> api_request_changes_something("POST", "/mcp")
+    False
     """
-    return method not in _SAFE or _is_at(path, _ACTING)
+    return _is_at(path, _ACTING) or (method not in _SAFE and not _is_at(path, _READING))
 
 
 def api_rate_class(method: str, path: str) -> RateClass:

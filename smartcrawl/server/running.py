@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import errno
-import logging
 import signal
 import socket
 from collections.abc import Mapping
+from contextlib import nullcontext
 from ipaddress import ip_address
 from types import FrameType
 from typing import Any
@@ -15,13 +15,11 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.redaction import log_format_option
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.server.wire import Wire
-from smartcrawl.terminal.bar import AboveBar
-from smartcrawl.terminal.log_lines import printed_line_formatter
+from smartcrawl.terminal.log_lines import log_lines_to_stderr
 
 _GRACE = 10  #: seconds in which requests may end after SIGTERM
 _BACKLOG = 2_048
@@ -66,20 +64,24 @@ def server_url(listening: socket.socket) -> str:
 class _Server(uvicorn.Server):
     """A server that ends its scheduler with the signal, before the last requests."""
 
-    def __init__(self, config: uvicorn.Config, scheduler: SchedulerThread) -> None:
+    def __init__(self, config: uvicorn.Config, scheduler: SchedulerThread | None) -> None:
         super().__init__(config)
         self._scheduler = scheduler
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """End; a crawl that gets the same signal is not taken for one that ended by itself."""
-        self._scheduler.end()
+        if self._scheduler is not None:
+            self._scheduler.end()
         super().handle_exit(sig, frame)
 
 
 def serve_api(
-    app: ASGIApp, listening: socket.socket, server: ServerOptions, scheduler: SchedulerThread
+    app: ASGIApp,
+    listening: socket.socket,
+    server: ServerOptions,
+    scheduler: SchedulerThread | None = None,
 ) -> None:
-    """Answer requests and start jobs until SIGTERM or SIGINT.
+    """Answer requests, and with a scheduler start jobs, until SIGTERM or SIGINT.
 
     Requests under way may end before; crawls go on.
     """
@@ -97,7 +99,7 @@ def serve_api(
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended)  # uvicorn raises it again when all is done
-    with scheduler.running():
+    with nullcontext() if scheduler is None else scheduler.running():
         _Server(config, scheduler).run(sockets=[listening])
 
 
@@ -107,9 +109,4 @@ def _ended(_number: int, _frame: object) -> None:
 
 def log_server_to_stderr(settings: Mapping[str, Any]) -> None:
     """Log to standard error, with the id of the request in each line of one."""
-    handler = AboveBar()
-    handler.setLevel(settings["LOG_LEVEL"])
-    handler.addFilter(WithRequestId())
-    handler.setFormatter(printed_line_formatter(log_format_option(settings)))
-    logging.root.addHandler(handler)
-    logging.root.setLevel(settings["LOG_LEVEL"])
+    log_lines_to_stderr(settings, WithRequestId())

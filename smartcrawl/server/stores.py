@@ -33,9 +33,13 @@ class Stores:
     the API answers that with 503.
     """
 
-    def __init__(self, place: Path | str) -> None:
-        """``place``: REGISTRY_URL, as of the options."""
+    def __init__(self, place: Path | str, *, only_reading: bool = False) -> None:
+        """``place``: REGISTRY_URL, as of the options.
+
+        ``only_reading``: open it as commands that read do, without creating it.
+        """
         self._database = registry_database(place, patience=PATIENCE)
+        self._only_reading = only_reading
         self._reading = _Pool(lambda: self._connected(readonly=True), READING)
         self._writing = _Pool(lambda: self._connected(readonly=False), WRITING)
         self._turn = asyncio.Lock()
@@ -124,6 +128,8 @@ class Stores:
 
     def _connected(self, *, readonly: bool) -> Connection:
         """Connect; the first connection creates the registry, or migrates it."""
+        if self._only_reading:
+            return self._database.reports()
         with self._preparing:
             if not self._prepared:
                 self._database.open().close()

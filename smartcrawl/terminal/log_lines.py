@@ -7,16 +7,18 @@ break a line are escaped, and long texts are cut. Most logged text comes from we
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from logging import LogRecord
+from typing import Any
 
 from structlog.processors import JSONRenderer, format_exc_info
 from structlog.stdlib import ProcessorFormatter
 from structlog.typing import EventDict, WrappedLogger
 
-from smartcrawl.model.redaction import redacted_line, redacted_lines
+from smartcrawl.model.redaction import log_format_option, redacted_line, redacted_lines
+from smartcrawl.terminal.bar import AboveBar
 
 
 def printed_line_formatter(kind: str, date_format: str | None = None) -> logging.Formatter:
@@ -32,6 +34,17 @@ def printed_line_formatter(kind: str, date_format: str | None = None) -> logging
         use_get_message=False,
         pass_foreign_args=True,
     )
+
+
+def log_lines_to_stderr(settings: Mapping[str, Any], *filters: logging.Filter) -> None:
+    """Log what this process does to standard error; ``filters`` may add fields to its lines."""
+    handler = AboveBar()
+    handler.setLevel(settings["LOG_LEVEL"])
+    for one in filters:
+        handler.addFilter(one)
+    handler.setFormatter(printed_line_formatter(log_format_option(settings)))
+    logging.root.addHandler(handler)
+    logging.root.setLevel(settings["LOG_LEVEL"])
 
 
 def _as_data(

@@ -65,6 +65,7 @@ def test_bash_completes_values_that_are_a_choice(complete):
 def test_bash_completes_files_and_no_other_value(complete):
     assert complete("smartcrawl crawl --logfile a") == ["a file.log"]
     assert complete("smartcrawl --data-dir st") == ["state"]
+    assert complete("smartcrawl export --output st") == ["state"]
     assert complete("smartcrawl search --limit ") == []
 
 

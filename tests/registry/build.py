@@ -51,9 +51,9 @@ _WITH_BODY = (Outcome.CHANGED, Outcome.SAME, Outcome.NOT_ACCEPTABLE, Outcome.ALI
 
 
 def document(text: str, title: str = "", **fields: object) -> Document:
-    """A document of one section."""
-    sections = (Section(0, "", text),) if text else ()
-    return Document(title=title, language="en", charset="utf-8", sections=sections, **fields)
+    """A document of one section, unless `fields` have others."""
+    told = {"language": "en", "sections": (Section(0, "", text),) if text else ()} | fields
+    return Document(title=title, charset="utf-8", **told)
 
 
 def closing(**choices: object) -> RemovalChoices:

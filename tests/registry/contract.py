@@ -23,7 +23,8 @@ CONTRACT = (
     "test_registry_purge", "test_registry_renamed", "test_registry_reports", "test_registry_runs",
     "test_registry_sharing", "test_registry_status", "test_registry_tombstones",
     "test_registry_views", "test_run_counts", "test_seed_fields", "test_file_items",
-    "test_registry_equal_bytes", "test_registry_renamed_pins",
+    "test_registry_equal_bytes", "test_registry_renamed_pins", "test_exported_pages",
+    "test_mcp_registry",
 )  # fmt: skip
 
 

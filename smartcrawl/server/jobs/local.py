@@ -55,6 +55,17 @@ class CrawlProgram:
         """
         return self._started([*self.due, f"--source={name}"], self.due_log_of(name))
 
+    def start_refresh(self, name: str) -> subprocess.Popen[bytes]:
+        """Start the crawl of all pages of a source, due or not.
+
+        The command of what is due knows every source by its name, also one that no file declares.
+
+        Raises:
+            OSError: as of ``start``.
+        """
+        every = ["-s", "RECRAWL_POLICY=always"]
+        return self._started([*self.due, f"--source={name}", *every], self.due_log_of(name))
+
     def _started(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         private_folder(self.logs)
         private_file(log)

@@ -1,0 +1,157 @@
+"""``scrapy mcp``: the crawled pages for language models, by the Model Context Protocol."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from smartcrawl.commands.serving import command_crawl_program, require_api_key
+from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
+from smartcrawl.model.options import Options
+from smartcrawl.model.redaction import redacted_line
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.sources.private_files import narrow_private_data
+from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.command import DONE, FAILED, base_command_missing_registry
+from smartcrawl.terminal.log_lines import log_lines_to_stderr
+from smartcrawl.terminal.output import print_complaint, print_note
+
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import MCPServer
+
+    from smartcrawl.server.stores import Stores
+
+
+class Command(BaseCommand):
+    """Answer the calls of MCP clients until they are gone."""
+
+    def syntax(self) -> str:
+        """Return its usage."""
+        return "[options]"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Serve the crawled pages to language models, by MCP"
+
+    def long_desc(self) -> str:
+        """Return its help text."""
+        return (
+            "Serve the crawled pages by the Model Context Protocol: tools to search, to fetch a"
+            " page as Markdown and to list the sources. Without --http it speaks over standard"
+            " input and output, as a client starts it, and ends with its client. With --http it"
+            " serves /mcp until SIGTERM or Ctrl-C; at a loopback address without a key, at any"
+            " other one with the keys of the HTTP API. It needs the extra mcp. Exit status: 0 ended"
+            " in order, 1 it cannot listen, or the registry, a key or the extra is missing."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--http", metavar="HOST:PORT", help="serve over HTTP there; port 0: a free one"
+        )
+        parser.add_argument(
+            "--allow-refresh",
+            action="store_true",
+            help="add the tool refresh, which crawls a known source again",
+        )
+
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
+        """Serve; print errors as messages."""
+        if args:
+            raise UsageError(
+                f"{redacted_line(args[0])!r} is not understood: mcp takes options only"
+            )
+        try:
+            at = None if opts.http is None else _address(self.settings, opts.http)
+            options = Options.of(self.settings)
+            database = registry_database(options.registry)
+            if not database.exists():
+                raise base_command_missing_registry(database)
+            narrow_private_data(options.data_dir)
+            _require_package()
+            # Every start of scrapy imports this module, and few commands need a server.
+            from smartcrawl.server.stores import Stores  # noqa: PLC0415
+
+            with closing(database.reports(options.trackers)) as connection:
+                if at is not None:
+                    require_api_key(connection, database, at)
+            with closing(Stores(options.registry, only_reading=True)) as stores:
+                if at is None:
+                    log_lines_to_stderr(self.settings)  # the SDK logs by itself otherwise
+                    self._serve_client(self._server(stores, options, opts))
+                else:
+                    self._serve_http(stores, options, at, opts)
+            self.exitcode = DONE
+        except SmartcrawlError as error:
+            print_complaint("mcp", str(error))
+            self.exitcode = FAILED
+
+    def _server(self, stores: Stores, options: Options, opts: Namespace) -> MCPServer[Any]:
+        from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
+        from smartcrawl.server.mcp.refreshing import McpRefresher  # noqa: PLC0415
+        from smartcrawl.server.mcp.tools import create_mcp_server  # noqa: PLC0415
+
+        refresher = None
+        if opts.allow_refresh:
+            declared = DeclaredNames(options.sources_file)
+            program = command_crawl_program(self, options, declared)
+            refresher = McpRefresher(stores, options, program)
+        return create_mcp_server(stores, options, refresher)
+
+    def _serve_client(self, server: MCPServer[Any]) -> None:
+        """Serve the client at standard input and output; all else goes to standard error."""
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a thread that waits for input hears no other
+        server.run("stdio")
+
+    def _serve_http(
+        self, stores: Stores, options: Options, at: ServerOptions, opts: Namespace
+    ) -> None:
+        from smartcrawl.server.mcp.app import MCP_PATH, create_mcp_app  # noqa: PLC0415
+        from smartcrawl.server.running import (  # noqa: PLC0415
+            listening_server_socket,
+            log_server_to_stderr,
+            serve_api,
+            server_url,
+        )
+
+        log_server_to_stderr(self.settings)
+        with closing(listening_server_socket(at)) as listening:
+            print_note(f"serving at {server_url(listening)}{MCP_PATH}; Ctrl-C ends it")
+            sys.stdout.flush()  # the program that started this one may wait for the address
+            app = create_mcp_app(self._server(stores, options, opts), stores, options, at)
+            serve_api(app, listening, at)
+
+
+def _address(settings: Any, text: str) -> ServerOptions:
+    """Return the options of a server at an address.
+
+    Raises:
+        UsageError: it is no address with a port.
+        SettingError: the host is no address of a machine, or the port is none.
+    """
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdecimal()):
+        raise UsageError(
+            f"--http takes an address with a port, such as 127.0.0.1:8090, not"
+            f" {redacted_line(text)!r}"
+        )
+    return ServerOptions.of(dict(settings) | {"API_HOST": host, "API_PORT": port})
+
+
+def _require_package() -> None:
+    """Refuse to serve without the package that knows the protocol.
+
+    Raises:
+        SettingError: it is not installed.
+    """
+    if find_spec("mcp") is None:
+        raise SettingError(
+            "the package mcp is not installed: pip install 'smartcrawl[mcp]', in a checkout"
+            " script/setup mcp, or in an environment of your own pip install mcp==2.3.0"
+        )

@@ -1,0 +1,69 @@
+"""Parts of the commands that serve: the key that must exist, and the program that crawls."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
+from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database
+from smartcrawl.server.keys import api_key_exists
+from smartcrawl.settings import defaults
+from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
+
+if TYPE_CHECKING:
+    from smartcrawl.server.jobs.declared import DeclaredNames
+    from smartcrawl.server.jobs.local import CrawlProgram
+
+_SMARTCRAWL: Final = (sys.executable, "-m", "smartcrawl", "crawl")
+_SCRAPY: Final = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spider follows
+#: The same for what is due of a source.
+_SMARTCRAWL_DUE: Final = (sys.executable, "-m", "smartcrawl", "due")
+_SCRAPY_DUE: Final = (sys.executable, "-m", "scrapy", "due")
+
+
+def require_api_key(connection: Connection, database: Database, server: ServerOptions) -> None:
+    """Refuse to serve where every request needs a key and there is none.
+
+    Raises:
+        SettingError: there is no key.
+    """
+    with database.translated("read"):
+        if not server.keys_required or api_key_exists(connection, int(time.time())):
+            return
+    where = "behind a proxy" if server.trusted_proxies else f"at {server.host}"
+    raise SettingError(
+        f"{where} every request needs an API key, and there is none: make one first with"
+        f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
+    )
+
+
+def command_crawl_program(
+    command: BaseCommand, options: Options, declared: DeclaredNames
+) -> CrawlProgram:
+    """Return the program that crawls for a server; ``declared``: knows the spiders of sources."""
+    # Every start of scrapy imports this module, and its list of commands needs no server.
+    from smartcrawl.server.jobs.local import CrawlProgram  # noqa: PLC0415
+
+    scrapy = command.under_scrapy
+    return CrawlProgram(
+        _SCRAPY if scrapy else _SMARTCRAWL,
+        _environment(command.settings, options),
+        options.data_dir / "logs",
+        _SCRAPY_DUE if scrapy else _SMARTCRAWL_DUE,
+        declared.spider_of if scrapy else None,
+    )
+
+
+def _environment(settings: Any, options: Options) -> dict[str, str]:
+    """Return the environment of crawls: that of this process, and the settings of its ``-s``."""
+    given = {
+        name: str(settings[name]) for name in defaults if settings.getpriority(name) == CMDLINE
+    }
+    return dict(os.environ) | given | {"DATA_DIR": str(options.data_dir.absolute())}

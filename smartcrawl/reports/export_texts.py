@@ -1,0 +1,109 @@
+"""Pages as the texts of an export: Markdown with front matter, JSON lines, llms.txt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.model.documents import ChunkSize
+from smartcrawl.model.redaction import json_safe_text
+from smartcrawl.model.times import iso_time
+from smartcrawl.reports.exported_pages import ExportedPage
+from smartcrawl.reports.page_markdown import page_as_markdown, text_as_markdown_line
+
+#: An address in a link of llms.txt: readers look for the next parenthesis.
+_IN_LINK: Final = str.maketrans({"(": "%28", ")": "%29", "<": "%3C", ">": "%3E", " ": "%20"})
+_BRACKETS: Final = str.maketrans("[]", "()")
+
+
+def exported_markdown(page: ExportedPage) -> str:
+    """Return a page as Markdown, after front matter (YAML) with its address and title.
+
+    Strings are written as JSON, which is YAML, too.
+    """
+    document = page.document
+    fields = {
+        "title": document.title,
+        "description": document.description,
+        "language": document.language,
+        "url": page.url,
+        "source": page.source,
+        "lastChanged": iso_time(page.last_changed),
+        "lost": page.is_lost or None,
+    }
+    lines = [f"{name}: {_json(value)}" for name, value in fields.items() if value]
+    return "\n".join(["---", *lines, "---", "", page_as_markdown(document)])
+
+
+def exported_page_row(page: ExportedPage) -> dict[str, Any]:
+    """Return a page as an object of JSON lines."""
+    document = page.document
+    return {
+        "id": page.id,
+        "source": page.source,
+        "url": page.url,
+        "title": document.title,
+        "description": document.description,
+        "language": document.language,
+        "lost": page.is_lost,
+        "lastChanged": iso_time(page.last_changed),
+        "sections": [
+            {"level": section.level, "heading": section.heading, "text": section.text}
+            for section in document.sections
+        ],
+        "markdown": page_as_markdown(document),
+    }
+
+
+def exported_chunk_rows(page: ExportedPage, size: ChunkSize) -> Iterator[dict[str, Any]]:
+    """Yield the chunks of a page as objects of JSON lines, as the view ``documents`` has them."""
+    document = page.document
+    for number, chunk in enumerate(document_chunks(document, size)):
+        yield {
+            "id": page.id,
+            "source": page.source,
+            "url": page.url,
+            "title": document.title,
+            "language": document.language,
+            "lost": page.is_lost,
+            "sort_order": number,
+            "path": " > ".join(chunk.headings),
+            "level": chunk.level,
+            "types": list(chunk.types),
+            "repeated": chunk.repeated,
+            "hash": chunk.digest(document.title).hex(),
+            "text": chunk.text,
+        }
+
+
+def listed_page(page: ExportedPage) -> str:
+    """Return the line of a page in llms.txt.
+
+    Source: llmstxt.org.
+    """
+    name = text_as_markdown_line((page.document.title or page.url).translate(_BRACKETS))
+    notes = text_as_markdown_line(page.document.description)
+    lost = "lost; " if page.is_lost else ""
+    after = f": {lost}{notes}".rstrip("; ") if lost or notes else ""
+    return f"- [{name}]({page.url.translate(_IN_LINK)}){after}\n"
+
+
+def listed_head(name: str, summary: str) -> str:
+    """Return the beginning of llms.txt: title and summary."""
+    return f"# {text_as_markdown_line(name)}\n\n> {text_as_markdown_line(summary)}\n"
+
+
+def listed_section(name: str) -> str:
+    """Return the heading of a section of llms.txt."""
+    return f"\n## {text_as_markdown_line(name)}\n\n"
+
+
+def full_text_of_page(page: ExportedPage) -> str:
+    """Return a page as it is in llms-full.txt: its address, and its Markdown."""
+    return f"Source: {page.url}\n\n{page_as_markdown(page.document)}"
+
+
+def _json(value: object) -> str:
+    return json_safe_text(json.dumps(value, ensure_ascii=False))

@@ -1,0 +1,99 @@
+"""The structured results of the tools, whose schemas clients get.
+
+``id``, ``title``, ``url``, ``text`` and ``metadata`` are the names that clients know from other
+servers that search and fetch.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class _Answer(BaseModel):
+    """A result: it has all of its keys, and no other one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class McpHit(_Answer):
+    """A page that answers a query, with the part of it that does so best."""
+
+    id: str = Field(description="For fetch", examples=["url_k7gxn3"])
+    title: str
+    url: str = Field(examples=["https://docs.example.com/guide/fuses.html"])
+    text: str = Field(description="The part of the page that answers best, as the page has it")
+    path: list[str] = Field(description="The headings above this part, outermost first")
+    source: str = Field(description="As of list_sources", examples=["docs.example.com"])
+    language: str = Field(description="ISO 639-1, or empty if it is not known", examples=["en"])
+    lost: bool = Field(description="Its last visit failed; the content is of an earlier one")
+    number: int = Field(description="Of the resource smartcrawl://page/{number}", examples=[12])
+
+
+class McpHits(_Answer):
+    """Pages that answer a query, best first."""
+
+    results: list[McpHit]
+    meant: str | None = Field(
+        description="The query that was answered instead, if a word of it was misspelt"
+    )
+    note: str | None = Field(
+        description="Why meaning did not count, although the pages have vectors"
+    )
+    next_offset: int | None = Field(description="The offset of the next pages; null: no more")
+
+
+class McpPageFacts(_Answer):
+    """The facts about a page beside its text."""
+
+    source: str
+    language: str = Field(description="ISO 639-1, or empty if it is not known")
+    last_checked: str | None = Field(description="Its last visit, in UTC")
+    last_changed: str | None = Field(description="When its content was last seen to differ")
+    lost: bool = Field(description="Its last visit failed; the content is of an earlier one")
+    number: int = Field(description="Of the resource smartcrawl://page/{number}")
+    characters: int = Field(description="Of the whole text")
+
+
+class McpPage(_Answer):
+    """A page, or one part of a long one."""
+
+    id: str
+    title: str
+    url: str
+    text: str = Field(description="Markdown, made of the stored page")
+    metadata: McpPageFacts
+    next_cursor: str | None = Field(description="The cursor of the next part; null: no more")
+
+
+class McpCompleteRun(_Answer):
+    """The last run that saw its whole source."""
+
+    run: int
+    finished_at: str | None
+
+
+class McpSource(_Answer):
+    """A source that was crawled."""
+
+    name: str = Field(examples=["docs.example.com"])
+    kind: str = Field(examples=["site"])
+    pages: int = Field(description="All known pages")
+    stored: int = Field(description="Pages with stored content, which can be fetched")
+    lost: int = Field(description="Stored pages whose last visit failed")
+    due: int = Field(description="Pages whose next visit has come")
+    last_complete_run: McpCompleteRun | None
+
+
+class McpSources(_Answer):
+    """The sources that were crawled."""
+
+    sources: list[McpSource]
+
+
+class McpStartedRun(_Answer):
+    """A crawl that was started."""
+
+    source: str
+    run: int | None = Field(description="Its number; null: it has not opened its run yet")
+    pid: int = Field(description="Its process")
+    log: str = Field(description="Its log, in the folder logs of the data folder")

@@ -1,0 +1,238 @@
+"""The answers of the tools, read out of the registry and its index over one connection."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.index.hits import Hit
+from smartcrawl.index.proposing import MOST_PROPOSED
+from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.search import search_index
+from smartcrawl.model.documents import Chunk
+from smartcrawl.model.file_urls import url_item_kind
+from smartcrawl.model.options import Options
+from smartcrawl.model.redaction import escaped_text
+from smartcrawl.model.times import iso_time
+from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, url_item_id
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
+from smartcrawl.reports.page_markdown import page_as_markdown
+from smartcrawl.reports.status import SourceStatus, status_report
+from smartcrawl.rules.model import Status
+from smartcrawl.server.mcp.answers import (
+    McpCompleteRun,
+    McpHit,
+    McpHits,
+    McpPage,
+    McpPageFacts,
+    McpSource,
+    McpSources,
+)
+from smartcrawl.server.mcp.texts import PART, McpRefusalError, escaped_mcp_text, mcp_text_part
+
+MOST_HITS: Final = 50  #: pages of one answer
+_LONGEST: Final = 10_000  #: characters of a hit's text; a chunk that stays whole may be longer
+_INDEX_WAIT: Final = 2  #: seconds for which a call waits for an index that is away
+#: Marks around found words. They cannot occur in extracted text.
+_OPEN, _CLOSE = "\x02", "\x03"
+_MARKS: Final = str.maketrans("", "", _OPEN + _CLOSE)
+_RESOURCE: Final = re.compile(r"smartcrawl://page/([0-9]{1,15})")
+_DOCUMENTS: Final = """
+SELECT r.no, c.document FROM record r JOIN content c ON c.no = r.content
+ WHERE r.no IN carray(?)
+"""
+_PAGE: Final = """
+SELECT r.no, r.id, r.url, o.name, c.title, c.language, c.document, s.status, s.lost_count,
+       s.last_checked, r.last_changed
+  FROM record r
+  JOIN content c ON c.no = r.content
+  JOIN state s ON s.no = r.no
+  JOIN source o ON o.no = r.source
+ WHERE s.standing = 2 AND {condition}
+ ORDER BY s.last_checked DESC, r.no LIMIT 1
+"""
+#: The condition on the source lets the query use the index.
+_BY_ID: Final = _PAGE.format(
+    condition="r.id >= ? AND r.id <= ? AND r.source IN (SELECT no FROM source)"
+)
+_BY_NUMBER: Final = _PAGE.format(condition="r.no = ?")
+_KINDS: Final = "SELECT name, kind FROM source"
+
+
+@dataclass(frozen=True, slots=True)
+class McpQuestion:
+    """A search: its words, what to search, and the place in the list."""
+
+    query: str
+    sources: Sequence[str] = ()  #: none: all
+    language: str = ""  #: ISO 639-1; "": any
+    mode: SearchMode = SearchMode.BEST
+    limit: int = 10
+    offset: int = 0
+
+
+def mcp_search(connection: Connection, question: McpQuestion, options: Options) -> McpHits:
+    """Return the pages that answer a question, each with the chunk that answers best.
+
+    Raises:
+        McpRefusalError: the question has no word, or names a source that is not known.
+        SinkError: the index does not answer.
+        NoVectorsError: its mode needs vectors, and there are none.
+        EmbedderError: its mode needs the embedder, which does not answer.
+    """
+    if not any(map(str.isalnum, question.query)):
+        raise McpRefusalError("the query has no letter and no digit: give the words to search for")
+    _check_sources(connection, question.sources)
+    found = search_index(
+        connection,
+        question.query,
+        replace(options, sink_wait=min(options.sink_wait, _INDEX_WAIT)),
+        sources=question.sources,
+        limit=question.limit,
+        offset=question.offset,
+        marks=(_OPEN, _CLOSE),
+        mode=question.mode,
+        language=question.language,
+    )
+    documents = _documents(connection, found.hits)
+    after = question.offset + len(found.hits)
+    more = len(found.hits) == question.limit and after < MOST_PROPOSED
+    return McpHits(
+        results=[_hit(hit, documents.get(hit.no), options) for hit in found.hits],
+        meant=escaped_text(found.meant) if found.meant else None,
+        note=escaped_text(found.note) if found.note else None,
+        next_offset=after if more else None,
+    )
+
+
+def _check_sources(connection: Connection, names: Sequence[str]) -> None:
+    known = stored_source_names(connection)
+    for name in names:
+        if name not in known:
+            raise McpRefusalError(
+                f"no source is called '{escaped_text(name)}'; known: {', '.join(known) or 'none'}"
+            )
+
+
+def _documents(connection: Connection, hits: Sequence[Hit]) -> dict[int, bytes]:
+    numbers = numbers_for_sql(hit.no for hit in hits)
+    rows: Any = connection.execute(_DOCUMENTS, (numbers,)).fetchall()
+    return dict(rows)
+
+
+def _hit(hit: Hit, document: bytes | None, options: Options) -> McpHit:
+    chunk = _chunk_of(hit, document, options)
+    return McpHit(
+        id=url_item_id(url_item_kind(hit.url), hit.key),
+        title=escaped_text(hit.title),
+        url=escaped_text(hit.url),
+        text=escaped_mcp_text(chunk.text)[:_LONGEST],
+        path=[escaped_text(heading) for heading in chunk.headings],
+        source=hit.source,
+        language=hit.language,
+        lost=hit.lost,
+        number=hit.no,
+    )
+
+
+def _chunk_of(hit: Hit, document: bytes | None, options: Options) -> Chunk:
+    """Return the chunk that a hit's snippet is of; the snippet itself where no chunk has it.
+
+    Indexes answer with headings and a snippet. The chunks are cut out of the stored document again,
+    so that all indexes give the same.
+    """
+    path, snippet = hit.headings.translate(_MARKS), hit.snippet.translate(_MARKS)
+    parts = [" ".join(part.split()) for part in snippet.split("…")]
+    best, most = None, -1
+    chunks: Sequence[Chunk] = ()
+    if document is not None:
+        chunks = document_chunks(unpack_stored_document(document), options.chunks)
+    for chunk in chunks:
+        if " > ".join(chunk.headings) == path:
+            text = " ".join(chunk.text.split())
+            shared = sum(part in text for part in parts)
+            if shared > most:
+                best, most = chunk, shared
+    return best or Chunk(tuple(path.split(" > ")) if path else (), snippet)
+
+
+def mcp_page(
+    connection: Connection,
+    word: str,
+    options: Options,
+    *,
+    cursor: str | None = None,
+    most: int = PART,
+) -> McpPage:
+    """Return a stored page, or the part of its text at a cursor.
+
+    ``word``: its id, its address, or the URI of its resource. ``most``: characters of a part. Of a
+    page that several sources have, the one that was visited last is returned.
+
+    Raises:
+        McpRefusalError: no stored page is meant, or the cursor is not of this page as it is now.
+    """
+    row = _page_row(connection, word.strip(), options)
+    if row is None:
+        raise McpRefusalError(
+            f"no stored page has the id or address '{escaped_text(word)[:300]}': take those that"
+            " search returns"
+        )
+    no, key, url, source, title, language, document, status, losses, *times = row
+    text = escaped_mcp_text(page_as_markdown(unpack_stored_document(document), title=title))
+    part = mcp_text_part(text, cursor, most)
+    return McpPage(
+        id=url_item_id(url_item_kind(url), bytes(key)),
+        title=escaped_text(title),
+        url=escaped_text(url),
+        text=part.text,
+        metadata=McpPageFacts(
+            source=source,
+            language=language,
+            last_checked=iso_time(times[0]),
+            last_changed=iso_time(times[1]),
+            lost=status == Status.ERROR or losses > 0,
+            number=no,
+            characters=len(text),
+        ),
+        next_cursor=part.cursor,
+    )
+
+
+def _page_row(connection: Connection, word: str, options: Options) -> Any:
+    if found := _RESOURCE.fullmatch(word):
+        return connection.execute(_BY_NUMBER, (int(found[1]),)).fetchone()
+    span = url_digests_of_id(word)
+    if span is None:
+        key = url_digest(normalize_url(word, options.trackers))
+        span = key, key
+    return connection.execute(_BY_ID, span).fetchone()
+
+
+def mcp_sources(connection: Connection, now: int) -> McpSources:
+    """Return the sources that were crawled, with counts; ``now``: Unix seconds."""
+    kinds: dict[str, str] = dict(connection.execute(_KINDS).fetchall())
+    *sources, _ = status_report(connection, now)
+    return McpSources(sources=[_source(one, kinds[str(one.source)]) for one in sources])
+
+
+def _source(status: SourceStatus, kind: str) -> McpSource:
+    complete = None
+    if status.complete_run is not None:
+        at = iso_time(status.completed_at)
+        complete = McpCompleteRun(run=status.complete_run, finished_at=at)
+    counts = status.counts
+    return McpSource(
+        name=str(status.source),
+        kind=kind,
+        pages=counts.pages,
+        stored=counts.held,
+        lost=counts.lost,
+        due=counts.due,
+        last_complete_run=complete,
+    )

@@ -1,0 +1,221 @@
+"""Files and folders that appear whole or not at all, whenever the process is killed.
+
+They are written beside their place, synchronized with the disk, and renamed.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import os
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.sources.private_files import file_like_its_folder, is_private_folder, private_folder
+
+MARK: Final = ".smartcrawl-export"  #: file in each folder of ours: the number of its other files
+_HERE: Final = -100  #: AT_FDCWD
+_EXCHANGE: Final = 2  #: RENAME_EXCHANGE
+_NOT_POSSIBLE: Final = (errno.EINVAL, errno.ENOSYS)
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class PlaceError(SmartcrawlError):
+    """A file or folder cannot be written where the operator wants it."""
+
+
+class WholeFolder:
+    """A folder of files that is being written."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.files = 0
+
+    @contextmanager
+    def file(self, name: str) -> Iterator[IO[str]]:
+        """Open a new file. It is synchronized with the disk when the folder is complete.
+
+        Raises:
+            FileExistsError: the folder has a file of this name.
+        """
+        with (self.path / name).open("x", encoding="utf-8", newline="") as file:
+            self.files += 1
+            yield file
+
+
+@contextmanager
+def whole_folder(place: str) -> Iterator[WholeFolder]:
+    """Yield a folder to write; at the end it is at ``place``, and replaces an earlier export.
+
+    Raises:
+        PlaceError: something else is there, or it cannot be written.
+    """
+    path = _path_of(place)
+    with _translated(path):
+        _check_replaceable(path)
+        part = _part_of(path)
+        with suppress(FileExistsError):
+            (private_folder if is_private_folder(part.parent) else os.mkdir)(part)
+        with _locked(part, _FOLDER, path) as descriptor:
+            try:
+                _empty(part)
+                yield (folder := WholeFolder(part))
+                files = folder.files
+                with folder.file(MARK) as mark:
+                    mark.write(f"{files}\n")
+                if path.exists():
+                    part.chmod(stat.S_IMODE(path.stat().st_mode))
+                _synchronize_files(part)
+                os.fsync(descriptor)
+                _check_replaceable(path)  # once more, after the time that writing took
+                _put(part, path)
+                _synchronize_folder(path.parent)
+            finally:
+                shutil.rmtree(part, ignore_errors=True)  # what is unfinished, or was replaced
+
+
+@contextmanager
+def whole_file(place: str) -> Iterator[IO[str]]:
+    """Yield a file to write; at the end it is at ``place``, and replaces an earlier file.
+
+    Raises:
+        PlaceError: something else is there, or it cannot be written.
+    """
+    path = _path_of(place)
+    with _translated(path):
+        if path.exists() and not path.is_file():
+            raise PlaceError(f"cannot write {path}: it is no file; name a new file")
+        part = _part_of(path)
+        file_like_its_folder(part)
+        with _locked(part, _FILE, path) as descriptor:
+            try:
+                os.ftruncate(descriptor, 0)
+                with open(os.dup(descriptor), "w", encoding="utf-8", newline="") as file:
+                    yield file
+                    _synchronize(file)
+                part.replace(path)
+                _synchronize_folder(path.parent)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+
+
+def _path_of(place: str) -> Path:
+    path = Path(os.path.realpath(place))
+    if not path.name or "\0" in place:
+        raise PlaceError(f"cannot write {place!r}: name a file or folder")
+    return path
+
+
+def _part_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.part")
+
+
+def _check_replaceable(path: Path) -> None:
+    """Refuse a place where something else than an export would be lost.
+
+    Raises:
+        PlaceError: the folder is no export, has other files, or is the current folder.
+    """
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise PlaceError(f"cannot write {path}: it is a file; name a new folder")
+    if Path.cwd().is_relative_to(path):
+        raise PlaceError(f"cannot write {path}: this is the current folder; name one below it")
+    files = sum(1 for _ in os.scandir(path))
+    if not files:
+        return
+    try:
+        written = int((path / MARK).read_text("ascii"))
+    except (OSError, ValueError):
+        raise PlaceError(
+            f"cannot write {path}: the folder has files, and is no export; name a new folder"
+        ) from None
+    if files - 1 > written or any(entry.is_dir() for entry in os.scandir(path)):
+        raise PlaceError(
+            f"cannot write {path}: it is an export with files of others in it, and would be"
+            " replaced as a whole; move them, or name a new folder"
+        )
+
+
+@contextmanager
+def _locked(part: Path, flags: int, path: Path) -> Iterator[int]:
+    """Open what is being written, for this process alone; the kernel ends the lock with it."""
+    descriptor = os.open(part, flags, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.path.samestat(os.fstat(descriptor), part.lstat()):
+            raise BlockingIOError
+        yield descriptor
+    except BlockingIOError:
+        raise PlaceError(
+            f"cannot write {path}: another export writes there; wait until it ends"
+        ) from None
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _translated(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:  # of the progress, or of standard output
+        raise
+    except OSError as error:
+        raise PlaceError(
+            f"cannot write {path} ({error.strerror}); name a place in a folder that exists, has"
+            " room, and that this user may write to"
+        ) from error
+
+
+def _empty(folder: Path) -> None:
+    """Remove what a killed process left."""
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
+def _put(part: Path, path: Path) -> None:
+    """Put a folder in its place; a folder that is there changes places with it at once."""
+    if not path.exists():
+        part.rename(path)
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(_HERE, os.fsencode(part), _HERE, os.fsencode(path), _EXCHANGE):
+        number = ctypes.get_errno()
+        if number in _NOT_POSSIBLE:
+            raise PlaceError(
+                f"cannot write {path}: its file system cannot exchange two folders; remove this"
+                " export first, or name a new folder"
+            )
+        raise OSError(number, os.strerror(number), str(path))
+
+
+def _synchronize(file: IO[str]) -> None:
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _synchronize_files(folder: Path) -> None:
+    """Synchronize all files, of which the kernel has written most by now."""
+    for entry in os.scandir(folder):
+        with open(entry.path, "rb") as file:
+            os.fsync(file.fileno())
+
+
+def _synchronize_folder(path: Path) -> None:
+    descriptor = os.open(path, _FOLDER)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,54 @@
+"""What the tools read out of a registry, in either database."""
+
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.model.documents import Section
+from smartcrawl.server.mcp.reading import McpQuestion, mcp_page, mcp_search, mcp_sources
+from smartcrawl.server.mcp.texts import McpRefusalError
+from tests.choices import options
+from tests.registry.build import NOW, Desk
+
+BASE = "http://a.example/"
+SECTIONS = (
+    Section(1, "Guide", "First of all, some words."),
+    Section(2, "Fuses", "A fuse of 2 A.\n\nTwo spare ones\nare in the lid."),
+)
+
+
+@pytest.fixture
+def desk(file: Path, database: str) -> Desk:
+    file.parent.mkdir(parents=True)
+    desk = Desk(file)
+    desk.open()
+    desk.add(f"{BASE}a", f"{BASE}b")
+    desk.write(
+        desk.visit(f"{BASE}a", title="One", told={"sections": SECTIONS}),
+        desk.visit(f"{BASE}b", "Only \x02 words", title="Two"),
+    )
+    desk.seal()
+    return desk
+
+
+def test_pages_are_searched_fetched_and_counted(desk: Desk, tmp_path: Path):
+    choices = options(tmp_path)
+    (found,) = mcp_search(desk.connection, McpQuestion("spare"), choices).results
+    by_id = mcp_page(desk.connection, found.id, choices)
+
+    assert (found.path, found.number) == (["Guide", "Fuses"], desk.number(f"{BASE}a"))
+    assert "Two spare ones\nare in the lid." in found.text
+    assert by_id == mcp_page(desk.connection, f"smartcrawl://page/{found.number}", choices)
+    assert by_id.text.startswith("# Guide\n\nFirst of all, some words.\n\n## Fuses\n")
+    (source,) = mcp_sources(desk.connection, NOW).sources
+    assert (source.stored, source.kind) == (2, "site")
+    assert source.last_complete_run is not None
+    assert source.last_complete_run.run == 1
+
+
+def test_a_page_without_stored_content_is_not_there(desk: Desk, tmp_path: Path):
+    desk.open()
+    desk.add(f"{BASE}new")
+
+    with pytest.raises(McpRefusalError, match="no stored page"):
+        mcp_page(desk.connection, f"{BASE}new", options(tmp_path))

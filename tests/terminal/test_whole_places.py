@@ -1,0 +1,148 @@
+"""Files and folders that appear whole or not at all."""
+
+import os
+import stat
+
+import pytest
+
+from smartcrawl.terminal.whole_places import MARK, PlaceError, whole_file, whole_folder
+
+
+def write(place, **files):
+    with whole_folder(str(place)) as folder:
+        for name, text in files.items():
+            with folder.file(name) as file:
+                file.write(text)
+
+
+def contents(folder):
+    return {path.name: path.read_text() for path in folder.iterdir() if path.name != MARK}
+
+
+def test_a_folder_appears_whole_and_replaces_an_earlier_export(tmp_path):
+    place = tmp_path / "out"
+    write(place, a="1", b="2")
+    place.chmod(0o750)
+    write(place, a="3")
+
+    assert contents(place) == {"a": "3"}
+    assert stat.S_IMODE(place.stat().st_mode) == 0o750
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_that_is_not_written_to_its_end_changes_nothing(tmp_path):
+    place = tmp_path / "out"
+    write(place, a="1")
+
+    def write_half():
+        with whole_folder(str(place)) as folder:
+            with folder.file("b") as file:
+                file.write("half")
+            assert contents(place) == {"a": "1"}
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+
+    assert contents(place) == {"a": "1"}
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_what_a_killed_process_left_is_removed(tmp_path):
+    (tmp_path / ".out.part" / "deep").mkdir(parents=True)
+    (tmp_path / ".out.part" / "half").write_text("x")
+
+    write(tmp_path / "out", a="1")
+
+    assert contents(tmp_path / "out") == {"a": "1"}
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_an_empty_folder_is_filled(tmp_path):
+    (tmp_path / "out").mkdir()
+
+    write(tmp_path / "out", a="1")
+
+    assert contents(tmp_path / "out") == {"a": "1"}
+
+
+def refused(place, kind=whole_folder):
+    with pytest.raises(PlaceError) as caught, kind(str(place)):
+        pytest.fail("it was opened")
+    return str(caught.value)
+
+
+def test_folders_of_others_are_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").write_text("x")
+    write(tmp_path / "out", a="1")
+    (tmp_path / "out" / "note").write_text("x")
+    (tmp_path / "here" / "in").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "here" / "in")
+
+    assert "has files, and is no export" in refused(tmp_path / "mine")
+    assert "an export with files of others in it" in refused(tmp_path / "out")
+    assert "it is a file" in refused(tmp_path / "mine" / "thesis")
+    assert "the current folder" in refused(".")
+    assert "the current folder" in refused(tmp_path / "here")
+    assert "in a folder that exists" in refused(tmp_path / "none" / "out")
+    assert "name a file or folder" in refused("/")
+    assert (tmp_path / "mine" / "thesis").read_text() == "x"
+    assert contents(tmp_path / "out") == {"a": "1", "note": "x"}
+    assert sorted(os.listdir(tmp_path)) == ["here", "mine", "out"]
+
+
+def test_a_part_that_is_a_link_is_not_followed(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis").write_text("x")
+    (tmp_path / ".out.part").symlink_to("mine")
+    (tmp_path / ".file.part").symlink_to("mine/thesis")
+    (tmp_path / ".new.part").symlink_to("mine/new")
+
+    assert "(Not a directory)" in refused(tmp_path / "out")
+    assert "(Too many levels of symbolic links)" in refused(tmp_path / "file", whole_file)
+    assert "(Too many levels of symbolic links)" in refused(tmp_path / "new", whole_file)
+    assert os.listdir(tmp_path / "mine") == ["thesis"]
+    assert (tmp_path / "mine" / "thesis").read_text() == "x"
+
+
+@pytest.mark.parametrize("kind", [whole_folder, whole_file])
+def test_two_exports_do_not_write_to_one_place(tmp_path, kind):
+    with kind(str(tmp_path / "out")):
+        assert "another export writes there" in refused(tmp_path / "out", kind)
+
+    assert os.listdir(tmp_path) == ["out"]
+
+
+def test_a_folder_whose_parent_is_private_is_private(tmp_path):
+    (tmp_path / "data").mkdir(mode=0o700)
+
+    write(tmp_path / "data" / "out", a="1")
+    with whole_file(str(tmp_path / "data" / "file")):
+        pass
+
+    assert stat.S_IMODE((tmp_path / "data" / "out").stat().st_mode) == 0o700
+    assert stat.S_IMODE((tmp_path / "data" / "file").stat().st_mode) == 0o600
+
+
+def test_a_file_appears_whole_and_replaces_an_earlier_one(tmp_path):
+    place = tmp_path / "out.jsonl"
+    place.write_text("old")
+
+    def write_half():
+        with whole_file(str(place)) as file:
+            file.write("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_half()
+    assert place.read_text() == "old"
+    (tmp_path / ".out.jsonl.part").write_text("left by a killed process")
+
+    with whole_file(str(place)) as file:
+        file.write("new")
+
+    assert place.read_text() == "new"
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+    assert "it is no file" in refused("/dev/null", whole_file)
+    assert "it is no file" in refused(tmp_path, whole_file)
