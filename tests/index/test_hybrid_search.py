@@ -387,7 +387,7 @@ def test_a_page_of_two_sources_is_one_hit_that_names_both(searched: Searched):
 
 
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
-def test_a_lost_page_is_marked_and_a_removed_one_is_not_found(searched: Searched, mode: SearchMode):
+def test_a_lost_page_is_marked(searched: Searched, mode: SearchMode):
     desk = searched.desk
     desk.source = "shop"
     desk.open()
