@@ -12,9 +12,12 @@ from tests.index.embedding.embeddings_server import (
     DIMENSION,
     KEY,
     EmbeddingsServer,
+    Reply,
+    embeddings,
     embeddings_server,
     error,
 )
+from tests.index.meanings import topic_numbers
 from tests.registry.build import Desk
 
 KEYS = ["embedder", "model", "dimension", "embedded", "refused", "owed", "dropped", "error"]
@@ -75,24 +78,31 @@ def server() -> Iterator[EmbeddingsServer]:
 @pytest.mark.covers("M-47")
 def test_embed_makes_the_missing_vectors_and_counts_them(place: Place):
     first = place.run("embed")
-    again = place.run("embed")
+    again = place.json("embed")
 
     start = "2 chunks embedded, 1 text without a meaning for the model (local, l2_supercat_256-"
     assert first.out.startswith(start)
-    assert again.out.startswith("0 chunks embedded (local, ")
-    assert (first.err, again.err) == ("", "")
+    assert first.err == ""
+    assert (again["embedded"], again["refused"], again["owed"]) == (0, 0, 0)
+    assert (again["embedder"], again["dimension"], again["error"]) == ("local", 256, None)
     assert (place.count(), place.count("vector IS NULL")) == (3, 1)
 
 
-def test_embed_as_json_has_its_keys(place: Place):
+def test_embed_as_json_has_its_keys(place: Place, server: EmbeddingsServer):
+    place.openai(server)
     dry = place.json("embed", "--dry-run")
     done = place.json("embed")
+    place.desk.connection.execute(
+        "UPDATE vector SET unused_since = 0, hash = x'00'"
+        " WHERE hash = (SELECT min(hash) FROM vector)"
+    ).fetchall()
+    again = place.json("embed")
 
     assert list(dry) == list(done) == KEYS
     assert (dry["embedded"], dry["refused"], dry["owed"]) == (0, 0, 3)
-    assert (done["embedded"], done["refused"], done["owed"], done["dropped"]) == (2, 1, 0, 0)
-    assert (done["embedder"], done["dimension"], done["error"]) == ("local", 256, None)
-    assert done["model"].startswith("l2_supercat_256-")
+    assert (done["embedded"], done["refused"], done["owed"], done["dropped"]) == (3, 0, 0, 0)
+    assert (done["embedder"], done["model"], done["dimension"]) == ("openai", "some-model", 4)
+    assert (again["embedded"], again["dropped"]) == (1, 1)
 
 
 def test_a_dry_run_says_how_many_and_sends_and_stores_nothing(
@@ -107,7 +117,8 @@ def test_a_dry_run_says_how_many_and_sends_and_stores_nothing(
     assert place.desk.value("SELECT count(*) FROM embedder") == place.count() == 0
 
 
-def test_embed_of_one_source_leaves_the_others_owed(place: Place):
+def test_embed_of_one_source_leaves_the_others_owed(place: Place, server: EmbeddingsServer):
+    place.openai(server)
     assert place.json("embed", "--source", "shop")["embedded"] == 1
     assert place.desk.value("SELECT whole_at FROM embedder") is None
     assert place.json("embed", "--dry-run")["owed"] == 2
@@ -207,11 +218,15 @@ def test_an_embedder_is_refused_beside_elasticsearch_before_the_first_request(
 # search
 
 
-def test_search_takes_a_mode(place: Place):
+def test_search_takes_a_mode(place: Place, server: EmbeddingsServer):
+    place.openai(server)
+    server.answer = lambda asked: Reply(
+        embeddings(asked.texts, list(map(topic_numbers, asked.texts)))
+    )
     place.run("embed")
 
     def found(*args: str) -> list[str]:
-        return [hit["url"] for hit in place.json("search", *args, "stop tasks")]
+        return [hit["url"] for hit in place.json("search", *args, "abort")]
 
     assert found("--mode", "text") == []
     for mode in ([], ["--mode", "vector"], ["--mode", "hybrid"]):
@@ -243,10 +258,10 @@ def test_the_default_search_notes_that_only_words_counted(place: Place, server: 
     assert asked.out == ""
 
 
-@pytest.mark.parametrize("mode", ["vector", "hybrid"])
-def test_a_query_without_a_word_says_so_in_any_mode(place: Place, mode: str):
+def test_a_query_without_a_word_says_so_in_any_mode(place: Place, server: EmbeddingsServer):
+    place.openai(server)
     place.run("embed")
 
-    result = place.run("search", "--mode", mode, "😀")
-
-    assert "it has no letter and no digit" in result.err
+    for mode in ("vector", "hybrid"):
+        result = place.run("search", "--mode", mode, "😀")
+        assert "it has no letter and no digit" in result.err
