@@ -18,7 +18,6 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.command import DONE, FAILED, base_command_missing_registry
-from smartcrawl.terminal.log_lines import log_lines_to_stderr
 from smartcrawl.terminal.output import print_complaint, print_note
 
 if TYPE_CHECKING:
@@ -83,6 +82,8 @@ class Command(BaseCommand):
                     require_api_key(connection, database, at)
             with closing(Stores(options.registry, only_reading=True)) as stores:
                 if at is None:
+                    from smartcrawl.terminal.log_lines import log_lines_to_stderr  # noqa: PLC0415
+
                     log_lines_to_stderr(self.settings)  # the SDK logs by itself otherwise
                     self._serve_client(self._server(stores, options, opts))
                 else:
@@ -93,12 +94,13 @@ class Command(BaseCommand):
             self.exitcode = FAILED
 
     def _server(self, stores: Stores, options: Options, opts: Namespace) -> MCPServer[Any]:
-        from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
-        from smartcrawl.server.mcp.refreshing import McpRefresher  # noqa: PLC0415
         from smartcrawl.server.mcp.tools import create_mcp_server  # noqa: PLC0415
 
         refresher = None
         if opts.allow_refresh:
+            from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
+            from smartcrawl.server.mcp.refreshing import McpRefresher  # noqa: PLC0415
+
             declared = DeclaredNames(options.sources_file)
             program = command_crawl_program(self, options, declared)
             refresher = McpRefresher(stores, options, program)

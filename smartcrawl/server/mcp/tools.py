@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError, ToolError
@@ -31,9 +31,11 @@ from smartcrawl.server.mcp.reading import (
     mcp_search,
     mcp_sources,
 )
-from smartcrawl.server.mcp.refreshing import McpRefresher
 from smartcrawl.server.mcp.texts import McpRefusalError
 from smartcrawl.server.stores import Stores
+
+if TYPE_CHECKING:  # it imports the jobs, which most servers need not
+    from smartcrawl.server.mcp.refreshing import McpRefresher
 
 _LONGEST: Final = 200_000  #: characters of a query; the index uses the first words that it has
 _NAME: Final = 300  #: characters of a source's name
