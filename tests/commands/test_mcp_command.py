@@ -9,6 +9,7 @@ import pytest
 from smartcrawl.commands import mcp
 from smartcrawl.commands.front import main_command
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.server import running
 
 
 @pytest.fixture
@@ -43,7 +44,10 @@ def test_a_registry_that_does_not_exist_is_named_with_the_remedy(said, tmp_path:
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "192.0.2.1"])
-def test_without_a_key_only_loopback_is_served(said, registry: None, host: str):
+def test_without_a_key_only_loopback_is_served(
+    said, registry: None, host: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(running, "serve_api", lambda *_: pytest.fail("it serves"))
     status, text = said("--http", f"{host}:0")
 
     assert status == 1

@@ -10,6 +10,8 @@ from anyio import to_thread
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.server import stores as module
 from smartcrawl.server.stores import Stores
 
@@ -88,3 +90,17 @@ def test_first_requests_at_once_leave_no_connection_open(
     for connection in opened:
         with pytest.raises(apsw.ConnectionClosedError):
             connection.execute("SELECT 1")
+
+
+def test_a_registry_that_is_only_read_is_opened_as_reports_open_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its file may be one that this user cannot write."""
+    registry_database(tmp_path / "registry.db").open().close()
+    monkeypatch.setattr(SqliteDatabase, "open", lambda _: pytest.fail("it is opened for writing"))
+    stores = Stores(tmp_path / "registry.db", only_reading=True)
+
+    assert stores.read(lambda connection: connection.execute("SELECT 1").get) == 1
+    with pytest.raises(RegistryError, match="readonly"):
+        stores.read(lambda connection: connection.execute("DELETE FROM source").fetchall())
+    stores.close()

@@ -85,7 +85,7 @@ class Web:
                     await http.request(method, path, json=body, headers=told) for body in bodies
                 ]
 
-        return asyncio.run(sent())
+        return asyncio.run(asyncio.wait_for(sent(), 30))
 
 
 def call(tool: str, **arguments: object) -> dict[str, object]:

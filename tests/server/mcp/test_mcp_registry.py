@@ -46,6 +46,16 @@ def test_pages_are_searched_fetched_and_counted(desk: Desk, tmp_path: Path):
     assert source.last_complete_run.run == 1
 
 
+def test_a_page_that_is_kept_for_an_undo_alone_is_not_there(desk: Desk, tmp_path: Path):
+    number = desk.number(f"{BASE}a")
+    assert mcp_page(desk.connection, f"{BASE}a", options(tmp_path)).metadata.number == number
+    desk.connection.execute("UPDATE state SET standing = 0 WHERE no = ?", (number,))
+
+    for word in (f"{BASE}a", f"smartcrawl://page/{number}"):
+        with pytest.raises(McpRefusalError, match="no stored page"):
+            mcp_page(desk.connection, word, options(tmp_path))
+
+
 def test_a_page_without_stored_content_is_not_there(desk: Desk, tmp_path: Path):
     desk.open()
     desk.add(f"{BASE}new")
