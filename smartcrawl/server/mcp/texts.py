@@ -45,7 +45,7 @@ def mcp_text_part(text: str, cursor: str | None, most: int = PART) -> TextPart:
 
     >>> first = mcp_text_part("one\ntwo\nthree", None, most=9)
     >>> first, mcp_text_part("one\ntwo\nthree", first.cursor, most=9).text
-    (TextPart(text='one\ntwo\n', cursor='8-24e40f37'), 'three')
+    (TextPart(text='one\ntwo\n', cursor='8-866d669e'), 'three')
 
     Raises:
         McpRefusalError: the cursor is none, is of another text, or is behind the end.
