@@ -343,6 +343,12 @@ def test_the_nearest_page_is_found_among_many_chunks(crowded: Searched):
     assert crowded.find("snow", VECTOR)[0] == "small/far"
 
 
+def test_pages_with_many_near_chunks_hide_no_other_page(crowded: Searched):
+    found = crowded.find("apple", VECTOR, limit=20)
+    assert len(found) == 12
+    assert found[-2:] == ["small/near", "small/far"]
+
+
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_condition_holds_for_each_page_that_has_a_chunk(searched: Searched, mode: SearchMode):
     searched.put("one", page=["a boat in the harbour", "first"])

@@ -72,7 +72,9 @@ _FILTER = """
 AND EXISTS (SELECT 1 FROM chunk k JOIN content c ON c.no = k.content
               JOIN chunk p ON p.no = k.no WHERE k.hash = v.hash AND {conditions})
 """
-_PER_PAGE: Final = 10  #: chunks that are looked at for each page that is wanted
+_SIZE = "SELECT count(*) FROM vector WHERE embedder = ?"
+_PER_PAGE: Final = 10  #: chunks that are looked at for each page that is wanted, at first
+_MORE: Final = 8  #: times as many are looked at next
 
 
 class StoredEmbedder(NamedTuple):
@@ -229,14 +231,13 @@ def nearest_pages(
         filter=_FILTER.format(conditions=conditions) if is_limited else "",
         conditions=conditions.replace("p.content", "k.content"),
     )
-    names = {
-        "embedder": near.embedder,
-        "vector": near.vector,
-        "most": pool * _PER_PAGE,
-        "pool": pool,
-    }
-    rows = connection.execute(statement, values | names).fetchall()
-    return [NearPage(*row) for row in rows]
+    names = values | {"embedder": near.embedder, "vector": near.vector, "pool": pool}
+    most = pool * _PER_PAGE
+    while True:
+        rows = connection.execute(statement, names | {"most": most}).fetchall()
+        if len(rows) == pool or most > connection.execute(_SIZE, (near.embedder,)).get:
+            return [NearPage(*row) for row in rows]
+        most *= _MORE  # a page with many near chunks hides others
 
 
 def load_vector_functions(connection: Any) -> None:
