@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
+from zlib import crc32
 
 from smartcrawl.model.documents import (
     CHUNK_TYPES,
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _WHOLE: Final = 4  #: times the size of a chunk, up to which code and tables stay whole
 _LEAD: Final = 4  #: one part in so many of a chunk may go before code or a table that is longer
+_LEAST: Final = 3  #: one part in so many of a chunk is filled, at least, before the next begins
+_HIGHEST: Final = 2**32  #: above every hash
+_SENTENCE: Final = re.compile(r"\S(?:.*?[.!?。](?=\s)|.*)", re.DOTALL)
 _PART: Final = 15_000  #: characters given to the splitter at once
 
 
@@ -31,7 +36,8 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
     """Return the chunks of ``document`` in reading order.
 
     One for each section, with the headings above it, outermost first. A section over ``size.most``
-    characters is cut at paragraphs, sentences or words, and loses only white space at the cuts.
+    characters is cut at blank lines, lines, sentences or words, where the lines near to the cut say
+    so. It loses only white space at the cuts.
     Code and tables stay whole up to four times that size. Longer ones are cut at blank lines, then
     at lines. Each part of a table begins with its first row, if that names the columns. A heading
     without text is a chunk of its own, so that it can be found.
@@ -85,13 +91,80 @@ def _pieces(section: Section, size: ChunkSize) -> Iterator[_Piece]:
 
 
 def _cut_text(text: str, start: int, end: int, size: ChunkSize) -> Iterator[_Piece]:
-    """Yield pieces of a text between code and tables, without white space at their ends."""
-    if not text[start:end].strip():
-        return
-    splitter = _splitter(size.most - size.overlap)
-    for part_start, part_end in _parts(text, start, end):
-        for offset, piece in splitter.chunk_indices(text[part_start:part_end]):
-            yield _Piece(part_start + offset, part_start + offset + len(piece))
+    """Yield pieces of a text between code and tables, without white space at their ends.
+
+    A piece ends before the line that has the smallest hash among those that may begin the next one,
+    of these one after a blank line if there is any. So a change in the text moves the ends near to
+    it, and not all the following ones.
+    """
+    most = size.most - size.overlap
+    lines = list(_text_lines(text, start, end, most))
+    at = 0
+    while at < len(lines):
+        stop = _next_start(lines, at, most)
+        yield _Piece(lines[at].start, lines[stop - 1].end)
+        at = stop
+
+
+class _Line(NamedTuple):
+    """A line of text, or a sentence of a line that is too long."""
+
+    start: int
+    end: int
+    key: int  #: its hash
+    follows_blank: bool
+
+
+def _text_lines(text: str, start: int, end: int, most: int) -> Iterator[_Line]:
+    """Yield the lines of a part of a text that are not blank, in parts of at most ``most``."""
+    is_blank = False
+    while start < end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop
+        line = text[start:stop]
+        found = line.strip()
+        if found:
+            first = start + line.index(found)
+            if len(found) <= most:
+                yield _Line(first, first + len(found), crc32(_utf8(found)), is_blank)
+            else:
+                yield from _long_line(text, first, first + len(found), most)
+        is_blank = not found
+        start = stop + 1
+
+
+def _long_line(text: str, start: int, end: int, most: int) -> Iterator[_Line]:
+    """Yield the sentences of a line; of a sentence that is too long, its parts."""
+    for sentence in _SENTENCE.finditer(text, start, end):
+        first, stop = sentence.span()
+        if stop - first <= most:
+            yield _Line(first, stop, crc32(_utf8(sentence[0])), False)
+            continue
+        for part_start, part_end in _parts(text, first, stop):
+            for offset, piece in _splitter(most).chunk_indices(text[part_start:part_end]):
+                begin = part_start + offset
+                yield _Line(begin, begin + len(piece), crc32(_utf8(piece)), False)
+
+
+def _next_start(lines: Sequence[_Line], at: int, most: int) -> int:
+    """Return the line that begins the piece after the one that begins with the line ``at``."""
+    begin, best, rank = lines[at].start, at + 1, (False, -1)
+    for place in range(at + 1, len(lines)):
+        line = lines[place]
+        length = lines[place - 1].end - begin
+        if length > most:
+            return best
+        if length >= most // _LEAST:
+            this = (line.follows_blank, _HIGHEST - line.key)
+            if this >= rank:
+                best, rank = place, this
+        else:
+            best = place
+    return len(lines) if lines[-1].end - begin <= most else best
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -141,8 +214,8 @@ def _packed(pieces: Sequence[_Piece], size: ChunkSize) -> Iterator[_Piece]:
     most = size.most - size.overlap
     last: _Piece | None = None
     for piece in pieces:
-        if last is None or piece.before:
-            pass
+        if last is None or piece.before or not (piece.whole or last.whole):
+            pass  # text is cut already
         elif piece.end - last.start <= most or (
             piece.whole
             and not last.whole

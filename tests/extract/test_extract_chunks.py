@@ -1,6 +1,8 @@
 """How a document is cut into its searchable parts."""
 
 import itertools
+import random
+import re
 import time
 
 import pytest
@@ -269,3 +271,37 @@ def test_digest_is_that_of_title_headings_and_text():
     ]
     assert len({chunk.digest("T"), *others}) == 6
     assert len(chunk.digest("T")) == 16
+
+
+@pytest.mark.covers("R1-13")
+@pytest.mark.parametrize("separator", ["\n", " "])
+def test_a_changed_sentence_moves_only_the_cuts_near_to_it(separator: str):
+    """As of a text without headings, such as that of a PDF: about a hundred chunks."""
+    chance = random.Random(7)
+    words = [f"word{n}" for n in range(400)]
+    lines = [" ".join(chance.choices(words, k=chance.randint(5, 20))) + "." for _ in range(1_300)]
+    before = {chunk.text for chunk in chunks_of(separator.join(lines), size=ChunkSize())}
+    assert 80 < len(before) < 150
+    new = []
+    for place in chance.sample(range(len(lines)), 40):
+        edited = [*lines[:place], f"Something else is here, {place}.", *lines[place + 1 :]]
+        after = chunks_of(separator.join(edited), size=ChunkSize())
+        new.append(sum(chunk.text not in before for chunk in after))
+
+    assert sum(new) / len(new) < 2
+    assert sum(number <= 3 for number in new) >= 38
+    assert max(new) < 8
+
+
+def test_a_chunk_begins_after_a_blank_line_rather_than_within_a_paragraph():
+    paragraphs = ["\n".join(f"line {p} {n} of a paragraph" for n in range(6)) for p in range(30)]
+    found = chunks_of("\n\n".join(paragraphs), size=ChunkSize(600))
+    assert len(found) > 8
+    assert all(re.match(r"line \d+ 0 ", chunk.text) for chunk in found)
+
+
+def test_a_chunk_of_text_is_filled_by_a_third_at_least():
+    text = "\n".join(f"line {n} of a long text" for n in range(2_000))
+    sizes = [len(chunk.text) for chunk in chunks_of(text, size=ChunkSize(600))]
+    assert min(sizes[:-1]) >= 200
+    assert max(sizes) <= 600
