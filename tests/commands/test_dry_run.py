@@ -20,7 +20,7 @@ from tests.commands.test_commands_removal import (  # noqa: F401  # fixtures
 )
 
 #: Commands that change the registry and need no --dry-run, each with the reason.
-WITHOUT: dict[str, str] = {}
+WITHOUT: dict[str, str] = {"embed": "it removes no page; test_commands_embed has its dry run"}
 #: Functions that remove pages, records or documents.
 REMOVING = (
     "self.purge(",

@@ -45,6 +45,10 @@ COMMANDS = [
     (["search", "long"], 0),
     (["search", "nowhere"], 0),
     (["serve", "--list-keys"], 0),
+    (["mcp", "--http", "nowhere"], 2),  # tests/server/mcp has the rest
+    (["embed"], 2),
+    (["embed", "--dry-run", "-s", "EMBEDDER=local"], 0),
+    (["export", "--source", "elsewhere", "--format", "llms", "--output", "there"], 1),
     (["reindex", "--pattern", "long", "--dry-run"], 0),
     (["due", "--notice", "http://elsewhere.example/ü"], 1),
     (["due"], 0),

@@ -6,6 +6,7 @@ import pytest
 
 from smartcrawl.index import choice, known
 from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
+from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.transactions import transaction
@@ -25,6 +26,7 @@ def options() -> Options:
 
     class Named:
         elasticsearch = "http://127.0.0.1:9200"
+        chunks = DEFAULT_CHUNK_SIZE
 
     return cast("Options", Named())
 

@@ -146,8 +146,9 @@ class OpenReaders(RegistryReaders):
 class Inline:
     """The writer, without a thread of its own."""
 
-    def __init__(self, registry, opened, *, judgement, merged) -> None:
+    def __init__(self, registry, opened, *, judgement, merged, embedding) -> None:
         assert merged is None, "nobody shares the run"
+        assert embedding is None, "there are no vectors"
         self._connection = registry.connection
         self._commit = RegistryCommit(
             registry.connection,

@@ -16,7 +16,7 @@ from mcp import MCPError
 
 from smartcrawl.model.urls import url_digest, url_item_id
 from tests.npm import NpmPackage, npm_package
-from tests.server.mcp.shelf import (
+from tests.server.mcp.mcp_shelf import (
     BASE,
     FUSES,
     LINE,

@@ -19,7 +19,7 @@ from smartcrawl.server.mcp.tools import create_mcp_server
 from smartcrawl.server.stores import Stores
 from tests.choices import options
 from tests.server.api_client import server_options
-from tests.server.mcp.shelf import fill
+from tests.server.mcp.mcp_shelf import fill
 
 LOCAL = "http://127.0.0.1:8090"
 HEADERS = {"Accept": "application/json, text/event-stream"}

@@ -72,9 +72,9 @@ SECTIONS = (
     [
         (
             "Guide > Fuses",
-            "are in the \x02lid\x03.",
+            "\x02Filling\x03 words.",
             ("Guide", "Fuses"),
-            "are in the lid.",
+            "Filling words.",
         ),
         (
             "Guide > \x02Fuses\x03",
