@@ -140,8 +140,7 @@ def _address(settings: Any, text: str) -> ServerOptions:
     host, colon, port = text.rpartition(":")
     if not (host and colon and port.isdecimal()):
         raise UsageError(
-            f"--http takes an address with a port, such as 127.0.0.1:8090, not"
-            f" {redacted_line(text)!r}"
+            f"--http takes HOST:PORT, such as 127.0.0.1:8090, not {redacted_line(text)!r}"
         )
     return ServerOptions.of(dict(settings) | {"API_HOST": host, "API_PORT": port})
 

@@ -60,7 +60,7 @@ def test_an_address_without_host_or_port_is_wrong_usage(said, registry: None, ad
     status, text = said("--http", address)
 
     assert status == 2
-    assert "--http takes an address with a port, such as 127.0.0.1:8090" in text
+    assert "--http takes HOST:PORT, such as 127.0.0.1:8090" in text
 
 
 @pytest.mark.parametrize("address", ["mcp.example:8090", "127.0.0.1:70000"])
