@@ -46,7 +46,7 @@ class Command(ChangingCommand):
         embedder = open_embedder(self.options)
         if embedder is None:
             raise UsageError(
-                "no embedder is set: -s EMBEDDER=local, or openai (docs/vectors.md)",
+                "no embedder: set EMBEDDER to local or openai (docs/vectors.md)",
                 print_help=False,
             )
         with closing(embedder), self.database.translated("write"):
