@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
 from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.model.embedder_options import LOCAL
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -23,16 +24,13 @@ logger = logging.getLogger(__name__)
 
 def log_embedding_destination(options: Options) -> None:
     """Log where the text of pages is sent to, if it leaves the machine."""
-    embedder = open_embedder(options)
-    if embedder is None:
-        return
-    with closing(embedder):
-        if embedder.destination is not None:
-            logger.info(
-                "the text of new and changed pages goes to %s, for its model %s",
-                embedder.destination,
-                embedder.model,
-            )
+    embedder = options.embedder
+    if embedder is not None and embedder.name != LOCAL:
+        logger.info(
+            "the text of new and changed pages goes to %s, for its model %s",
+            embedder.destination,
+            embedder.model,
+        )
 
 
 async def pay_run_debts(crawler: Crawler, run: Run) -> None:

@@ -126,7 +126,7 @@ def _text_lines(text: str, start: int, end: int, most: int) -> Iterator[_Line]:
         if found:
             first = start + line.index(found)
             if len(found) <= most:
-                yield _Line(first, first + len(found), crc32(_utf8(found)), is_blank)
+                yield _Line(first, first + len(found), _key(found), is_blank)
             else:
                 yield from _long_line(text, first, first + len(found), most)
         is_blank = not found
@@ -138,12 +138,12 @@ def _long_line(text: str, start: int, end: int, most: int) -> Iterator[_Line]:
     for sentence in _SENTENCE.finditer(text, start, end):
         first, stop = sentence.span()
         if stop - first <= most:
-            yield _Line(first, stop, crc32(_utf8(sentence[0])), False)
+            yield _Line(first, stop, _key(sentence[0]), False)
             continue
         for part_start, part_end in _parts(text, first, stop):
             for offset, piece in _splitter(most).chunk_indices(text[part_start:part_end]):
                 begin = part_start + offset
-                yield _Line(begin, begin + len(piece), crc32(_utf8(piece)), False)
+                yield _Line(begin, begin + len(piece), _key(piece), False)
 
 
 def _next_start(lines: Sequence[_Line], at: int, most: int) -> int:
@@ -163,8 +163,8 @@ def _next_start(lines: Sequence[_Line], at: int, most: int) -> int:
     return len(lines) if lines[-1].end - begin <= most else best
 
 
-def _utf8(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+def _key(text: str) -> int:
+    return crc32(text.encode(errors="surrogatepass"))
 
 
 def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

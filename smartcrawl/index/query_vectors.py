@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache, partial
 
 from smartcrawl.index.embedded.vectors import (
+    QueryMeaning,
     StoredEmbedder,
     VectorQuery,
     count_owed_texts,
@@ -16,13 +16,11 @@ from smartcrawl.index.embedded.vectors import (
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.queries import search_query_text
-from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
-
-QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
 class SearchMode(StrEnum):
@@ -109,7 +107,7 @@ def _searched_embedder(connection: Connection, options: Options) -> StoredEmbedd
 def _is_of(stored: StoredEmbedder, options: EmbedderOptions) -> bool:
     """Whether an embedder is that of the settings; the local one has a model of its own."""
     own = (options.name, options.model, options.dimension)
-    return stored.name == options.name and (options.name == "local" or stored[1:] == own)
+    return stored.name == options.name and (options.name == LOCAL or stored[1:] == own)
 
 
 def _options_of(stored: StoredEmbedder, options: EmbedderOptions) -> EmbedderOptions:

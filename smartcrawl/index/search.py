@@ -53,17 +53,15 @@ def search_index(
         SettingError: ``mode`` needs the embedder, which cannot be opened.
     """
     meaning = query_meaning(connection, options, mode)
+    within: dict[str, Any] = {
+        "sources": sources,
+        "limit": limit,
+        "offset": offset,
+        "marks": marks,
+        "language": language,
+    }
     if options.elasticsearch is None:
-        search = partial(
-            embedded.search_embedded_index,
-            connection,
-            query,
-            sources=sources,
-            limit=limit,
-            offset=offset,
-            marks=marks,
-            language=language,
-        )
+        search = partial(embedded.search_embedded_index, connection, query, **within)
         try:
             return search(meaning=meaning)
         except NoVectorsError as error:  # of the query
@@ -78,14 +76,7 @@ def search_index(
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:
-        found, meant = index.answer(
-            query,
-            sources=sources,
-            limit=limit,
-            offset=offset,
-            marks=marks,
-            language=language,
-        )
+        found, meant = index.answer(query, **within)
     return Answer(_joined(connection, found), meant)
 
 

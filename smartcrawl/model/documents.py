@@ -98,6 +98,11 @@ class Chunk(NamedTuple):
         return hashlib.blake2b(data, digest_size=16).digest()
 
     @property
+    def path(self) -> str:
+        """The headings as one text."""
+        return " > ".join(self.headings)
+
+    @property
     def own_text(self) -> str:
         """The text without the characters that an earlier chunk has."""
         return self.text[self.repeated :]

@@ -18,7 +18,8 @@ from smartcrawl.model.setting_values import (
 )
 from smartcrawl.model.urls import request_url
 
-EMBEDDERS: Final = ("local", "openai")
+LOCAL: Final = "local"
+EMBEDDERS: Final = (LOCAL, "openai")
 MOST_DIMENSIONS: Final = 4_000  #: of the index of PostgreSQL's halfvec; Elasticsearch has 4,096
 _MOST_TEXTS: Final = 2_048  #: in a request to OpenAI
 _OPENAI: Final = "api.openai.com"

@@ -69,7 +69,7 @@ def exported_chunk_rows(page: ExportedPage, size: ChunkSize) -> Iterator[dict[st
             "language": document.language,
             "lost": page.is_lost,
             "sort_order": number,
-            "path": " > ".join(chunk.headings),
+            "path": chunk.path,
             "level": chunk.level,
             "types": list(chunk.types),
             "repeated": chunk.repeated,

@@ -20,10 +20,8 @@ from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_listing_entry
 
-_DEPTH: Final = 0  #: of every listed file
-
-
 MOST_WAITING: Final = 20_000  #: listed files that wait to be read; each takes 400 bytes
+_DEPTH: Final = 0  #: of every listed file
 
 
 class ListedFiles:

@@ -90,7 +90,7 @@ class PageDocument:
                 "repeated": chunk.repeated,
                 "hash": chunk.digest(self.title).hex(),
                 f"title{ending}": self.title,
-                f"headings{ending}": " > ".join(chunk.headings),
+                f"headings{ending}": chunk.path,
                 f"text{ending}": chunk.text,
             }
             for position, chunk in enumerate(self.chunks or (Chunk((), ""),))

@@ -83,6 +83,6 @@ def _texts(batch: Batch) -> dict[bytes, str]:
         if visit.action is not Action.INDEX or document is None:
             continue
         for chunk in searchable_chunks(visit.parsed.chunks):
-            text = embedded_text(document.title, " > ".join(chunk.headings), chunk.text)
+            text = embedded_text(document.title, chunk.path, chunk.text)
             found[chunk.digest(document.title)] = text
     return found

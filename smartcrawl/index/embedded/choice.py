@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from smartcrawl.index.embedded import finding, postgres, sqlite
-from smartcrawl.index.embedded.vectors import VectorQuery
+from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.index.hits import Answer
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
@@ -27,12 +27,11 @@ def search_embedded_index(
     offset: int = 0,
     marks: tuple[str, str] = ("[", "]"),
     language: str = "",
-    meaning: Callable[[str], VectorQuery | None] | None = None,
+    meaning: QueryMeaning | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first; ``sources`` empty means all.
 
-    ``meaning`` finds the vector of a query, where meaning counts,
-    too.
+    ``meaning`` finds the vector of a query, where meaning counts, too.
     """
     matching = postgres.STEMS if connection.dialect == "postgres" else sqlite.FTS5
     return finding.search_index_tables(

@@ -71,7 +71,7 @@ def pay_debts(
     with transaction(connection):
         number = note_embedder(connection, embedder)
         paid.owed = count_owed_texts(connection, number, sources)
-        if not (paid.owed or count_owed_texts(connection, number)):
+        if not paid.owed and not (sources and count_owed_texts(connection, number)):
             note_whole_embedder(connection, number, now)
             paid.dropped = drop_unused_vectors(connection, number, now=now, ttl=ttl)
     return paid

@@ -6,7 +6,7 @@ The database proposes pages by how rare the words are that they have; ``ranking`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +17,7 @@ from smartcrawl.index.embedded.conditions import (
     site_conditions,
 )
 from smartcrawl.index.embedded.nearness import joined_rankings
-from smartcrawl.index.embedded.vectors import NearPage, VectorQuery, nearest_pages
+from smartcrawl.index.embedded.vectors import NearPage, QueryMeaning, VectorQuery, nearest_pages
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
@@ -128,7 +128,7 @@ def search_index_tables(
     offset: int = 0,
     marks: Marks = ("[", "]"),
     content_language: str = "",
-    meaning: Callable[[str], VectorQuery | None] | None = None,
+    meaning: QueryMeaning | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 

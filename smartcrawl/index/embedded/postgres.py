@@ -73,7 +73,7 @@ class PostgresIndex(IndexBuffer):
         rows: list[tuple[Any, ...]] = []
         for content, title, chunks in contents:
             for position, chunk in enumerate(chunks):
-                texts = (title, " > ".join(chunk.headings), chunk.text)
+                texts = (title, chunk.path, chunk.text)
                 columns = chunk_columns(title, chunk)
                 rows.append((content, position, *texts, *columns, *map(searched_words, texts)))
         for start in range(0, len(rows), _AT_ONCE):

@@ -59,7 +59,7 @@ class EmbeddedIndex(IndexBuffer):
         wanted: defaultdict[_Row, _Places] = defaultdict(dict)
         for content, (title, chunks) in added.items():
             for position, chunk in enumerate(chunks):
-                row = (title, " > ".join(chunk.headings), chunk.text)
+                row = (title, chunk.path, chunk.text)
                 wanted[row][content, position] = chunk_columns(title, chunk)
         dropped = self._keep(removed, wanted) if removed else array("q")
         rows = self._numbered(wanted)

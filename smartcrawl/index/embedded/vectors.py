@@ -6,7 +6,7 @@ a chunk that moves keeps it. What has none is a *debt*, and nothing else records
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.conditions import NO_CONDITION
@@ -99,6 +99,9 @@ class VectorQuery(NamedTuple):
     embedder: int  #: embedder.no
     vector: bytes
     only: bool = False  #: whether the words of the query do not count
+
+
+QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
 class NearPage(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from smartcrawl.index.embedding.ports import Embedder
-from smartcrawl.model.embedder_options import EmbedderOptions
+from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 
@@ -35,7 +35,7 @@ def open_embedder_of(options: EmbedderOptions) -> Embedder:
     Raises:
         SettingError: as of ``open_embedder``.
     """
-    if options.name == "local":
+    if options.name == LOCAL:
         from smartcrawl.index.embedding.local import LocalEmbedder  # noqa: PLC0415  # of an extra
 
         return LocalEmbedder()

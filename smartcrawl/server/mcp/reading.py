@@ -153,7 +153,7 @@ def _chunk_of(hit: Hit, document: bytes | None, options: Options) -> Chunk:
     if document is not None:
         chunks = document_chunks(unpack_stored_document(document), options.chunks)
     for chunk in chunks:
-        if " > ".join(chunk.headings) == path:
+        if chunk.path == path:
             text = " ".join(chunk.text.split())
             shared = sum(part in text for part in parts)
             if shared > most:
