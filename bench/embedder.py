@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 CHARACTERS = 1_300  #: of a chunk
-Embedding = Callable[[list[str]], int]  #: from texts to the number of their vectors
+#: A way to embed texts; it returns how many got a vector.
+Embedding = Callable[[list[str]], int]
 
 
 def chunks(count: int) -> list[str]:

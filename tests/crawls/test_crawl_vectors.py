@@ -6,7 +6,6 @@ import pytest
 
 from tests.crawls.commands import Crawl, path_of
 from tests.index.embedding.embeddings_server import (
-    DIMENSION,
     KEY,
     EmbeddingsServer,
     embeddings_server,
@@ -24,11 +23,7 @@ VECTORS = "SELECT count(*) FROM vector WHERE vector IS NOT NULL"
 def server(crawl: Crawl) -> Iterator[EmbeddingsServer]:
     """The embedder of the crawls of a test."""
     with embeddings_server() as server:
-        crawl.environment |= {
-            "EMBEDDER": "openai", "EMBEDDING_URL": server.url, "EMBEDDING_MODEL": "some-model",
-            "EMBEDDING_DIMENSION": str(DIMENSION), "EMBEDDING_WAIT_SECONDS": "0",
-            "OPENAI_API_KEY": KEY,
-        }  # fmt: skip
+        crawl.environment |= server.settings | {"OPENAI_API_KEY": KEY}
         yield server
 
 

@@ -138,7 +138,7 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "message"),
     [
         (["--source", "dosc", "--output", "{}/out"], 1, "no source is called 'dosc'; known: docs"),
         (["--output", "{}/out"], 2, "say which source, such as: scrapy export --source NAME"),
@@ -155,14 +155,14 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
     ],
 )
 def test_what_cannot_be_written_is_refused_with_its_remedy(
-    docs: Crawl, tmp_path: Path, words: list[str], status: int, told: str
+    docs: Crawl, tmp_path: Path, words: list[str], status: int, message: str
 ):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").write_text("x")
 
     result = docs.run("export", *(word.format(tmp_path) for word in words), expect=status)
 
-    assert told in " ".join(result.err.split())
+    assert message in " ".join(result.err.split())
     assert files(tmp_path / "mine") == {"thesis": "x"}
     assert not (tmp_path / "out").exists()
 

@@ -15,7 +15,7 @@ from smartcrawl.index.embedded.vectors import embedded_text
 from tests.crawls.commands import Crawl
 from tests.crawls.killing import run
 from tests.index.embedding.embeddings_server import (
-    DIMENSION,
+    KEY,
     EmbeddingsServer,
     embeddings_server,
     error,
@@ -33,15 +33,7 @@ _VECTORS = "SELECT hash, vector FROM vector WHERE refused IS NULL"
 @pytest.fixture
 def embedder(crawl: Crawl) -> Iterator[EmbeddingsServer]:
     with embeddings_server() as server:
-        crawl.environment |= {
-            "EMBEDDER": "openai",
-            "EMBEDDING_URL": server.url,
-            "EMBEDDING_MODEL": "some-model",
-            "EMBEDDING_DIMENSION": str(DIMENSION),
-            "EMBEDDING_WAIT_SECONDS": "0",
-            "OPENAI_API_KEY": "sk-of-a-test",
-            "UNDO_TTL_SECONDS": "0",
-        }
+        crawl.environment |= server.settings | {"OPENAI_API_KEY": KEY, "UNDO_TTL_SECONDS": "0"}
         yield server
 
 

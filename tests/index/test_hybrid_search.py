@@ -31,7 +31,7 @@ from tests.index.embedding.embeddings_server import (
     embeddings_server,
     error,
 )
-from tests.index.meanings import DIMENSION, Topics, pay, topic_numbers
+from tests.index.meanings import Topics, pay, topic_numbers
 from tests.index.searches import PAGES, SEARCHES
 from tests.registry.build import LATER, Desk, chunk
 from tests.server.api_client import error_of
@@ -63,11 +63,7 @@ def fresh_embedders() -> Iterator[None]:
 
 
 def embedder_options(server: EmbeddingsServer, **changed: object) -> EmbedderOptions:
-    wanted = {
-        "EMBEDDER": "openai", "EMBEDDING_URL": server.url, "EMBEDDING_MODEL": "some-model",
-        "EMBEDDING_DIMENSION": DIMENSION, "EMBEDDING_WAIT_SECONDS": 0,
-    }  # fmt: skip
-    found = EmbedderOptions.of(settings.defaults | wanted)
+    found = EmbedderOptions.of(settings.defaults | server.settings)
     assert found is not None
     return replace(found, **changed)
 

@@ -48,7 +48,7 @@ def test_values_are_read_as_the_environment_has_them():
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "message"),
     [
         ("EMBEDDER", "hashing", "it takes one of local, openai, or nothing for no vectors"),
         ("EMBEDDING_URL", "", "such as https://api.openai.com/v1"),
@@ -70,12 +70,12 @@ def test_values_are_read_as_the_environment_has_them():
         ("EMBEDDING_WAIT_SECONDS", -1, "a whole number of at least 0"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_the_setting_takes(name: str, value: object, told: str):
+def test_a_wrong_value_is_named_with_what_the_setting_takes(name: str, value: object, message: str):
     with pytest.raises(SettingError) as caught:
         chosen(**{name: value})
 
     assert str(caught.value).startswith(f"{name} is ")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "geheim" not in str(caught.value)
 
 

@@ -52,8 +52,8 @@ _WITH_BODY = (Outcome.CHANGED, Outcome.SAME, Outcome.NOT_ACCEPTABLE, Outcome.ALI
 
 def document(text: str, title: str = "", **fields: object) -> Document:
     """A document of one section, unless `fields` have others."""
-    told = {"language": "en", "sections": (Section(0, "", text),) if text else ()} | fields
-    return Document(title=title, charset="utf-8", **told)
+    values = {"language": "en", "sections": (Section(0, "", text),) if text else ()} | fields
+    return Document(title=title, charset="utf-8", **values)
 
 
 def closing(**choices: object) -> RemovalChoices:

@@ -35,7 +35,7 @@ def pages(lists):
             id="a second place counts nothing",
         ),
         pytest.param(
-            [["a", "a", "b"]], [("a", 1 / 61), ("b", 1 / 62)], id="and takes nobody's place"
+            [["a", "a", "b"]], [("a", 1 / 61), ("b", 1 / 62)], id="and takes no other place"
         ),
     ],
 )

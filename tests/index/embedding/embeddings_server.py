@@ -75,8 +75,8 @@ def embeddings(texts: list[str], vectors: list | None = None) -> dict:
 
 def error(message: str, status: int, code: str | None = None, **headers: str) -> Reply:
     """Return an answer with an error in the API's form."""
-    told = {"error": {"message": message, "type": "some_error", "param": None, "code": code}}
-    return Reply(told, status, {name.replace("_", "-"): text for name, text in headers.items()})
+    answer = {"error": {"message": message, "type": "some_error", "param": None, "code": code}}
+    return Reply(answer, status, {name.replace("_", "-"): text for name, text in headers.items()})
 
 
 Answering = Callable[[Asked], Reply | None]  #: None: the right answer
@@ -98,6 +98,17 @@ class EmbeddingsServer:
         self.asked.append(asked)
         given = self.replies.pop(0) if self.replies else self.answer(asked)
         return Reply(embeddings(asked.texts)) if given is None else given
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of its client, which does not wait for it in an outage."""
+        return {
+            "EMBEDDER": "openai",
+            "EMBEDDING_URL": self.url,
+            "EMBEDDING_MODEL": "some-model",
+            "EMBEDDING_DIMENSION": str(DIMENSION),
+            "EMBEDDING_WAIT_SECONDS": "0",
+        }
 
     @property
     def batches(self) -> list[list[str]]:

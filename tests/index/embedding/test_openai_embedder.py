@@ -383,7 +383,7 @@ def test_close_wakes_a_call_that_waits(server: EmbeddingsServer):
 
 
 @pytest.mark.parametrize(
-    ("reply", "told"),
+    ("reply", "message"),
     [
         (error("Incorrect API key provided", 401, "invalid_api_key"), "check OPENAI_API_KEY"),
         (error("Country not supported", 403), "check OPENAI_API_KEY"),
@@ -395,7 +395,7 @@ def test_close_wakes_a_call_that_waits(server: EmbeddingsServer):
     ids=["401", "403", "404", "405", "quota", "308"],
 )
 def test_a_refusal_that_lasts_stops_asking(
-    server: EmbeddingsServer, clock: Clock, reply: Reply, told: str
+    server: EmbeddingsServer, clock: Clock, reply: Reply, message: str
 ):
     server.replies = [reply]
     found = embedder(server, clock)
@@ -404,7 +404,7 @@ def test_a_refusal_that_lasts_stops_asking(
 
     assert first.lasting
     assert second.lasting
-    assert told in str(first)
+    assert message in str(first)
     assert str(second) == str(first)
     assert len(server.asked) == 1
     assert clock.slept == []
@@ -438,8 +438,8 @@ def test_a_server_that_refuses_every_text_is_asked_a_few_times(
 def too_long(most: int) -> "EmbeddingsServer.answer":
     def answer(asked: Asked) -> Reply | None:
         long = any(len(text) > most for text in asked.texts)
-        told = "This model's maximum context length is 8192 tokens"
-        return error(told, 400, "context_length_exceeded") if long else None
+        message = "This model's maximum context length is 8192 tokens"
+        return error(message, 400, "context_length_exceeded") if long else None
 
     return answer
 
@@ -683,8 +683,8 @@ def test_a_text_that_gets_no_vector_is_refused(server: EmbeddingsServer, clock: 
 
     found = embedder(server, clock).embed(TEXTS)
 
-    told = RefusedText("the server refuses it: it gave 0 vectors for 1 text")
-    assert found == [vector("one"), told, vector("three")]
+    refused = RefusedText("the server refuses it: it gave 0 vectors for 1 text")
+    assert found == [vector("one"), refused, vector("three")]
 
 
 def test_a_server_that_gives_no_vector_at_all_stops_asking(server: EmbeddingsServer, clock: Clock):

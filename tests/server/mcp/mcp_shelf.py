@@ -50,8 +50,8 @@ def fill(folder: Path) -> None:
     desk.add(*(BASE + place for place in pages))
     desk.write(
         *(
-            desk.visit(BASE + place, title=told.pop("title"), told=told)
-            for place, told in pages.items()
+            desk.visit(BASE + place, title=fields.pop("title"), told=fields)
+            for place, fields in pages.items()
         )
     )
     desk.seal()

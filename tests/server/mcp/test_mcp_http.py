@@ -80,9 +80,9 @@ class Web:
                 httpx.AsyncClient(transport=transport, base_url=LOCAL) as http,
             ):
                 method, path = given.get("method", "POST"), given.get("path", "/mcp")
-                told = {**HEADERS, **(headers or {})}
+                sent = {**HEADERS, **(headers or {})}
                 return [
-                    await http.request(method, path, json=body, headers=told) for body in bodies
+                    await http.request(method, path, json=body, headers=sent) for body in bodies
                 ]
 
         return asyncio.run(asyncio.wait_for(sent(), 30))
@@ -226,11 +226,11 @@ def test_a_crawl_that_opens_no_run_in_time_is_named_by_its_process(stores: Store
 
 
 def test_a_refresh_asks_every_page_in_a_process_of_its_own(folder: Path, tmp_path: Path):
-    told = tmp_path / "told"
-    code = f"import sys, os; open({str(told)!r}, 'w').write(f'{{sys.argv[1:]}} {{os.getsid(0)}}')"
+    seen = tmp_path / "seen"
+    code = f"import sys, os; open({str(seen)!r}, 'w').write(f'{{sys.argv[1:]}} {{os.getsid(0)}}')"
     child = program(folder, code).start_refresh("handbook")
     assert child.wait(timeout=30) == 0
 
-    assert told.read_text() == (
+    assert seen.read_text() == (
         f"['--source=handbook', '-s', 'RECRAWL_POLICY=always', '--progress', 'none'] {child.pid}"
     )
