@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from smartcrawl.rules.model import Status
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -33,6 +35,11 @@ class Answer:
     hits: list[Hit]
     meant: str = ""  #: the query with known words in the place of unknown ones; "": as it was asked
     note: str = ""  #: why meaning did not count, although vectors are there
+
+
+def is_lost_page(status: int, losses: int) -> bool:
+    """Whether the last visit of a stored page found an error: its content is of an earlier one."""
+    return status == Status.ERROR or losses > 0
 
 
 def embedded_document_id(key: bytes) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
-from smartcrawl.index.hits import Answer, Hit
+from smartcrawl.index.hits import Answer, Hit, is_lost_page
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.query_vectors import SearchMode, query_meaning
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
@@ -19,7 +19,6 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_item_id
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.rules.model import Status
 
 _FACTS = """
 SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
@@ -106,7 +105,7 @@ def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[H
                 score=hit.score,
                 language=hit.language,
                 description=hit.description,
-                lost=status == Status.ERROR or lost_count > 0,
+                lost=is_lost_page(status, lost_count),
                 last_checked=last_checked,
                 last_changed=last_changed,
                 no=no,

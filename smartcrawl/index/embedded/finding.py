@@ -18,7 +18,7 @@ from smartcrawl.index.embedded.conditions import (
 )
 from smartcrawl.index.embedded.nearness import joined_rankings
 from smartcrawl.index.embedded.vectors import NearPage, QueryMeaning, VectorQuery, nearest_pages
-from smartcrawl.index.hits import Answer, Hit, embedded_document_id
+from smartcrawl.index.hits import Answer, Hit, embedded_document_id, is_lost_page
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
     propose_search_hits,
@@ -42,7 +42,6 @@ from smartcrawl.index.ranking import (
 )
 from smartcrawl.index.spelling import SpellingFound, search_spelling_variants
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.rules.model import Status
 
 _SNIPPET: Final = 32  #: words
 _COMMON: Final = 10_000  #: chunks of a word that is common
@@ -369,7 +368,7 @@ def _hit(one: Ranked, rows: _Rows, shown: Mapping[int, tuple[str, str]]) -> Hit:
         score=float(f"{one.score:.6g}"),
         language=language,
         description=description,
-        lost=status == Status.ERROR or losses > 0,
+        lost=is_lost_page(status, losses),
         last_checked=checked,
         last_changed=changed,
         no=no,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from smartcrawl.extract.chunks import document_chunks
-from smartcrawl.index.hits import Hit
+from smartcrawl.index.hits import Hit, is_lost_page
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_index
@@ -23,7 +23,6 @@ from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
 from smartcrawl.reports.page_markdown import page_as_markdown
 from smartcrawl.reports.status import SourceStatus, status_report
-from smartcrawl.rules.model import Status
 from smartcrawl.server.mcp.answers import (
     McpCompleteRun,
     McpHit,
@@ -196,7 +195,7 @@ def mcp_page(
             language=language,
             last_checked=iso_time(times[0]),
             last_changed=iso_time(times[1]),
-            lost=status == Status.ERROR or losses > 0,
+            lost=is_lost_page(status, losses),
             number=no,
             characters=len(text),
         ),
