@@ -26,6 +26,7 @@ class Folder:
 def feed_of(listing: Any, *, reads: int) -> tuple[ListingFeed, list[int]]:
     """Return a feed whose files are read so slowly, and how many waited after each batch."""
     waited: list[int] = []
+    looks: list[float] = []
     listed: Any = ListedFiles.__new__(ListedFiles)
     listed._waiting = {}
     listed.is_open = True
@@ -35,6 +36,8 @@ def feed_of(listing: Any, *, reads: int) -> tuple[ListingFeed, list[int]]:
         waited.append(len(listed._waiting))
 
     async def read(seconds: float) -> None:
+        looks.append(seconds)
+        assert len(looks) < 100, "it waits for ever"
         for number in list(listed._waiting)[:reads]:
             listed.entry(number)
 

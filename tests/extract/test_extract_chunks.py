@@ -293,6 +293,14 @@ def test_a_changed_sentence_moves_only_the_cuts_near_to_it(separator: str):
     assert max(new) < 8
 
 
+def test_pieces_of_text_are_not_joined_again_although_they_fit():
+    """Else a cut would depend on all the pieces before it."""
+    chance = random.Random(7)
+    lines = [" ".join(f"word{chance.randrange(400)}" for _ in range(12)) for _ in range(600)]
+    sizes = [len(chunk.text) for chunk in chunks_of("\n".join(lines), size=ChunkSize())]
+    assert any(one + 1 + other <= 1_500 for one, other in itertools.pairwise(sizes))
+
+
 def test_a_chunk_begins_after_a_blank_line_rather_than_within_a_paragraph():
     paragraphs = ["\n".join(f"line {p} {n} of a paragraph" for n in range(6)) for p in range(30)]
     found = chunks_of("\n\n".join(paragraphs), size=ChunkSize(600))
