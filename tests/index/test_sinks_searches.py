@@ -89,6 +89,45 @@ def test_a_search_finds_the_pages_of_the_table(
     assert told == [TOLD[place] for place in asked.found]
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
+    assert all(hit.chunks[0].highlight == hit.snippet for hit in hits if hit.chunks)
+
+
+@SINKS
+@pytest.mark.covers("R0-62", "M-47")
+def test_a_hit_has_the_three_chunks_that_answer_best(request: pytest.FixtureRequest, sink: str):
+    ask: Ask = request.getfixturevalue(sink)
+    chunks = next(held.chunks for held in PAGES if held.place == "park")
+
+    (hit,) = ask("pergola pavilion")
+
+    assert [chunk.number for chunk in hit.chunks] == [2, 3, 1]
+    assert [chunk.path for chunk in hit.chunks] == ["Park > Music", "Park > Views", "Park > Roofs"]
+    assert [chunk.text for chunk in hit.chunks] == [chunks[n].text for n in (2, 3, 1)]
+    assert hit.chunks[0].highlight == "[pergola] [pavilion] [pergola] [pavilion]"
+    assert "[pavilion]" in hit.chunks[1].highlight
+    assert hit.chunks[2].highlight == "a [pergola] beside some words that stand here"
+
+
+@SINKS
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        pytest.param("connections", [1], id="words-in-one-chunk"),
+        pytest.param("fish", [0, 1], id="words-in-two"),
+        pytest.param("lonely heading", [], id="no-text"),
+        pytest.param("gazebo", [0], id="words-in-the-title-alone"),
+        pytest.param("gazebo benches", [0], id="words-in-the-title-and-a-chunk"),
+        pytest.param("gazebo music", [2], id="words-in-the-title-and-a-heading"),
+    ],
+)
+def test_chunks_without_a_word_of_the_query_are_not_shown(
+    request: pytest.FixtureRequest, sink: str, query: str, numbers: list[int]
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    hit = ask(query)[0]
+
+    assert [chunk.number for chunk in hit.chunks] == numbers
 
 
 @SINKS

@@ -6,11 +6,13 @@ a chunk that moves keeps it. What has none is a *debt*, and nothing else records
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.conditions import NO_CONDITION
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
+from smartcrawl.index.ranking import RankedPart
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.registry.connection import Connection, Many
 
@@ -71,6 +73,15 @@ SELECT k.content, min(n.distance), k.no
 _FILTER = """
 AND EXISTS (SELECT 1 FROM chunk k JOIN content c ON c.no = k.content
               JOIN chunk p ON p.no = k.no WHERE k.hash = v.hash AND {conditions})
+"""
+_NEAREST_CHUNKS = """
+SELECT content, no, headings, text, position FROM (
+    SELECT k.content, k.no, k.headings, k.text, k.position, row_number() OVER (
+               PARTITION BY k.content
+               ORDER BY vec_distance_L2(v.vector, :vector), k.position) AS place
+      FROM chunk k JOIN vector v ON v.hash = k.hash
+     WHERE k.content IN carray(:contents) AND v.embedder = :embedder AND v.vector IS NOT NULL
+) AS near WHERE place <= :most ORDER BY content, place
 """
 _SIZE = "SELECT count(*) FROM vector WHERE embedder = ?"
 _PER_PAGE: Final = 10  #: chunks that are looked at for each page that is wanted, at first
@@ -241,6 +252,23 @@ def nearest_pages(
         if len(rows) == pool or most > connection.execute(_SIZE, (near.embedder,)).get:
             return [NearPage(*row) for row in rows]
         most *= _MORE  # a page with many near chunks hides others
+
+
+def nearest_chunks(
+    connection: Connection, near: VectorQuery, contents: Sequence[int], most: int
+) -> dict[int, list[RankedPart]]:
+    """Return at most ``most`` chunks of each of some contents, those nearest to a query first."""
+    load_vector_functions(connection)
+    names = {
+        "embedder": near.embedder,
+        "vector": near.vector,
+        "contents": Many(sorted(set(contents))),
+        "most": most,
+    }
+    found: defaultdict[int, list[RankedPart]] = defaultdict(list)
+    for content, *facts in connection.execute(_NEAREST_CHUNKS, names).fetchall():
+        found[content].append(RankedPart(*facts))
+    return found
 
 
 def load_vector_functions(connection: Any) -> None:

@@ -107,6 +107,19 @@ def test_a_search_has_the_part_of_the_page_with_its_headings(session: Session):
         "url": f"{BASE}fuses",
         "text": FUSES,
         "path": ["Guide", "Fuses"],
+        "chunks": [
+            {
+                "number": 1,
+                "path": ["Guide", "Fuses"],
+                "highlight": "A lamp takes a <em>fuse</em> of 2 A; two <em>spare</em> ones are in"
+                " the lid of the box.",
+            },
+            {
+                "number": 2,
+                "path": ["Guide", "Bulbs"],
+                "highlight": "A bulb is not a <em>fuse</em>.",
+            },
+        ],
         "source": "docs",
         "language": "en",
         "lost": False,
