@@ -140,6 +140,7 @@ class Run:
             batches=self.batches,
             signed=self._signed,
             from_robots=self.options.sitemaps_from_robots,
+            with_llms_txt=self.options.llms_txt,
         )
 
     def _scope_moved(self) -> None:
