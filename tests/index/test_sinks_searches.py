@@ -174,3 +174,42 @@ def test_only_pages_in_a_language_are_found(
     hits = [hit.url.removeprefix(BASE) for hit in ask("polyglot", language=language)]
 
     assert sorted(hits) == (["same/de", "same/en"] if found is None else found)
+
+
+THOUSANDS = " ".join(f"absent{n}" for n in range(10_000))
+#: Queries in the syntax of FTS5, of PostgreSQL and of Lucene; each has the word fuse alone.
+SYNTAX = [
+    'fuse"', '"fuse', "fuse*", "fu* OR fuse", "fuse AND NOT (", "NEAR(fuse broken, 2)",
+    "{title}: fuse", "title:absent fuse", "^fuse", "fuse + broken", "fuse & ! | broken",
+    "fuse <-> broken", "fuse absent:*A", "'fuse'", "fuse'); DROP TABLE chunk; --", "fuse\\",
+    "(absent~2 OR /f.*/)^4 fuse", "fuse [a TO b] {", "_exists_:absent fuse",
+    "fuse %s ? :word_a $1 {0}", "-- fuse", "fuse \u202e\x1b[2J",
+]  # fmt: skip
+
+
+@SINKS
+@pytest.mark.parametrize("query", SYNTAX, ids=range(len(SYNTAX)))
+def test_the_syntax_of_an_index_is_words_and_signs(
+    request: pytest.FixtureRequest, sink: str, query: str
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    assert "fuse" in [hit.url.removeprefix(BASE) for hit in ask(query)]
+
+
+@SINKS
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("", [], id="empty"),
+        pytest.param(" \t\n", [], id="blank"),
+        pytest.param('""', [], id="empty-quotes"),
+        pytest.param("fuse " + THOUSANDS, ["fuse"], id="10000-words"),
+    ],
+)
+def test_queries_of_no_word_and_of_thousands_are_answered(
+    request: pytest.FixtureRequest, sink: str, query: str, found: list[str]
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    assert [hit.url.removeprefix(BASE) for hit in ask(query)] == found

@@ -287,6 +287,25 @@ def test_a_query_of_ten_thousand_words_is_answered(session: Session):
     assert [hit["url"] for hit in found["results"]] == [f"{BASE}lost"]
 
 
+@pytest.mark.parametrize("mode", [None, "text"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        'fuse" OR (',
+        "NEAR(fuse spare, 2)",
+        "fuse* AND NOT {",
+        "title:absent^2 fuse",
+        "fuse'; DROP TABLE x--",
+    ],
+)
+def test_a_query_in_the_syntax_of_an_index_is_words(
+    over_http: Session, query: str, mode: str | None
+):
+    found = over_http.call("search", query=query, mode=mode)
+
+    assert f"{BASE}fuses" in [hit["url"] for hit in found["results"]]
+
+
 # Several clients, and clients that leave
 
 
