@@ -217,6 +217,28 @@ def spare_registries(postgres: servers.Postgres) -> Iterator[Spare]:
         within.__exit__(None, None, None)
 
 
+@pytest.fixture(scope="session")
+def vector_postgres() -> Iterator[servers.Postgres]:
+    """The PostgreSQL of this worker that has the extension vector."""
+    with servers.postgres(vectors=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spare_vector_registries(vector_postgres: servers.Postgres) -> Iterator[Spare]:
+    """Registries in the PostgreSQL of this worker that has the extension vector."""
+    made = []
+
+    def make() -> str:
+        within = vector_postgres.database()
+        made.append(within)
+        return within.__enter__()
+
+    yield Spare(make)
+    for within in made:
+        within.__exit__(None, None, None)
+
+
 @pytest.fixture
 def postgres_url(postgres: servers.Postgres) -> Iterator[str]:
     """An empty database, dropped afterwards."""
