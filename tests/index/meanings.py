@@ -1,7 +1,8 @@
 """Vectors that a test can foresee: an embedder of topics, and registries whose chunks have some."""
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.vector_table import vector_table
@@ -132,6 +134,24 @@ def visit_of_sections(desk: Desk, url: str, sections: Sequence[Section], **field
     visit.parsed.text_hash = text_hash(document)
     visit.parsed.content_hash = document_content_hash(document)
     return visit
+
+
+@contextmanager
+def vector_registry(kind: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Let the desks that are made meanwhile lie in a new registry: "sqlite" or "postgres".
+
+    Yields the URL of the database, empty for SQLite.
+    """
+    if kind == "sqlite":
+        yield ""
+        return
+    spare = request.getfixturevalue("spare_vector_registries")
+    url = spare.take()
+    database = PostgresDatabase(url)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Desk, "connected", staticmethod(lambda _: database.open()))
+        yield url
+    spare.put_back(url)
 
 
 class Room:

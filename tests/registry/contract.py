@@ -27,7 +27,7 @@ CONTRACT = (
     "test_mcp_registry",
 )  # fmt: skip
 #: The same, of which those in PostgreSQL need its extension vector.
-OF_VECTORS = ("test_vectors", "test_hybrid_search", "test_commands_embed")
+OF_VECTORS = ("test_vectors",)
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ AND EXISTS (SELECT 1 FROM chunk k JOIN content c ON c.no = k.content
 """
 _SIZE = "SELECT count(*) FROM {table} WHERE embedder = ?"
 _IS_MANY = """
-SELECT count(*) FROM (SELECT 1 FROM chunk_vector WHERE embedder = ? LIMIT ?) AS some
+SELECT count(*) FROM (SELECT 1 FROM chunk_vector WHERE embedder = ? LIMIT ?) AS few
 """
 _EXACT = {
     "sqlite": "vec_distance_L2(v.vector, :vector)",
