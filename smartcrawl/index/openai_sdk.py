@@ -1,6 +1,6 @@
 """The official SDK of OpenAI, as this project uses it: no repeats, no redirects, a key unseen.
 
-Repeats are those of the callers, which honour Retry-After. Text is sent to the configured host only.
+Callers repeat requests, and honour Retry-After. Text is sent to the configured host only.
 """
 
 from __future__ import annotations
