@@ -63,7 +63,7 @@ class Push:
         self._api, self._rows, self._items, self._options = api, rows, items, options
         self._clock, self._sleep = clock, sleep
         self._report, self._is_ending = report, is_ending
-        self._patience = StorePatience(options.destination, options.away, clock, sleep)
+        self._patience = self._new_patience()
         self._reader = StoreReader(api, rows, self._ask, now)
         self._pushed = Pushed()
         self._flying: dict[str, StoredFile] = {}  #: by the ids of files that the store embeds
@@ -201,20 +201,20 @@ class Push:
         """Attach a file; an attempt without an answer, or refused, may have been made."""
         digest = file.version.hash.hex()
         url = attribute_of_url(file.version.url)
+        patience = self._new_patience()  # the server may answer everything else
         while True:
             self._check_ending()
             try:
                 listed = self._api.attach(id_, source=self._items.source, url=url, digest=digest)
             except (AwayError, RefusedError) as error:
                 if isinstance(error, AwayError):
-                    self._patience.wait(error)
+                    patience.wait(error)
                 found = self._found(id_)
                 if found is not None:
                     return found
                 if isinstance(error, RefusedError):
                     raise
             else:
-                self._patience.end_outage()
                 return listed
 
     def _found(self, id_: str) -> ListedFile | None:
@@ -293,6 +293,10 @@ class Push:
     def _ask(self, request: Callable[[], _T]) -> _T:
         self._check_ending()
         return self._patience.asked(request)
+
+    def _new_patience(self) -> StorePatience:
+        options = self._options
+        return StorePatience(options.destination, options.away, self._clock, self._sleep)
 
     def _check_ending(self) -> None:
         if self._is_ending():

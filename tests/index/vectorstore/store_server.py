@@ -257,7 +257,14 @@ def stores_server() -> Iterator[Stores]:
                 return right if given is None else given
             return given
 
-        do_GET = do_POST = do_DELETE = answer
+        def do_GET(self) -> None:
+            self.answer()
+
+        def do_POST(self) -> None:
+            self.answer()
+
+        def do_DELETE(self) -> None:
+            self.answer()
 
         def send(self, reply: Reply) -> None:
             text = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
