@@ -40,20 +40,11 @@ def push_source(
         PushHeldError: another process pushes to this store.
         RegistryError: the registry cannot be read or written.
     """
-    try:  # of the extra openai
-        from smartcrawl.index.openai_sdk import KEY_VARIABLE, openai_key  # noqa: PLC0415
-        from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
-        from smartcrawl.index.vectorstore.push import Push  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise SettingError(
-            f"VECTOR_STORE_ID needs the package {error.name}: run pip install"
-            " 'smartcrawl[openai]', in a checkout script/setup openai"
-        ) from error
-    missing = (
-        f"VECTOR_STORE_ID is set, and the environment has no {KEY_VARIABLE}: set it to a key of the"
-        " API, or VECTOR_STORE_URL to a server of your own"
-    )
-    key = openai_key(missing if options.needs_key else "", environment)
+    key = push_key(options, environment)
+    # Commands and runs that push nothing do without these.
+    from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
+    from smartcrawl.index.vectorstore.push import Push  # noqa: PLC0415
+
     now = int(time.time())
     with store_lease(database, options, now), closing(VectorStoreApi(options, key)) as api:
         pages = PushedPages(connection, source)
@@ -75,6 +66,26 @@ def push_source(
             is_ending=is_ending,
         )
         return push.run()
+
+
+def push_key(options: VectorStoreOptions, environment: Mapping[str, str] = os.environ) -> str:
+    """Return the key for a store, or nothing where none is set.
+
+    Raises:
+        SettingError: a package or the key is missing, or the key cannot be one.
+    """
+    try:  # of the extra openai
+        from smartcrawl.index.openai_sdk import KEY_VARIABLE, openai_key  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise SettingError(
+            f"VECTOR_STORE_ID needs the package {error.name}: run pip install"
+            " 'smartcrawl[openai]', in a checkout script/setup openai"
+        ) from error
+    missing = (
+        f"VECTOR_STORE_ID is set, and the environment has no {KEY_VARIABLE}: set it to a key of the"
+        " API, or VECTOR_STORE_URL to a server of your own"
+    )
+    return openai_key(missing if options.needs_key else "", environment)
 
 
 def would_push(connection: Connection, options: VectorStoreOptions, source: str) -> Pushed:
