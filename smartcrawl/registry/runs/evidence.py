@@ -18,7 +18,7 @@ SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_tar
   FROM seed d JOIN record r USING (no)
  WHERE d.run = ? AND d.pinned < 2 ORDER BY r.no
 """
-#: CROSS JOIN, in which SQLite keeps the order: state is narrow, and few of its rows need their record.
+#: In a CROSS JOIN, SQLite reads state first, which is narrow, and a record only where it counts.
 _SITEMAPS = """
 SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END,
        coalesce(r.error_message, 'redirected to ' || r.redirect_target), s.outcome = 5,
