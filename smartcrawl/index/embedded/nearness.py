@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smartcrawl.index.embedded.vectors import NearPage, VectorQuery, nearest_chunks
+from smartcrawl.index.embedded.near_chunks import NearPage, nearest_chunks
+from smartcrawl.index.embedded.vectors import VectorQuery
 from smartcrawl.index.ranking import MOST_SHOWN, ProposedPage, Ranked, RankedPart
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.fusion import fuse
