@@ -139,8 +139,7 @@ class Run:
             offers=self._offers,
             batches=self.batches,
             signed=self._signed,
-            from_robots=self.options.sitemaps_from_robots,
-            with_llms_txt=self.options.llms_txt,
+            options=self.options,
         )
 
     def _scope_moved(self) -> None:

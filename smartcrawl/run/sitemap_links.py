@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from smartcrawl.extract.llms_txt import llms_txt_url
+from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
@@ -32,20 +33,15 @@ class SitemapLinks:
         offers: Offers,
         batches: Batches,
         signed: SignedUrls,
-        from_robots: bool,
-        with_llms_txt: bool,
+        options: Options,
     ) -> None:
-        """``from_robots``: whether the sitemaps that robots.txt names are followed.
-
-        ``with_llms_txt``: whether the ``/llms.txt`` of sites is read.
-        """
         self._seeds = seeds
         self._reader = reader
         self._offers = offers
         self._batches = batches
         self._signed = signed
-        self._from_robots = from_robots
-        self._with_llms_txt = with_llms_txt
+        self._from_robots = options.sitemaps_from_robots
+        self._with_llms_txt = options.llms_txt
         self._kinds: dict[int, int] = {}  #: levels of the sitemaps that were named in this run
         self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named by origins out of scope
 
