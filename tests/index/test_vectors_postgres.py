@@ -91,9 +91,7 @@ def test_an_extension_that_is_too_old_or_out_of_sight_is_refused_with_its_remedy
     ):  # fmt: skip
         vector_postgres.execute(statement, database=name)
 
-    with pytest.raises(
-        SettingError, match=r"has 0\.7\.4: let its owner run ALTER EXTENSION"
-    ):
+    with pytest.raises(SettingError, match=r"has 0\.7\.4: let its owner run ALTER EXTENSION"):
         prepare_registry_for_vectors(database)
     vector_postgres.execute("UPDATE pg_extension SET extversion = '0.8.0'", database=name)
     with pytest.raises(SettingError, match="in a schema that search_path does not name"):
