@@ -1,7 +1,7 @@
 """Real object stores for tests: S3 of moto's server, Azurite, and fake-gcs-server for Google's.
 
-moto and fake-gcs-server come with the test tools. Azurite is fetched by npm at first use, below the cache folder of
-tests/servers, whole or not at all. All keep everything in memory.
+moto and fake-gcs-server come with the test tools. Azurite is fetched by npm at first use, below
+the cache folder of tests/servers, whole or not at all. All keep everything in memory.
 """
 
 import os

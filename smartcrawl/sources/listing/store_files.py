@@ -236,7 +236,7 @@ class _GoogleFiles:
         enters: Callable[[str], bool],
         failed: Callable[[str, Exception], None],
     ) -> Iterator[list[StoredFile]]:
-        more: dict[str, str] = {}
+        more: dict[str, Any] = {}
         while True:
             page = self._store.ask(
                 "call",
@@ -253,9 +253,10 @@ class _GoogleFiles:
 
     def read(self, key: str, most: int, etag: str | None) -> StoredBody:
         try:
-            return self._store.ask(self._get, key, most, etag, size=most)
+            body: StoredBody = self._store.ask(self._get, key, most, etag, size=most)
         except FileExistsError as error:  # the driver's word for 412
             raise StateChangedError from error
+        return body
 
     async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
         place = ("GET", "b/{}/o/{}", self._bucket, key)
