@@ -16,8 +16,9 @@ from smartcrawl.index.embedded.conditions import (
     search_conditions,
     site_conditions,
 )
+from smartcrawl.index.embedded.near_chunks import NearPage, nearest_pages
 from smartcrawl.index.embedded.nearness import joined_rankings
-from smartcrawl.index.embedded.vectors import NearPage, QueryMeaning, VectorQuery, nearest_pages
+from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
 from smartcrawl.index.hits import Answer, Hit, embedded_document_id, is_lost_page
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from smartcrawl.index.embedded.vectors import NearPage
+from smartcrawl.index.embedded.near_chunks import NearPage
 from smartcrawl.index.ranking import ProposedPage, Ranked, RankedPart
 from smartcrawl.rules.fusion import fuse
 
