@@ -25,7 +25,7 @@ from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.short_form import left_to_slow
 from tests.site_server import Site
-from tests.stores import ObjectStore, azurite, moto_server
+from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server
 
 #: --doctest-modules would import each of them under one name.
 collect_ignore_glob = ["*/conftest.py"]
@@ -304,4 +304,11 @@ def s3_server() -> Iterator[ObjectStore]:
 def azure_server() -> Iterator[ObjectStore]:
     """The Azure Blob Storage of this worker; each test makes a container of its own."""
     with azurite() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def google_server() -> Iterator[ObjectStore]:
+    """The Cloud Storage of this worker; each test makes a bucket of its own."""
+    with fake_gcs_server() as server:
         yield server
