@@ -20,7 +20,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.writer import RegistryWriter, Written
-from tests.registry.build import NOW, Desk
+from tests.registry.build import NOW, Desk, begin_registry
 
 TTL = 1_000  #: seconds; UNDO_TTL_SECONDS of these tests
 DIMENSION = 4
@@ -108,6 +108,7 @@ class Room:
     """A registry in a file, which the writer of a run writes; its batches are embedded."""
 
     def __init__(self, file: Path, embedder: Embedder) -> None:
+        begin_registry(file)
         database = SqliteDatabase(file)
         self.registry = Registry(database, database.open(), EMBEDDED)
         self.desk = Desk(file)
