@@ -9,7 +9,11 @@ from contextlib import closing
 from functools import partial
 
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
-from smartcrawl.index.embedded.vectors import count_owed_texts, embedder_number
+from smartcrawl.index.embedded.vectors import (
+    count_owed_texts,
+    embedder_number,
+    prepare_registry_for_vectors,
+)
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.exceptions import UsageError
@@ -55,6 +59,7 @@ class Command(ChangingCommand):
             if self.dry:
                 self._print(embedder, PaidDebts(owed=owed), opts)
                 return
+            prepare_registry_for_vectors(self.database)
             if embedder.destination and owed:
                 print_complaint(
                     self.name,

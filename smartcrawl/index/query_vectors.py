@@ -95,7 +95,7 @@ def _searched_embedder(connection: Connection, options: Options) -> StoredEmbedd
 
     One that was whole before another was may lack vectors of pages that came meanwhile.
     """
-    if options.embedder is None or options.elasticsearch or connection.dialect != "sqlite":
+    if options.embedder is None or options.elasticsearch:
         return None
     whole = whole_embedders(connection)
     own = [one for one in whole if _is_of(one, options.embedder)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.reports.text import counted_noun
 
 #: The embedder that was used last for all chunks, else the latest one.
@@ -15,13 +16,15 @@ _COUNTS: Final = """
 SELECT {key}, count(DISTINCT k.hash), count(DISTINCT v.hash) FILTER (WHERE v.refused IS NULL),
        count(DISTINCT v.hash) FILTER (WHERE v.refused IS NOT NULL)
   FROM {pages} JOIN chunk k ON k.content = {content}
-  LEFT JOIN vector v ON v.hash = k.hash AND v.embedder = :embedder
+  LEFT JOIN {vector} v ON v.hash = k.hash AND v.embedder = :embedder
  WHERE k.hash IS NOT NULL GROUP BY 1
 """
-_OF_SOURCES: Final = _COUNTS.format(key="c.source", pages="content c", content="c.no")
-_OF_PAGE: Final = _COUNTS.format(
-    key="r.no", pages="(SELECT no, content FROM record WHERE no = :no) r", content="r.content"
-)
+_OF_SOURCES: Final = {"key": "c.source", "pages": "content c", "content": "c.no"}
+_OF_PAGE: Final = {
+    "key": "r.no",
+    "pages": "(SELECT no, content FROM record WHERE no = :no) r",
+    "content": "r.content",
+}
 
 
 class VectorCounts(NamedTuple):
@@ -66,13 +69,12 @@ def vector_counts_text(counts: VectorCounts) -> str:
 
 
 def _counts(
-    connection: Connection, statement: str, names: dict[str, int]
+    connection: Connection, parts: dict[str, str], names: dict[str, int]
 ) -> dict[int, VectorCounts]:
-    if connection.dialect != "sqlite":  # only such a registry has vectors
-        return {}
     embedder: Any = connection.execute(_EMBEDDER).fetchone()
     if embedder is None:
         return {}
     number, *facts = embedder
+    statement = _COUNTS.format(vector=vector_table(connection), **parts)
     rows = connection.execute(statement, names | {"embedder": number}).fetchall()
     return {key: VectorCounts(*facts, *counts) for key, *counts in rows}

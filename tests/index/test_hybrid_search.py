@@ -1,6 +1,6 @@
-"""Searches by meaning, and by words and meaning, over the vectors of a registry in SQLite."""
+"""Searches by meaning, and by words and meaning, over the vectors of registries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,13 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.index import query_vectors
+from smartcrawl.index.embedded import near_chunks
 from smartcrawl.index.embedded.vectors import whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder, open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.ranking import MOST_PARTS
 from smartcrawl.index.search import search_index
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
@@ -31,7 +33,7 @@ from tests.index.embedding.embeddings_server import (
     embeddings_server,
     error,
 )
-from tests.index.meanings import Topics, pay, topic_numbers
+from tests.index.meanings import Topics, pay, topic_numbers, vector_registry
 from tests.index.searches import PAGES, SEARCHES
 from tests.registry.build import LATER, Desk, chunk
 from tests.server.api_client import error_of
@@ -119,20 +121,47 @@ def filled(folder: Path, server: EmbeddingsServer) -> Searched:
     return found
 
 
+New = Callable[[EmbedderOptions | None], Searched]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """The database of a registry."""
+    return str(request.param)
+
+
 @pytest.fixture
-def searched(tmp_path: Path, server: EmbeddingsServer) -> Iterator[Searched]:
+def new(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
+    """Makes the registry of a test."""
+    made: list[Searched] = []
+
+    def make(chosen: EmbedderOptions | None) -> Searched:
+        made.append(Searched(tmp_path, chosen))
+        return made[-1]
+
+    with vector_registry(kind, request):
+        yield make
+        for one in made:
+            one.desk.close()
+
+
+@pytest.fixture
+def searched(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, server: EmbeddingsServer
+) -> Iterator[Searched]:
     """Two sources with vectors of topics."""
-    found = filled(tmp_path, server)
-    yield found
-    found.desk.close()
+    with vector_registry(kind, request):
+        found = filled(tmp_path, server)
+        yield found
+        found.desk.close()
 
 
 @pytest.fixture(scope="module")
 def library(
-    tmp_path_factory: pytest.TempPathFactory,
+    kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Searched, EmbeddingsServer]]:
     """The same, for tests that only read; and its server."""
-    with embeddings_server() as server:
+    with embeddings_server() as server, vector_registry(kind, request):
         server.answer = topics_of
         found = filled(tmp_path_factory.mktemp("library"), server)
         yield found, server
@@ -140,9 +169,11 @@ def library(
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+def crowded(
+    kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Searched]:
     """A large source whose 1,000 chunks are nearer to fruit than any of a small one."""
-    with embeddings_server() as server:
+    with embeddings_server() as server, vector_registry(kind, request):
         server.answer = topics_of
         found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server))
         crowd = {f"page{p}": [f"crowd banana {p} {n}" for n in range(100)] for p in range(10)}
@@ -156,10 +187,8 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
 # Words alone
 
 
-def test_text_searches_find_the_same_with_and_without_vectors(
-    tmp_path: Path, server: EmbeddingsServer
-):
-    searched = Searched(tmp_path, None)
+def test_text_searches_find_the_same_with_and_without_vectors(new: New, server: EmbeddingsServer):
+    searched = new(None)
     desk = searched.desk
     for source in ("docs", "shop"):
         desk.source = source
@@ -186,7 +215,6 @@ def test_text_searches_find_the_same_with_and_without_vectors(
     assert answers(TEXT) == before
     assert server.asked == []
     assert searched.answer("zebra", VECTOR) != searched.answer("zebra", TEXT)
-    desk.close()
 
 
 def test_without_an_embedder_the_default_is_text_without_a_note(searched: Searched):
@@ -203,8 +231,8 @@ def test_without_an_embedder_the_default_is_text_without_a_note(searched: Search
 @pytest.mark.parametrize(
     "mode", [VECTOR, HYBRID, SearchMode.BEST], ids=["vector", "hybrid", "best"]
 )
-def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mode: str):
-    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+def test_a_page_is_found_by_its_meaning_without_a_common_word(new: New, mode: str):
+    searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put(
         "docs",
         jobs="How to cancel a paused job",
@@ -215,7 +243,6 @@ def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mo
 
     assert searched.find("stop running tasks", TEXT) == []
     assert searched.find("stop running tasks", SearchMode(mode))[0] == "docs/jobs"
-    searched.desk.close()
 
 
 def test_vector_finds_the_nearest_pages_first_by_the_cosine_of_their_best_chunk(
@@ -269,8 +296,39 @@ def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(s
 
 
 @pytest.mark.covers("M-47")
-def test_hybrid_loses_no_page_that_text_finds(tmp_path: Path, server: EmbeddingsServer):
-    searched = Searched(tmp_path, embedder_options(server))
+@pytest.mark.parametrize(
+    ("mode", "numbers"),
+    [
+        pytest.param(TEXT, [0, 1], id="those-with-the-words"),
+        pytest.param(VECTOR, [1, 0, 3], id="the-nearest"),
+        pytest.param(HYBRID, [0, 1, 3], id="the-best-by-words-then-both"),
+    ],
+)
+def test_a_hit_has_the_chunks_of_its_mode(searched: Searched, mode: SearchMode, numbers: list[int]):
+    texts = ["banana ship", "banana apple fruit", "a ship", "fruit ship ship", "cold winter"]
+    searched.put("deep", page=texts)
+    searched.pay()
+
+    (hit,) = searched.answer("banana in:deep", mode, marks=("<", ">")).hits
+
+    assert [chunk.number for chunk in hit.chunks] == numbers
+    assert [chunk.text for chunk in hit.chunks] == [texts[number] for number in numbers]
+    assert hit.chunks[0].highlight == hit.snippet == f"<banana>{texts[numbers[0]][6:]}"
+
+
+def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
+    filler = [f"line {n} of many" for n in range(MOST_PARTS)]
+    searched.put("long", page=[*filler, "a ship"])
+    searched.pay()
+
+    (hit,) = searched.answer("boat in:long", VECTOR).hits
+
+    assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
+
+
+@pytest.mark.covers("M-47")
+def test_hybrid_loses_no_page_that_text_finds(new: New, server: EmbeddingsServer):
+    searched = new(embedder_options(server))
     near = {f"near{n}": f"banana banana {n}" for n in range(80)}
     far = {f"far{n}": f"fruitless snow snow winter {n}" for n in range(50)}
     searched.put("docs", **near, **far)
@@ -280,7 +338,6 @@ def test_hybrid_loses_no_page_that_text_finds(tmp_path: Path, server: Embeddings
     assert len(words) == 50
     assert set(words) <= set(searched.find("fruitless", HYBRID, limit=1_000))
     assert set(words) & set(searched.find("fruitless apple", HYBRID, limit=10))
-    searched.desk.close()
 
 
 def test_a_page_without_its_vector_is_found_by_its_words(searched: Searched):
@@ -343,6 +400,46 @@ def test_pages_with_many_near_chunks_hide_no_other_page(crowded: Searched):
     found = crowded.find("apple", VECTOR, limit=20)
     assert len(found) == 12
     assert found[-2:] == ["small/near", "small/far"]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("snow", ["small/far"]), ("apple", []), ("apple in:small", ["small/near", "small/far"])],
+)
+def test_the_index_of_vectors_finds_what_a_comparison_with_all_finds(
+    crowded: Searched,
+    kind: str,
+    monkeypatch: pytest.MonkeyPatch,
+    query: str,
+    found: list[str],
+):
+    """Among many vectors; with ``in`` the index has not enough, and all are compared after all."""
+    if kind == "sqlite":
+        pytest.skip("it has no index of vectors")
+    connection = crowded.desk.connection
+    exact = crowded.find(query, VECTOR, limit=5)
+    monkeypatch.setattr(near_chunks, "_MOST_EXACT", 10)
+    statements: list[str] = []
+    run = connection.execute
+
+    def watched(statement: str, values: Any = ()) -> Any:
+        if "WITH near" in statement:
+            statements.append(statement)
+            plan = run(f"EXPLAIN {statement}", values).fetchall()
+            uses.append("chunk_vector_1" in str(plan))
+        return run(statement, values)
+
+    uses: list[bool] = []
+    monkeypatch.setattr(connection, "execute", watched)
+    run("SET enable_seqscan = off; SET enable_sort = off")
+
+    by_index = crowded.find(query, VECTOR, limit=5)
+
+    run("RESET enable_seqscan; RESET enable_sort")
+    assert "halfvec(4)" in statements[0]
+    assert uses[0]
+    assert by_index[: len(found)] == found
+    assert set(by_index) <= set(exact) or not found
 
 
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
@@ -410,9 +507,11 @@ def test_a_lost_page_is_marked(searched: Searched, mode: SearchMode):
 
 
 @pytest.fixture(scope="module")
-def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+def deep(
+    kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Searched]:
     """60 pages with the words, 60 of the meaning, and 40 that come after both in both lists."""
-    with embeddings_server() as server:
+    with embeddings_server() as server, vector_registry(kind, request):
         server.answer = topics_of
         found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server))
         words = {f"words{n}": f"papyrus apple papyrus snow snow snow snow {n}" for n in range(60)}
@@ -480,18 +579,14 @@ def test_an_index_that_keeps_no_vectors_has_no_mode_for_them(searched: Searched)
         searched.answer("fruit", VECTOR)
 
 
-@pytest.mark.parametrize(
-    "changed", [{"elasticsearch": ElasticsearchTarget("http://127.0.0.1:1", "none")},
-                {"registry": "postgresql://db.example/registry"}],
-    ids=["elasticsearch", "postgresql"],
-)  # fmt: skip
 @pytest.mark.parametrize("name", ["local", "openai"])
-def test_an_embedder_is_refused_where_no_vectors_are_kept(
-    tmp_path: Path, server: EmbeddingsServer, name: str, changed: dict[str, object]
+def test_an_embedder_is_refused_beside_an_index_that_keeps_no_vectors(
+    tmp_path: Path, server: EmbeddingsServer, name: str
 ):
-    chosen = options(tmp_path, embedder=embedder_options(server, name=name), **changed)
+    target = ElasticsearchTarget("http://127.0.0.1:1", "none")
+    chosen = options(tmp_path, embedder=embedder_options(server, name=name), elasticsearch=target)
 
-    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': only a registry in SQLite"):
+    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': only a registry with its own"):
         open_embedder(chosen)
 
 
@@ -604,9 +699,9 @@ def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):
     assert searched.answer("fruit", VECTOR) == before
 
 
-def test_vectors_of_another_version_of_the_local_model_are_not_compared(tmp_path: Path):
+def test_vectors_of_another_version_of_the_local_model_are_not_compared(new: New):
     """As in a registry that was restored from another machine."""
-    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+    searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put("docs", jobs="How to cancel a paused job")
     searched.pay()
     change = "UPDATE embedder SET model = 'l2_supercat_256-00000000'"
@@ -624,7 +719,6 @@ def test_vectors_of_another_version_of_the_local_model_are_not_compared(tmp_path
         searched.answer("cancel", VECTOR)
     searched.pay()
     assert searched.answer("cancel", VECTOR).note == ""
-    searched.desk.close()
 
 
 # Odd queries
@@ -674,8 +768,8 @@ def test_a_query_of_10000_words_is_answered(
     assert library[0].find(query, mode)[0] in ("docs/banana", "docs/words", "shop/apple")
 
 
-def test_a_query_that_the_model_does_not_know_leaves_the_words(tmp_path: Path):
-    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+def test_a_query_that_the_model_does_not_know_leaves_the_words(new: New):
+    searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put("docs", odd="ᏣᎳᎩ here", other="a boat")
     searched.pay()
 
@@ -687,7 +781,6 @@ def test_a_query_that_the_model_does_not_know_leaves_the_words(tmp_path: Path):
         )
     with pytest.raises(NoVectorsError, match="the query has no vector, the text has no word"):
         searched.answer("ᏣᎳᎩ", VECTOR)
-    searched.desk.close()
 
 
 # The API

@@ -26,6 +26,7 @@ from smartcrawl.model.urls import (
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import (
     SqliteConnection,
     SqliteDatabase,
@@ -154,6 +155,8 @@ class Desk:
 
     #: Opens a connection to the registry of a file, where tests want another database.
     connected: ClassVar[Callable[[Path | None], Connection] | None] = None
+    #: Returns the database of a file, likewise.
+    database: ClassVar[Callable[[Path | None], Database] | None] = None
     #: Opens it for reading, likewise.
     reports: ClassVar[Callable[[Path, Trackers], Connection] | None] = None
 

@@ -9,6 +9,7 @@ from typing import Final
 from smartcrawl.index.embedded.vectors import (
     count_owed_texts,
     drop_unused_vectors,
+    lock_embedders,
     note_embedder,
     note_whole_embedder,
     owed_texts,
@@ -69,6 +70,7 @@ def pay_debts(
     except EmbedderError as error:
         paid.error = error
     with transaction(connection):
+        lock_embedders(connection)
         number = note_embedder(connection, embedder)
         paid.owed = count_owed_texts(connection, number, sources)
         if not paid.owed and not (sources and count_owed_texts(connection, number)):

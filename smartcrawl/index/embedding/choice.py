@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
@@ -20,11 +18,10 @@ def open_embedder(options: Options) -> Embedder | None:
     """
     if options.embedder is None:
         return None
-    if options.elasticsearch is not None or not isinstance(options.registry, Path):
+    if options.elasticsearch is not None:
         raise SettingError(
-            f"EMBEDDER is {options.embedder.name!r}: only a registry in SQLite with its own index"
-            " keeps vectors in this version; leave EMBEDDER empty, or both ELASTICSEARCH_URL and"
-            " REGISTRY_URL"
+            f"EMBEDDER is {options.embedder.name!r}: only a registry with its own index keeps"
+            " vectors in this version; leave EMBEDDER or ELASTICSEARCH_URL empty"
         )
     return open_embedder_of(options.embedder)
 
