@@ -26,7 +26,7 @@ from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.registry.writer import RegistryWriter, Written
-from tests.registry.build import NOW, Desk
+from tests.registry.build import NOW, Desk, begin_registry
 
 TTL = 1_000  #: seconds; UNDO_TTL_SECONDS of these tests
 DIMENSION = 4
@@ -160,6 +160,8 @@ class Room:
     """A registry, which the writer of a run writes; its batches are embedded."""
 
     def __init__(self, file: Path, embedder: Embedder) -> None:
+        if Desk.database is None:
+            begin_registry(file)
         database = (Desk.database or SqliteDatabase)(file)
         self.registry = Registry(database, database.open(), EMBEDDED)
         self.desk = Desk(file)
