@@ -57,6 +57,13 @@ EMBEDDING_WAIT_SECONDS = _env(
     "EMBEDDING_WAIT_SECONDS", 60
 )  # how long to wait for that server, before texts wait for a later run
 
+# The vector store that pages are pushed to; its key is in OPENAI_API_KEY
+VECTOR_STORE_URL = _env("VECTOR_STORE_URL", "https://api.openai.com/v1")  # base of its API
+VECTOR_STORE_ID = _env("VECTOR_STORE_ID", "")  # the store; with it each swept run pushes
+VECTOR_STORE_WAIT_SECONDS = _env(
+    "VECTOR_STORE_WAIT_SECONDS", 600
+)  # to wait until the store has embedded what it was given
+
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
 CONTENT_HASH_BASIS = _env(

@@ -26,6 +26,13 @@ logger = logging.getLogger(__name__)
 
 def log_embedding_destination(options: Options) -> None:
     """Log where the text of pages is sent to, if it leaves the machine."""
+    store = options.vector_store
+    if store is not None:
+        logger.info(
+            "the text of new and changed pages goes to %s, vector store %s, after the run",
+            store.destination,
+            store.store,
+        )
     embedder = options.embedder
     if embedder is not None and embedder.name != LOCAL:
         logger.info(

@@ -32,6 +32,7 @@ from smartcrawl.model.setting_values import (
     word_list_option,
 )
 from smartcrawl.model.urls import Trackers
+from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import MOST_REDIRECTS
@@ -86,6 +87,7 @@ class Options:
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
     embedder: EmbedderOptions | None  #: None: chunks have no vectors
+    vector_store: VectorStoreOptions | None  #: None: pages are pushed nowhere
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     github: GithubTarget
@@ -151,6 +153,7 @@ class Options:
             registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
             embedder=EmbedderOptions.of(settings),
+            vector_store=VectorStoreOptions.of(settings),
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),

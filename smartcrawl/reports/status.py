@@ -11,6 +11,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.reports.pushed import StoreCounts, reported_stores_by_source
 from smartcrawl.reports.vectors import VectorCounts, reported_vectors_by_source
 from smartcrawl.rules.model import RunState
 from smartcrawl.sources.kinds import source_kind_named
@@ -190,6 +191,7 @@ class SourceStatus:
     completed_at: int | None = None
     is_listed: bool = False  #: whether a listing says which pages of it exist
     vectors: VectorCounts | None = None  #: of one source; None: no embedder was ever used
+    pushed: Sequence[StoreCounts] = ()  #: files of one source in vector stores
 
 
 def status_report(
@@ -211,6 +213,7 @@ def status_report(
         last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
         complete = {no: (run, at) for no, run, at in _rows(connection, _COMPLETE)}
         vectors = reported_vectors_by_source(connection)
+        pushed = reported_stores_by_source(connection)
     found = [
         SourceStatus(
             name,
@@ -222,6 +225,7 @@ def status_report(
             *complete.get(no, (None, None)),
             source_kind_named(kind).is_listed,
             vectors.get(no),
+            pushed.get(no, ()),
         )
         for no, (name, kind) in names.items()
     ]
@@ -297,7 +301,7 @@ STATUS_KEYS: Final = (
     "errorRate", "changeRate", "changeRuns", "pagesCompared", "pagesModified", "pagesNew",
     "medianAgeSeconds", "age95Seconds", "checkedWithinDay", "checkedWithinWeek",
     "bytesDownloaded", "bytesSaved", "lastRun", "lastCompleteRun", "lastCompleteAt",
-    "vectors",
+    "vectors", "pushed",
 )  # fmt: skip
 RUN_KEYS: Final = (
     "run", "state", "complete", "reasons", "startedAt", "finishedAt", "bytesDownloaded",
@@ -323,6 +327,7 @@ def status_report_data(status: SourceStatus) -> dict[str, Any]:
         status.complete_run,
         iso_time(status.completed_at),
         None if status.vectors is None else status.vectors.as_data(),
+        [counts.as_data() for counts in status.pushed],
     )
     return dict(zip(STATUS_KEYS, values, strict=True))
 
