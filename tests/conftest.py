@@ -25,7 +25,7 @@ from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.short_form import left_to_slow
 from tests.site_server import Site
-from tests.stores import ObjectStore, azurite, moto_server
+from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server
 
 #: --doctest-modules would import each of them under one name.
 collect_ignore_glob = ["*/conftest.py"]
@@ -116,9 +116,10 @@ OF_VECTORS = ("test_crawl_vectors", "test_vectors_kill")
 #: Modules of whole runs that are run with PostgreSQL, too.
 ALSO_POSTGRES = (
     "test_crawl_collapse", "test_crawl_control", "test_crawl_due", "test_crawl_first",
-    "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_rebuilt", "test_crawl_refresh",
-    "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable", "test_stories_lost",
-    "test_stories_moves", "test_stories_orphans", "test_stories_small", *OF_VECTORS,
+    "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_push", "test_crawl_rebuilt",
+    "test_crawl_refresh", "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable",
+    "test_stories_lost", "test_stories_moves", "test_stories_orphans", "test_stories_small",
+    *OF_VECTORS,
 )  # fmt: skip
 EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs
 INDEX = os.environ.get("SMARTCRAWL_TEST_INDEX", "")  #: elasticsearch, or empty: beside the registry
@@ -303,4 +304,11 @@ def s3_server() -> Iterator[ObjectStore]:
 def azure_server() -> Iterator[ObjectStore]:
     """The Azure Blob Storage of this worker; each test makes a container of its own."""
     with azurite() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def google_server() -> Iterator[ObjectStore]:
+    """The Cloud Storage of this worker; each test makes a bucket of its own."""
+    with fake_gcs_server() as server:
         yield server
