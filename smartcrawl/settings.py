@@ -79,6 +79,7 @@ ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts in addition to 80
 VERIFY_CERTIFICATES = _env("VERIFY_CERTIFICATES", True)  # refuse servers without a valid one
 CA_FILE = _env("CA_FILE", "")  # PEM file of authorities in addition to the system's
 SITEMAPS_FROM_ROBOTS = _env("SITEMAPS_FROM_ROBOTS", True)  # read the sitemaps that robots.txt names
+LLMS_TXT = _env("LLMS_TXT", False)  # read the /llms.txt of each site as a sitemap
 HOST_URL_BUDGET = _env("HOST_URL_BUDGET", 1_000_000)  # addresses of one host; 0: no limit
 MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
 TRACKING_PARAM_PREFIXES = _env(

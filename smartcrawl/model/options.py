@@ -62,6 +62,7 @@ SWITCHES = (
     "AUTOTHROTTLE_ENABLED",
     "HTTPPROXY_ENABLED",
     "SITEMAPS_FROM_ROBOTS",
+    "LLMS_TXT",
     "VERIFY_CERTIFICATES",
     "FORCE_REINDEX_ON_CANONICAL_CHANGE",
     "SOFT_404_DETECTION",
@@ -131,6 +132,7 @@ class Options:
     snapshot_retention: int  #: seconds; of bodies that no page refers to any more
     re_extract_per_run: int  #: pages fetched whole for another configuration; 0: all
     sitemaps_from_robots: bool
+    llms_txt: bool
     host_url_budget: int  #: addresses of one host; 0: no limit
     max_hosts: int  #: hosts of one source; 0: no limit
 
@@ -191,6 +193,7 @@ class Options:
             retry_after_max_wait=whole_number_option(settings, "RETRY_AFTER_MAX_WAIT"),
             **_host_limits(settings),
             sitemaps_from_robots=switch_option(settings, "SITEMAPS_FROM_ROBOTS"),
+            llms_txt=switch_option(settings, "LLMS_TXT"),
             host_url_budget=whole_number_option(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number_option(settings, "MAX_HOSTS"),
         )

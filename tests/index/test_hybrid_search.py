@@ -15,6 +15,7 @@ from smartcrawl.index.embedding.choice import open_embedder, open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.ranking import MOST_PARTS
 from smartcrawl.index.search import search_index
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
@@ -292,6 +293,37 @@ def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(s
 
     assert hits["http://docs.example/banana"].snippet == "the <banana> is yellow"
     assert hits["http://shop.example/apple"].snippet == "an apple a day"
+
+
+@pytest.mark.covers("M-47")
+@pytest.mark.parametrize(
+    ("mode", "numbers"),
+    [
+        pytest.param(TEXT, [0, 1], id="those-with-the-words"),
+        pytest.param(VECTOR, [1, 0, 3], id="the-nearest"),
+        pytest.param(HYBRID, [0, 1, 3], id="the-best-by-words-then-both"),
+    ],
+)
+def test_a_hit_has_the_chunks_of_its_mode(searched: Searched, mode: SearchMode, numbers: list[int]):
+    texts = ["banana ship", "banana apple fruit", "a ship", "fruit ship ship", "cold winter"]
+    searched.put("deep", page=texts)
+    searched.pay()
+
+    (hit,) = searched.answer("banana in:deep", mode, marks=("<", ">")).hits
+
+    assert [chunk.number for chunk in hit.chunks] == numbers
+    assert [chunk.text for chunk in hit.chunks] == [texts[number] for number in numbers]
+    assert hit.chunks[0].highlight == hit.snippet == f"<banana>{texts[numbers[0]][6:]}"
+
+
+def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
+    filler = [f"line {n} of many" for n in range(MOST_PARTS)]
+    searched.put("long", page=[*filler, "a ship"])
+    searched.pay()
+
+    (hit,) = searched.answer("boat in:long", VECTOR).hits
+
+    assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
 
 
 @pytest.mark.covers("M-47")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.conditions import NO_CONDITION
 from smartcrawl.index.embedded.vectors import VectorQuery, halfvec_text
+from smartcrawl.index.ranking import RankedPart
 from smartcrawl.model.exceptions import SinkError
-from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.vector_table import vector_table
 
 #: Distances are those of vectors of length 1: their squares are 2 - 2 cos.
@@ -32,6 +35,14 @@ _PAGES: Final = {
     + _OF_NEAR
     + "ORDER BY k.content, n.distance, k.no) AS best ORDER BY 2, 1 LIMIT :pool",
 }
+_CHUNKS = """
+SELECT content, no, headings, text, position FROM (
+    SELECT k.content, k.no, k.headings, k.text, k.position,
+           row_number() OVER (PARTITION BY k.content ORDER BY {distance}, k.position) AS place
+      FROM chunk k JOIN {table} v ON v.hash = k.hash
+     WHERE k.content IN carray(:contents) AND v.embedder = :embedder AND v.vector IS NOT NULL
+) AS near WHERE place <= :most ORDER BY content, place
+"""
 _FILTER = """
 AND EXISTS (SELECT 1 FROM chunk k JOIN content c ON c.no = k.content
               JOIN chunk p ON p.no = k.no WHERE k.hash = v.hash AND {conditions})
@@ -103,6 +114,32 @@ def nearest_pages(
         if len(rows) == pool or most > connection.execute(size, (near.embedder,)).get:
             return [NearPage(*row) for row in rows]
         most *= _MORE  # a page with many near chunks hides others
+
+
+def nearest_chunks(
+    connection: Connection, near: VectorQuery, contents: Sequence[int], most: int
+) -> dict[int, list[RankedPart]]:
+    """Return at most ``most`` chunks of each of some contents, those nearest to a query first.
+
+    Raises:
+        SinkError: the functions for vectors cannot be loaded.
+    """
+    vector: object = near.vector
+    if connection.dialect == "postgres":
+        vector = halfvec_text(near.vector)
+    else:
+        load_vector_functions(connection)
+    statement = _CHUNKS.format(distance=_EXACT[connection.dialect], table=vector_table(connection))
+    names = {
+        "embedder": near.embedder,
+        "vector": vector,
+        "contents": Many(sorted(set(contents))),
+        "most": most,
+    }
+    found: defaultdict[int, list[RankedPart]] = defaultdict(list)
+    for content, *facts in connection.execute(statement, names).fetchall():
+        found[content].append(RankedPart(*facts))
+    return found
 
 
 def _statement(connection: Connection, distance: str, conditions: str) -> str:
