@@ -16,6 +16,8 @@ from smartcrawl.model.embedder_options import LOCAL
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
+from smartcrawl.registry.commit.run_counts import count_embedded_chunks
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.run.run import Run
 
@@ -71,7 +73,7 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
     embedder = open_embedder(run.options)
     assert embedder is not None, "the caller looked"
     with closing(embedder), closing(run.registry.database.connect()) as connection:
-        return pay_debts(
+        paid = pay_debts(
             connection,
             embedder,
             sources=[run.source.name],
@@ -80,3 +82,6 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             report=lambda number: None,
             is_ending=is_ending,
         )
+        with transaction(connection):
+            count_embedded_chunks(connection, run.opened.no, paid.embedded, paid.owed)
+    return paid

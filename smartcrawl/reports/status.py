@@ -78,7 +78,8 @@ SELECT source, max(0, :now - max(at) FILTER (WHERE 2 * upto >= every)),
 _COUNTS = "SELECT source, counts FROM run WHERE counts <> '{}' ORDER BY no DESC"
 _BYTES = "SELECT source, sum(bytes_downloaded), sum(bytes_saved) FROM run GROUP BY source"
 _LAST = """
-SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved
+SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved,
+       embedded, owed
   FROM run WHERE no IN (SELECT max(no) FROM run GROUP BY source)
 """
 _COMPLETE = """
@@ -172,6 +173,8 @@ class LastRun:
     started_at: int
     finished_at: int | None
     bytes: Bytes
+    embedded: int | None = None  #: chunks that got a vector; None: it had no embedder
+    owed: int | None = None  #: chunks of its source that had none at its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,7 +271,7 @@ def _changes(connection: Connection) -> dict[int, StatusReportChanges]:
 
 
 def _last_run(row: Sequence[Any]) -> LastRun:
-    no, state, complete, reasons, started_at, finished_at, downloaded, saved = row
+    no, state, complete, reasons, started_at, finished_at, downloaded, saved, *vectors = row
     return LastRun(
         no,
         RunState(state),
@@ -277,6 +280,7 @@ def _last_run(row: Sequence[Any]) -> LastRun:
         started_at,
         finished_at,
         Bytes(downloaded, saved),
+        *vectors,
     )
 
 
@@ -301,7 +305,7 @@ STATUS_KEYS: Final = (
 )  # fmt: skip
 RUN_KEYS: Final = (
     "run", "state", "complete", "reasons", "startedAt", "finishedAt", "bytesDownloaded",
-    "bytesSaved",
+    "bytesSaved", "embedded", "owed",
 )  # fmt: skip
 
 
@@ -332,7 +336,8 @@ def _run_data(run: LastRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
     times = (iso_time(run.started_at), iso_time(run.finished_at))
-    values = (run.no, run.state.word, run.complete, list(run.reasons), *times, *run.bytes)
+    facts = (run.no, run.state.word, run.complete, list(run.reasons), *times)
+    values = (*facts, *run.bytes, run.embedded, run.owed)
     return dict(zip(RUN_KEYS, values, strict=True))
 
 

@@ -1,5 +1,6 @@
 """Whole runs with an embedder: what is embedded, what is owed, and what leaves the machine."""
 
+import json
 from collections.abc import Iterator
 
 import pytest
@@ -33,6 +34,16 @@ def vectors(crawl: Crawl) -> int:
     return int(found)
 
 
+def counts(crawl: Crawl) -> tuple[int | None, int | None]:
+    """Return how many chunks the last run says that it embedded, and how many are owed."""
+    last = crawl.runs()[0]
+    status = json.loads(crawl.run("status", "--format", "json").out)["sources"][0]
+    assert [status["lastRun"][key] for key in ("embedded", "owed")] == [
+        last[key] for key in ("embedded", "owed")
+    ]
+    return last["embedded"], last["owed"]
+
+
 def fill(site: Site) -> None:
     site.pages["/"] = html("Manual", "/jobs", "/bread", text="an introduction")
     site.pages["/jobs"] = html("Jobs", text="How to cancel a paused job")
@@ -52,9 +63,11 @@ def test_a_crawl_embeds_its_pages_and_a_refresh_only_what_changed(site: Site, cr
     assert path_of(crawl.search("stop tasks")[0]["url"]) == "/jobs"
 
     before = vectors(crawl)
+    assert counts(crawl) == (before, 0)
     site.pages["/bread"] = html("Bread", text="A recipe for rye bread without yeast")
     crawl(site.url("/"))
 
+    assert counts(crawl) == (1, 0)
     assert vectors(crawl) == before + 1  # that of the former text stays for a while
 
 
@@ -78,6 +91,7 @@ def test_debts_of_a_run_are_paid_by_the_next_one_although_every_page_answers_304
     )
     assert away.err.count("pages are stored without vectors for now") == 1
     assert vectors(crawl) == 0
+    assert counts(crawl) == (0, chunks)
     assert crawl.hits("banana") == ["/bread"]
 
     server.answer = lambda asked: None
@@ -88,6 +102,7 @@ def test_debts_of_a_run_are_paid_by_the_next_one_although_every_page_answers_304
     assert crawl.outcomes() == {"/": "unchanged", "/jobs": "unchanged", "/bread": "unchanged"}
     assert sum(len(asked.texts) for asked in server.asked) == chunks
     assert vectors(crawl) == chunks
+    assert counts(crawl) == (chunks, 0)
     assert crawl.rows(WHOLE) == [(1,)]
     assert "without a vector" not in back.err
 

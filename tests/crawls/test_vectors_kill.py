@@ -90,6 +90,7 @@ def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
     for number in range(1, edits + 1):
         site.pages["/"] = Page(edition(number))
         run(crawl, site, chance.randint(1, int(found[1])))
+        crawl.bury()
         assert stored_version(crawl) in (version, number)
         version = stored_version(crawl)
 

@@ -138,20 +138,22 @@ def visit_of_sections(desk: Desk, url: str, sections: Sequence[Section], **field
 
 @contextmanager
 def vector_registry(kind: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Let the desks that are made meanwhile lie in a new registry: "sqlite" or "postgres".
-
-    Yields the URL of the database, empty for SQLite.
-    """
+    """The URL of an empty registry in PostgreSQL; "" where `kind` is "sqlite"."""
     if kind == "sqlite":
         yield ""
         return
     spare = request.getfixturevalue("spare_vector_registries")
     url = spare.take()
-    database = PostgresDatabase(url)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Desk, "connected", staticmethod(lambda _: database.open()))
-        yield url
+    yield url
     spare.put_back(url)
+
+
+def desk_at(url: str) -> Desk:
+    """A desk over a registry in PostgreSQL; in memory without a URL."""
+    with pytest.MonkeyPatch.context() as patch:
+        if url:
+            patch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
+        return Desk()
 
 
 class Room:

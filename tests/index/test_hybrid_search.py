@@ -33,7 +33,7 @@ from tests.index.embedding.embeddings_server import (
     embeddings_server,
     error,
 )
-from tests.index.meanings import Topics, pay, topic_numbers, vector_registry
+from tests.index.meanings import Topics, desk_at, pay, topic_numbers, vector_registry
 from tests.index.searches import PAGES, SEARCHES
 from tests.registry.build import LATER, Desk, chunk
 from tests.server.api_client import error_of
@@ -73,8 +73,8 @@ def embedder_options(server: EmbeddingsServer, **changed: object) -> EmbedderOpt
 class Searched:
     """A registry whose chunks have vectors, and its searches."""
 
-    def __init__(self, folder: Path, chosen: EmbedderOptions | None) -> None:
-        self.desk = Desk()
+    def __init__(self, folder: Path, chosen: EmbedderOptions | None, url: str) -> None:
+        self.desk = desk_at(url)
         self.options: Options = options(folder, embedder=chosen)
 
     def put(self, source: str, **pages: str | list[str]) -> None:
@@ -105,9 +105,9 @@ class Searched:
         ]
 
 
-def filled(folder: Path, server: EmbeddingsServer) -> Searched:
+def filled(folder: Path, server: EmbeddingsServer, url: str) -> Searched:
     """Two sources with vectors of topics."""
-    found = Searched(folder, embedder_options(server))
+    found = Searched(folder, embedder_options(server), url)
     found.put(
         "docs",
         cancel="cancel the paused job",
@@ -136,10 +136,10 @@ def new(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[N
     made: list[Searched] = []
 
     def make(chosen: EmbedderOptions | None) -> Searched:
-        made.append(Searched(tmp_path, chosen))
+        made.append(Searched(tmp_path, chosen, url))
         return made[-1]
 
-    with vector_registry(kind, request):
+    with vector_registry(kind, request) as url:
         yield make
         for one in made:
             one.desk.close()
@@ -150,8 +150,8 @@ def searched(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, server: EmbeddingsServer
 ) -> Iterator[Searched]:
     """Two sources with vectors of topics."""
-    with vector_registry(kind, request):
-        found = filled(tmp_path, server)
+    with vector_registry(kind, request) as url:
+        found = filled(tmp_path, server, url)
         yield found
         found.desk.close()
 
@@ -161,9 +161,9 @@ def library(
     kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Searched, EmbeddingsServer]]:
     """The same, for tests that only read; and its server."""
-    with embeddings_server() as server, vector_registry(kind, request):
+    with embeddings_server() as server, vector_registry(kind, request) as url:
         server.answer = topics_of
-        found = filled(tmp_path_factory.mktemp("library"), server)
+        found = filled(tmp_path_factory.mktemp("library"), server, url)
         yield found, server
         found.desk.close()
 
@@ -173,9 +173,9 @@ def crowded(
     kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searched]:
     """A large source whose 1,000 chunks are nearer to fruit than any of a small one."""
-    with embeddings_server() as server, vector_registry(kind, request):
+    with embeddings_server() as server, vector_registry(kind, request) as url:
         server.answer = topics_of
-        found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server))
+        found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server), url)
         crowd = {f"page{p}": [f"crowd banana {p} {n}" for n in range(100)] for p in range(10)}
         found.put("large", **crowd)
         found.put("small", far="winter is yellow", near="banana ship yellow")
@@ -402,20 +402,18 @@ def test_pages_with_many_near_chunks_hide_no_other_page(crowded: Searched):
     assert found[-2:] == ["small/near", "small/far"]
 
 
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True, scope="module")
 @pytest.mark.parametrize(
     ("query", "found"),
     [("snow", ["small/far"]), ("apple", []), ("apple in:small", ["small/near", "small/far"])],
 )
 def test_the_index_of_vectors_finds_what_a_comparison_with_all_finds(
     crowded: Searched,
-    kind: str,
     monkeypatch: pytest.MonkeyPatch,
     query: str,
     found: list[str],
 ):
     """Among many vectors; with ``in`` the index has not enough, and all are compared after all."""
-    if kind == "sqlite":
-        pytest.skip("it has no index of vectors")
     connection = crowded.desk.connection
     exact = crowded.find(query, VECTOR, limit=5)
     monkeypatch.setattr(near_chunks, "_MOST_EXACT", 10)
@@ -511,9 +509,9 @@ def deep(
     kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searched]:
     """60 pages with the words, 60 of the meaning, and 40 that come after both in both lists."""
-    with embeddings_server() as server, vector_registry(kind, request):
+    with embeddings_server() as server, vector_registry(kind, request) as url:
         server.answer = topics_of
-        found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server))
+        found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server), url)
         words = {f"words{n}": f"papyrus apple papyrus snow snow snow snow {n}" for n in range(60)}
         meaning = {f"meaning{n}": f"fruit fruit fruit {n}" for n in range(60)}
         both = {f"both{n}": f"papyrus apple snow {'among reeds ' * 99}{n}" for n in range(40)}

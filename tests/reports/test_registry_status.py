@@ -98,7 +98,9 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
         " bytesDownloaded bytesSaved lastRun lastCompleteRun lastCompleteAt"
         " vectors pushed"
     )
-    run_keys = "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved"
+    run_keys = (
+        "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved embedded owed"
+    )
     crawl(desk, a="words")
 
     one, total = status_report(desk.connection, LATER)
@@ -386,6 +388,8 @@ def test_the_last_run_and_the_last_complete_one(desk: Desk):
         "finishedAt": None,
         "bytesDownloaded": 0,
         "bytesSaved": 0,
+        "embedded": None,
+        "owed": None,
     }
     desk.open(now=LATER)
     assert desk.rows("SELECT state FROM run WHERE no = 3") == [(RunState.INTERRUPTED,)]

@@ -62,7 +62,7 @@ _ITERATE = """
 SELECT set_config('hnsw.iterative_scan', 'relaxed_order', false),
        set_config('hnsw.ef_search', ?, false)
 """
-_MOST_EXACT: Final = 20_000  #: vectors that PostgreSQL compares one by one
+_MOST_EXACT: Final = 10_000  #: vectors that PostgreSQL compares one by one
 _MOST_SEARCHED: Final = 1_000  #: most that hnsw.ef_search takes
 _PER_PAGE: Final = 10  #: chunks that are looked at for each page that is wanted, at first
 _MORE: Final = 8  #: times as many are looked at next
