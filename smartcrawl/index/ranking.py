@@ -90,8 +90,8 @@ def rank_searched_pages(
     """Return the pages that answer a query, best first.
 
     Pages with all words, and those with most of them; only where no page has all words, or with
-    ``any_word``, any of them is enough. ``pages`` are in the order in which they are proposed. The first ``POOL`` stay
-    before the others, so that further proposals only add pages at the end.
+    ``any_word``, any of them is enough. ``pages`` are in the order in which they are proposed. The
+    first ``POOL`` stay before the others, so that further proposals only add pages at the end.
     """
     finder = _Finder(terms, weights)
     first = [finder.rated(page) for page in pages[:POOL]]
