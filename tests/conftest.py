@@ -116,9 +116,10 @@ OF_VECTORS = ("test_crawl_vectors", "test_vectors_kill")
 #: Modules of whole runs that are run with PostgreSQL, too.
 ALSO_POSTGRES = (
     "test_crawl_collapse", "test_crawl_control", "test_crawl_due", "test_crawl_first",
-    "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_rebuilt", "test_crawl_refresh",
-    "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable", "test_stories_lost",
-    "test_stories_moves", "test_stories_orphans", "test_stories_small", *OF_VECTORS,
+    "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_push", "test_crawl_rebuilt",
+    "test_crawl_refresh", "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable",
+    "test_stories_lost", "test_stories_moves", "test_stories_orphans", "test_stories_small",
+    *OF_VECTORS,
 )  # fmt: skip
 EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs
 INDEX = os.environ.get("SMARTCRAWL_TEST_INDEX", "")  #: elasticsearch, or empty: beside the registry
