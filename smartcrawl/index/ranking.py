@@ -81,17 +81,23 @@ def search_term_weight(pages: int, total: int) -> float:
 
 
 def rank_searched_pages(
-    terms: Sequence[Term], weights: Sequence[float], pages: Sequence[ProposedPage]
+    terms: Sequence[Term],
+    weights: Sequence[float],
+    pages: Sequence[ProposedPage],
+    *,
+    any_word: bool = False,
 ) -> list[Ranked]:
     """Return the pages that answer a query, best first.
 
-    Pages with all words, and those with most of them; only where no page has all words, any of
-    them is enough. ``pages`` are in the order in which they are proposed. The first ``POOL`` stay
-    before the others, so that further proposals only add pages at the end.
+    Pages with all words, and those with most of them; only where no page has all words, or with
+    ``any_word``, any of them is enough. ``pages`` are in the order in which they are proposed. The
+    first ``POOL`` stay before the others, so that further proposals only add pages at the end.
     """
     finder = _Finder(terms, weights)
     first = [finder.rated(page) for page in pages[:POOL]]
     others = [finder.rated(page) for page in pages[POOL:]]
+    if any_word:
+        return _sorted_best(first, terms, []) + _sorted_best(others, terms, [])
     return _sorted_best(first, terms, first) + _sorted_best(others, terms, first + others)
 
 

@@ -283,7 +283,7 @@ class _Search:
             if (rows := records.get(content))
         }  # fmt: skip
         by_words = [pages[content] for content in found.contents if content in pages]
-        ranked = rank_searched_pages(terms, weights, by_words)
+        ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
         if near:
             ranked = joined_rankings(ranked, pages, near, fused=fused)
         return search_hits_named_once(ranked, records), terms or query.terms
