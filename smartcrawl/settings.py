@@ -57,7 +57,7 @@ EMBEDDING_WAIT_SECONDS = _env(
     "EMBEDDING_WAIT_SECONDS", 60
 )  # how long to wait for that server, before texts wait for a later run
 
-# The vector store that pages are pushed to; its key is in OPENAI_API_KEY
+# Vector store
 VECTOR_STORE_URL = _env("VECTOR_STORE_URL", "https://api.openai.com/v1")  # base of its API
 VECTOR_STORE_ID = _env("VECTOR_STORE_ID", "")  # the store; with it each swept run pushes
 VECTOR_STORE_WAIT_SECONDS = _env(

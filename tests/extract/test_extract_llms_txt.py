@@ -119,7 +119,7 @@ def test_more_addresses_than_a_sitemap_may_have_are_cut():
     ],
 )
 def test_a_hostile_text_takes_little_time(part: str):
-    """ATT-30: 256 KiB take far less than a second."""
+    """A text of 256 KiB takes far less than a second."""
     text = "[x](/x)\n" + part * (256 * 1024 // len(part))
     begun = time.process_time()
 
