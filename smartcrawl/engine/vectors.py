@@ -12,8 +12,9 @@ from scrapy.crawler import Crawler
 
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
 from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.index.remote_debts import remote_debts
 from smartcrawl.model.embedder_options import LOCAL
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.reports.text import counted_noun
@@ -46,7 +47,7 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
             paid = await asyncio.to_thread(
                 _pay, run, lambda: run.batches.embeds_no_more or not crawler.crawling
             )
-    except RegistryError as error:
+    except (RegistryError, SinkError) as error:
         logger.error("vectors are owed: %s", error)
         return
     crawler.stats.set_value("embedding/owed", paid.owed)
@@ -72,4 +73,5 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             ttl=run.options.undo_ttl,
             report=lambda number: None,
             is_ending=is_ending,
+            elsewhere=remote_debts(run.registry.indexing),
         )

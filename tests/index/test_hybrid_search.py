@@ -9,12 +9,15 @@ import pytest
 
 from smartcrawl import settings
 from smartcrawl.index import query_vectors
+from smartcrawl.index.choice import write_index_anew
 from smartcrawl.index.embedded.vectors import whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder, open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.remote_debts import remote_debts
 from smartcrawl.index.search import search_index
+from smartcrawl.model.documents import Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
@@ -31,12 +34,20 @@ from tests.index.embedding.embeddings_server import (
     embeddings_server,
     error,
 )
-from tests.index.meanings import Topics, pay, topic_numbers
+from tests.index.meanings import Topics, pay, topic_numbers, visit_of_sections
+from tests.index.remote_desk import RemoteDesk
 from tests.index.searches import PAGES, SEARCHES
-from tests.registry.build import LATER, Desk, chunk
+from tests.registry.build import LATER, Desk
 from tests.server.api_client import error_of
 from tests.server.data.library import Library
+from tests.servers import Elasticsearch
 
+Place = ElasticsearchTarget | None
+#: Tests that each sink has to pass alike; those of ``READING`` share what they read.
+SINKS = pytest.mark.parametrize("index", ["sqlite", "elasticsearch"], indirect=True)
+READING = pytest.mark.parametrize(
+    "index_of_module", ["sqlite", "elasticsearch"], indirect=True, scope="module"
+)
 TEXT, VECTOR, HYBRID = SearchMode.TEXT, SearchMode.VECTOR, SearchMode.HYBRID
 BASE = "http://a.example/"
 
@@ -71,9 +82,10 @@ def embedder_options(server: EmbeddingsServer, **changed: object) -> EmbedderOpt
 class Searched:
     """A registry whose chunks have vectors, and its searches."""
 
-    def __init__(self, folder: Path, chosen: EmbedderOptions | None) -> None:
-        self.desk = Desk()
-        self.options: Options = options(folder, embedder=chosen)
+    def __init__(self, folder: Path, chosen: EmbedderOptions | None, index: Place = None) -> None:
+        """``index``: the place of an Elasticsearch; None: the index is beside the registry."""
+        self.options: Options = options(folder, embedder=chosen, elasticsearch=index)
+        self.desk = Desk() if index is None else RemoteDesk(self.options)
 
     def put(self, source: str, **pages: str | list[str]) -> None:
         """Store pages of a source: the last part of the address, and the texts of its chunks."""
@@ -82,15 +94,20 @@ class Searched:
         visits: list[Visit] = []
         for place, texts in pages.items():
             some = [texts] if isinstance(texts, str) else texts
-            visit = self.desk.visit(f"http://{source}.example/{place}", " ".join(some))
-            visit.parsed.chunks = [chunk(text) for text in some]
-            visits.append(visit)
+            sections = [Section(0, "", text) for text in some]
+            url = f"http://{source}.example/{place}"
+            visits.append(visit_of_sections(self.desk, url, sections))
         self.desk.write(*visits)
         self.desk.seal()
 
     def pay(self) -> None:
         assert self.options.embedder is not None
-        assert pay(self.desk.connection, open_embedder_of(self.options.embedder)).owed == 0
+        paid = pay(
+            self.desk.connection,
+            open_embedder_of(self.options.embedder),
+            elsewhere=remote_debts(self.desk.indexing),
+        )
+        assert paid.owed == 0
 
     def answer(self, query: str, mode: SearchMode = HYBRID, **more: Any) -> Answer:
         return search_index(self.desk.connection, query, self.options, mode=mode, **more)
@@ -103,9 +120,9 @@ class Searched:
         ]
 
 
-def filled(folder: Path, server: EmbeddingsServer) -> Searched:
+def filled(folder: Path, server: EmbeddingsServer, index: Place = None) -> Searched:
     """Two sources with vectors of topics."""
-    found = Searched(folder, embedder_options(server))
+    found = Searched(folder, embedder_options(server), index)
     found.put(
         "docs",
         cancel="cancel the paused job",
@@ -120,31 +137,60 @@ def filled(folder: Path, server: EmbeddingsServer) -> Searched:
 
 
 @pytest.fixture
-def searched(tmp_path: Path, server: EmbeddingsServer) -> Iterator[Searched]:
+def index(request: pytest.FixtureRequest) -> Place:
+    """Where the index of a test is; ``SINKS`` names it."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        return None
+    server: Elasticsearch = request.getfixturevalue("elasticsearch")
+    return ElasticsearchTarget(server.url, request.getfixturevalue("elasticsearch_prefix"))
+
+
+@pytest.fixture
+def searched(tmp_path: Path, server: EmbeddingsServer, index: Place) -> Iterator[Searched]:
     """Two sources with vectors of topics."""
-    found = filled(tmp_path, server)
+    found = filled(tmp_path, server, index)
     yield found
     found.desk.close()
 
 
 @pytest.fixture(scope="module")
+def index_of_module(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """The same as ``index``, for what the tests of this module only read."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        yield None
+        return
+    server: Elasticsearch = request.getfixturevalue("elasticsearch")
+    server.start()
+    with server.prefix() as prefix:
+        yield ElasticsearchTarget(server.url, prefix)
+
+
+def beside(index: Place, name: str) -> Place:
+    """Return the place of another index on the same server."""
+    return None if index is None else replace(index, prefix=f"{index.prefix}{name}")
+
+
+@pytest.fixture(scope="module")
 def library(
-    tmp_path_factory: pytest.TempPathFactory,
+    tmp_path_factory: pytest.TempPathFactory, index_of_module: Place
 ) -> Iterator[tuple[Searched, EmbeddingsServer]]:
-    """The same, for tests that only read; and its server."""
+    """The same as ``searched``, for tests that only read; and its server."""
     with embeddings_server() as server:
         server.answer = topics_of
-        found = filled(tmp_path_factory.mktemp("library"), server)
+        found = filled(
+            tmp_path_factory.mktemp("library"), server, beside(index_of_module, "library")
+        )
         yield found, server
         found.desk.close()
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+def crowded(tmp_path_factory: pytest.TempPathFactory, index_of_module: Place) -> Iterator[Searched]:
     """A large source whose 1,000 chunks are nearer to fruit than any of a small one."""
     with embeddings_server() as server:
         server.answer = topics_of
-        found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server))
+        folder = tmp_path_factory.mktemp("crowded")
+        found = Searched(folder, embedder_options(server), beside(index_of_module, "crowded"))
         crowd = {f"page{p}": [f"crowd banana {p} {n}" for n in range(100)] for p in range(10)}
         found.put("large", **crowd)
         found.put("small", far="winter is yellow", near="banana ship yellow")
@@ -189,6 +235,7 @@ def test_text_searches_find_the_same_with_and_without_vectors(
     desk.close()
 
 
+@SINKS
 def test_without_an_embedder_the_default_is_text_without_a_note(searched: Searched):
     searched.options = replace(searched.options, embedder=None)
 
@@ -218,6 +265,7 @@ def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mo
     searched.desk.close()
 
 
+@SINKS
 def test_vector_finds_the_nearest_pages_first_by_the_cosine_of_their_best_chunk(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -235,16 +283,19 @@ def test_vector_finds_the_nearest_pages_first_by_the_cosine_of_their_best_chunk(
     assert boat.score == pytest.approx(1, abs=0.01)
 
 
+@SINKS
 def test_the_words_of_filters_have_no_meaning(searched: Searched, server: EmbeddingsServer):
     searched.find('end "the job" -banana site:docs.example in:docs', VECTOR)
 
     assert server.asked[-1].texts == ["end the job"]
 
 
+@SINKS
 def test_vector_counts_no_words(searched: Searched):
     assert searched.find("yellow end", VECTOR, limit=2) == ["docs/cancel", "shop/abort"]
 
 
+@SINKS
 @pytest.mark.covers("M-47")
 def test_hybrid_joins_the_ranks_of_words_and_meaning(searched: Searched):
     query = "yellow abort"
@@ -261,6 +312,7 @@ def test_hybrid_joins_the_ranks_of_words_and_meaning(searched: Searched):
     assert searched.find(query, SearchMode.BEST) == found
 
 
+@SINKS
 def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(searched: Searched):
     hits = {hit.url: hit for hit in searched.answer("banana", HYBRID, marks=("<", ">")).hits}
 
@@ -283,6 +335,7 @@ def test_hybrid_loses_no_page_that_text_finds(tmp_path: Path, server: Embeddings
     searched.desk.close()
 
 
+@SINKS
 def test_a_page_without_its_vector_is_found_by_its_words(searched: Searched):
     searched.put("late", new="a pineapple")
 
@@ -308,6 +361,7 @@ FILTERS = {
 }  # fmt: skip
 
 
+@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize(("query", "found"), FILTERS.values(), ids=FILTERS)
 def test_conditions_hold_for_pages_that_are_near(
@@ -316,6 +370,7 @@ def test_conditions_hold_for_pages_that_are_near(
     assert set(library[0].find(query, mode)) == found
 
 
+@SINKS
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_source_that_the_caller_names_limits_the_search(searched: Searched, mode: SearchMode):
     assert searched.find("fruit", mode, sources=["shop"])[0] == "shop/apple"
@@ -323,6 +378,7 @@ def test_a_source_that_the_caller_names_limits_the_search(searched: Searched, mo
     assert searched.find("fruit in:docs", mode, sources=["shop"]) == []
 
 
+@READING
 @pytest.mark.parametrize(
     ("query", "sources"),
     [("apple", ["small"]), ("apple in:small", []), ("apple site:small.example", []),
@@ -335,16 +391,19 @@ def test_a_condition_finds_its_nearest_page_although_1000_chunks_of_another_sour
     assert crowded.find(query, VECTOR, sources=sources) == ["small/near", "small/far"]
 
 
+@READING
 def test_the_nearest_page_is_found_among_many_chunks(crowded: Searched):
     assert crowded.find("snow", VECTOR)[0] == "small/far"
 
 
+@READING
 def test_pages_with_many_near_chunks_hide_no_other_page(crowded: Searched):
     found = crowded.find("apple", VECTOR, limit=20)
     assert len(found) == 12
     assert found[-2:] == ["small/near", "small/far"]
 
 
+@SINKS
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_condition_holds_for_each_page_that_has_a_chunk(searched: Searched, mode: SearchMode):
     searched.put("one", page=["a boat in the harbour", "first"])
@@ -366,6 +425,7 @@ def test_a_language_limits_the_search(searched: Searched, mode: SearchMode):
     assert "shop/snow" not in searched.find("snow", mode, language="en")
 
 
+@SINKS
 def test_the_meaning_is_that_of_the_corrected_query(searched: Searched, server: EmbeddingsServer):
     answer = searched.answer("bananna", HYBRID)
 
@@ -373,6 +433,7 @@ def test_the_meaning_is_that_of_the_corrected_query(searched: Searched, server: 
     assert server.asked[-1].texts == ["banana"]
 
 
+@SINKS
 def test_a_page_of_two_sources_is_one_hit_that_names_both(searched: Searched):
     desk = searched.desk
     for source in ("docs", "shop"):
@@ -388,6 +449,7 @@ def test_a_page_of_two_sources_is_one_hit_that_names_both(searched: Searched):
     assert [hit.url for hit in searched.answer("ship").hits].count(BASE + "both") == 1
 
 
+@SINKS
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_lost_page_is_marked(searched: Searched, mode: SearchMode):
     desk = searched.desk
@@ -410,11 +472,12 @@ def test_a_lost_page_is_marked(searched: Searched, mode: SearchMode):
 
 
 @pytest.fixture(scope="module")
-def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
+def deep(tmp_path_factory: pytest.TempPathFactory, index_of_module: Place) -> Iterator[Searched]:
     """60 pages with the words, 60 of the meaning, and 40 that come after both in both lists."""
     with embeddings_server() as server:
         server.answer = topics_of
-        found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server))
+        folder = tmp_path_factory.mktemp("deep")
+        found = Searched(folder, embedder_options(server), beside(index_of_module, "deep"))
         words = {f"words{n}": f"papyrus apple papyrus snow snow snow snow {n}" for n in range(60)}
         meaning = {f"meaning{n}": f"fruit fruit fruit {n}" for n in range(60)}
         both = {f"both{n}": f"papyrus apple snow {'among reeds ' * 99}{n}" for n in range(40)}
@@ -424,6 +487,7 @@ def deep(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Searched]:
         found.desk.close()
 
 
+@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize("size", [10, 64])
 def test_pages_of_hits_repeat_and_skip_nothing_in_any_mode(
@@ -444,6 +508,7 @@ def test_pages_of_hits_repeat_and_skip_nothing_in_any_mode(
     assert [hit.url for hit in deep.answer("papyrus apple", mode, limit=160).hits] == found
 
 
+@SINKS
 def test_a_limit_is_kept(searched: Searched):
     for mode in (VECTOR, HYBRID):
         all_of_them = searched.find("fruit", mode)
@@ -455,6 +520,7 @@ def test_a_limit_is_kept(searched: Searched):
 # Modes that cannot be served
 
 
+@SINKS
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_mode_without_vectors_is_an_error_with_its_remedy(
     searched: Searched, server: EmbeddingsServer, mode: SearchMode
@@ -472,29 +538,43 @@ def test_a_mode_without_vectors_is_an_error_with_its_remedy(
     assert server.asked == []
 
 
-def test_an_index_that_keeps_no_vectors_has_no_mode_for_them(searched: Searched):
-    target = ElasticsearchTarget("http://127.0.0.1:1", "none")
-    searched.options = replace(searched.options, elasticsearch=target)
+def test_an_index_that_was_made_without_an_embedder_is_searched_by_words(
+    tmp_path: Path, server: EmbeddingsServer, elasticsearch: Elasticsearch, elasticsearch_prefix
+):
+    """It has no field for vectors until it is built anew; the registry keeps them."""
+    place = ElasticsearchTarget(elasticsearch.url, elasticsearch_prefix)
+    searched = Searched(tmp_path, None, place)
+    searched.put("docs", apple="an apple a day", snow="the snow")
+    searched.options = replace(searched.options, embedder=embedder_options(server))
+    searched.desk.reopen(searched.options)
+    searched.put("docs", late="a banana")
+    searched.pay()
 
-    with pytest.raises(NoVectorsError):
-        searched.answer("fruit", VECTOR)
+    assert searched.find("banana", SearchMode.BEST) == ["docs/late"]
+    for mode in (VECTOR, HYBRID):
+        with pytest.raises(NoVectorsError, match=r"no field for them: run .* reindex --from-regis"):
+            searched.answer("fruit", mode)
+    asked = len(server.asked)
+
+    assert write_index_anew(searched.options, searched.desk.connection, LATER, print) == 3
+
+    assert set(searched.find("fruit", VECTOR, limit=2)) == {"docs/apple", "docs/late"}
+    assert len(server.asked) == asked + 1  # the query
+    searched.desk.close()
 
 
-@pytest.mark.parametrize(
-    "changed", [{"elasticsearch": ElasticsearchTarget("http://127.0.0.1:1", "none")},
-                {"registry": "postgresql://db.example/registry"}],
-    ids=["elasticsearch", "postgresql"],
-)  # fmt: skip
 @pytest.mark.parametrize("name", ["local", "openai"])
 def test_an_embedder_is_refused_where_no_vectors_are_kept(
-    tmp_path: Path, server: EmbeddingsServer, name: str, changed: dict[str, object]
+    tmp_path: Path, server: EmbeddingsServer, name: str
 ):
-    chosen = options(tmp_path, embedder=embedder_options(server, name=name), **changed)
+    place = "postgresql://db.example/registry"
+    chosen = options(tmp_path, embedder=embedder_options(server, name=name), registry=place)
 
     with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': only a registry in SQLite"):
         open_embedder(chosen)
 
 
+@SINKS
 def test_the_default_falls_back_to_words_with_a_note_while_the_embedder_is_away(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -635,6 +715,7 @@ ODD = {
 }  # fmt: skip
 
 
+@READING
 @pytest.mark.parametrize("mode", list(SearchMode), ids=["best", "text", "vector", "hybrid"])
 @pytest.mark.parametrize("query", ODD.values(), ids=ODD)
 def test_a_query_without_a_word_finds_nothing_in_any_mode_and_asks_no_embedder(
@@ -654,6 +735,7 @@ SYNTAX = [
 ]  # fmt: skip
 
 
+@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize("query", SYNTAX, ids=range(len(SYNTAX)))
 def test_no_syntax_is_an_error_in_any_mode(
@@ -665,6 +747,7 @@ def test_no_syntax_is_an_error_in_any_mode(
         assert found[0] in ("docs/banana", "docs/words", "shop/apple")
 
 
+@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_query_of_10000_words_is_answered(
     library: tuple[Searched, EmbeddingsServer], mode: SearchMode

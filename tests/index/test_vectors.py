@@ -612,6 +612,7 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
     desk.open()
     desk.index(BASE, "a boat")
     for statement in (
+        "ALTER TABLE record DROP COLUMN sunk_vectors", "DROP TABLE remote_chunk",
         "UPDATE chunk SET hash = NULL", "DROP TABLE vector", "DROP TABLE embedder",
         "DROP INDEX chunk_hash", "PRAGMA user_version = 30",
     ):  # fmt: skip

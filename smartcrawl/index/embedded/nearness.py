@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from smartcrawl.index.embedded.vectors import NearPage
 from smartcrawl.index.ranking import ProposedPage, Ranked, RankedPart
@@ -11,7 +12,7 @@ from smartcrawl.rules.fusion import fuse
 
 def joined_rankings(
     by_words: Sequence[Ranked],
-    pages: Mapping[int, ProposedPage],
+    pages: Mapping[Any, ProposedPage],
     near: Sequence[NearPage],
     *,
     fused: bool,

@@ -13,6 +13,7 @@ from smartcrawl.index.embedded.conditions import NO_CONDITION
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.remote_chunks import chunk_table
 
 _NOTE = """
 INSERT INTO embedder (name, model, dimension) VALUES (?, ?, ?)
@@ -35,18 +36,19 @@ _OWED = """
 SELECT k.hash, min(k.title), min(k.headings), min(k.text) FROM chunk k
  WHERE k.hash > :after AND {owed} GROUP BY k.hash ORDER BY k.hash LIMIT :most
 """
-_COUNT = "SELECT count(DISTINCT k.hash) FROM chunk k WHERE {owed}"
+_COUNT = "SELECT count(DISTINCT k.hash) FROM {chunks} k WHERE {owed}"
 _KNOWN = "SELECT hash FROM vector WHERE embedder = ? AND hash IN carray(?)"
 #: No vector without its chunk.
 _PUT = """
 INSERT INTO vector (hash, embedder, vector, refused)
-SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM chunk WHERE hash = ?1)
+SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM {chunks} WHERE hash = ?1)
 ON CONFLICT (hash, embedder) DO NOTHING
 """
 _IS_WHOLE = "UPDATE embedder SET whole_at = ? WHERE no = ?"
 #: Vectors of chunks that are gone, and those of embedders before the one that is whole.
 _UNUSED = """
-embedder <> :embedder OR NOT EXISTS (SELECT 1 FROM chunk k WHERE k.hash = vector.hash)
+embedder NOT IN (:embedder, :searched)
+    OR NOT EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = vector.hash)
 """
 _USED_AGAIN = f"""
 UPDATE vector SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT ({_UNUSED})
@@ -54,7 +56,8 @@ UPDATE vector SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT ({_
 _UNUSED_NOW = f"UPDATE vector SET unused_since = :now WHERE unused_since IS NULL AND ({_UNUSED})"
 _DROP = "DELETE FROM vector WHERE unused_since <= :before"
 _DROP_EMBEDDERS = """
-DELETE FROM embedder WHERE no <> :embedder AND no NOT IN (SELECT embedder FROM vector)
+DELETE FROM embedder
+ WHERE no NOT IN (:embedder, :searched) AND no NOT IN (SELECT embedder FROM vector)
 """
 #: Distances are those of vectors of length 1: 2 - 2 cos.
 _NEAREST = """
@@ -107,9 +110,9 @@ QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 class NearPage(NamedTuple):
     """A content, and its chunk that is nearest to a query."""
 
-    content: int
+    content: Any  #: content.no; in an index elsewhere the key of a document
     distance: float  #: 0 to 2
-    chunk: int  #: chunk.no
+    chunk: int  #: chunk.no; in an index elsewhere its position
 
 
 def note_embedder(connection: Connection, embedder: Embedder) -> int:
@@ -156,7 +159,8 @@ def owed_texts(
 def count_owed_texts(connection: Connection, embedder: int, sources: Sequence[str] = ()) -> int:
     """Return how many different chunks have no vector; ``sources`` empty means all."""
     names = {"embedder": embedder, "sources": Many(list(sources))}
-    return int(connection.execute(_COUNT.format(owed=_owed(sources)), names).get)
+    statement = _COUNT.format(owed=_owed(sources), chunks=chunk_table(connection))
+    return int(connection.execute(statement, names).get)
 
 
 def _owed(sources: Sequence[str]) -> str:
@@ -179,7 +183,7 @@ def put_vectors(
     Those of chunks that are not stored are left out.
     """
     connection.executemany(
-        _PUT,
+        _PUT.format(chunks=chunk_table(connection)),
         [
             (hash_, embedder, None, one.reason[:1024])
             if isinstance(one, RefusedText)
@@ -198,15 +202,19 @@ def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None
     connection.execute(_IS_WHOLE, (now, embedder))
 
 
-def drop_unused_vectors(connection: Connection, embedder: int, *, now: int, ttl: int) -> int:
+def drop_unused_vectors(
+    connection: Connection, embedder: int, *, now: int, ttl: int, searched: int | None = None
+) -> int:
     """Drop vectors that no chunk has used for ``ttl`` seconds; return their number.
 
     The undo of a removal finds them until then. Vectors of embedders other than ``embedder``, which
-    is whole, are unused.
+    is whole, and ``searched``, whose vectors an index elsewhere has, are unused.
     """
-    names = {"embedder": embedder, "now": now, "before": now - ttl}
-    connection.execute(_USED_AGAIN, names)
-    connection.execute(_UNUSED_NOW, names)
+    names = {"embedder": embedder, "searched": searched or embedder}
+    names |= {"now": now, "before": now - ttl}
+    chunks = chunk_table(connection)
+    connection.execute(_USED_AGAIN.format(chunks=chunks), names)
+    connection.execute(_UNUSED_NOW.format(chunks=chunks), names)
     connection.execute(_DROP, names)
     dropped = connection.changes()
     connection.execute(_DROP_EMBEDDERS, names)

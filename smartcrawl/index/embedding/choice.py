@@ -20,11 +20,10 @@ def open_embedder(options: Options) -> Embedder | None:
     """
     if options.embedder is None:
         return None
-    if options.elasticsearch is not None or not isinstance(options.registry, Path):
+    if not isinstance(options.registry, Path):
         raise SettingError(
-            f"EMBEDDER is {options.embedder.name!r}: only a registry in SQLite with its own index"
-            " keeps vectors in this version; leave EMBEDDER empty, or both ELASTICSEARCH_URL and"
-            " REGISTRY_URL"
+            f"EMBEDDER is {options.embedder.name!r}: only a registry in SQLite keeps vectors in"
+            " this version; leave EMBEDDER or REGISTRY_URL empty"
         )
     return open_embedder_of(options.embedder)
 
