@@ -75,9 +75,9 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
                 known.read_index_facts(connection).get(known.IDENTITY) != sink.identity()
             ):  # another process did not
                 known.note_index_facts(connection, identity=sink.identity(), epoch="1", sealed="0")
-    if known.read_index_facts(connection).get(known.EMBEDDER, "") != _told(sink):
+    if known.read_index_facts(connection).get(known.EMBEDDER, "") != _embedder_fact(sink):
         with transaction(connection):
-            known.note_index_facts(connection, embedder=_told(sink))
+            known.note_index_facts(connection, embedder=_embedder_fact(sink))
     return remote_indexing_of_sink(sink, options, waiting)
 
 
@@ -94,7 +94,7 @@ def remote_indexing_of_sink(
     )
 
 
-def _told(sink: ElasticsearchSink) -> str:
+def _embedder_fact(sink: ElasticsearchSink) -> str:
     """Return the embedder of an index as a fact of the registry; empty: it has none."""
     return "" if sink.embedder is None else json.dumps(sink.embedder)
 
@@ -227,7 +227,7 @@ def write_index_anew(
         sink.refresh()
         identity = sink.publish()
         with transaction(connection):
-            known.note_index_facts(connection, identity=identity, embedder=_told(sink))
+            known.note_index_facts(connection, identity=identity, embedder=_embedder_fact(sink))
         indexing.seal(connection)
     finally:
         indexing.close()

@@ -20,7 +20,7 @@ _WITH_ONE = """
 SELECT k.content, k.hash FROM remote_chunk k JOIN vector v ON v.hash = k.hash
  WHERE v.embedder = ? AND v.vector IS NOT NULL AND k.content IN carray(?)
 """
-_EMPTY: Final = (Chunk((), ""),)  #: by which the title of a page without text is found
+_EMPTY: Final = (Chunk((), ""),)  #: the chunk of a page without text, for its title
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER B
 """
 _BATCH: Final = 500  #: pages in one transaction
 _BATCH_WITH_VECTORS: Final = 100
+_UNKNOWN: Final = -1  #: chunks with a vector of a document that a later claim wrote
 
 Work = Callable[[Sink, int], _T]  #: work of a transaction, given its claim number
 Refused = Callable[[int, str | None], bool]
@@ -225,7 +226,7 @@ class RemoteIndexing:
                 taken.overtaken.add(page.no)
                 continue
             taken.marks[page.no], taken.versions[page.no] = page.mark, number
-            taken.vectors[page.no] = vector_count(page)
+            taken.vectors[page.no] = vector_count(page) if why is None else _UNKNOWN
             if why:
                 dead.append((page.no, number, now, why[:1024]))
                 logger.error("the index does not take %s: %s", page.url or page.no, why)

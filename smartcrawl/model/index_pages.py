@@ -10,7 +10,7 @@ from smartcrawl.model.documents import Chunk
 
 
 class EmbedderKey(NamedTuple):
-    """What tells two embedders apart: vectors of different keys are never compared."""
+    """Name, model and dimension of an embedder; vectors of different keys are never compared."""
 
     name: str
     model: str

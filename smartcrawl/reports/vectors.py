@@ -89,4 +89,4 @@ def _counts(
     rows = connection.execute(statement, names | {"embedder": number}).fetchall()
     indexed = stored_choices(connection).get(INDEXED_EMBEDDER)
     is_there = not has_remote_chunks(connection) or indexed == json.dumps([*facts, dimension])
-    return {key: VectorCounts(*facts, *counts, is_there) for key, *counts in rows}
+    return {key: VectorCounts(*facts, *counts)._replace(indexed=is_there) for key, *counts in rows}

@@ -34,7 +34,14 @@ from tests.index.embedding.embeddings_server import (
     embeddings_server,
     error,
 )
-from tests.index.meanings import Topics, pay, topic_numbers, visit_of_sections
+from tests.index.meanings import (
+    Topics,
+    embedder_options,
+    pay,
+    topic_numbers,
+    topics_of,
+    visit_of_sections,
+)
 from tests.index.remote_desk import RemoteDesk
 from tests.index.searches import PAGES, SEARCHES
 from tests.registry.build import LATER, Desk
@@ -52,12 +59,6 @@ TEXT, VECTOR, HYBRID = SearchMode.TEXT, SearchMode.VECTOR, SearchMode.HYBRID
 BASE = "http://a.example/"
 
 
-def topics_of(asked: Asked) -> Reply:
-    """Answer with the vectors of topics, whichever model is asked."""
-    found = embeddings(asked.texts, [topic_numbers(text) for text in asked.texts])
-    return Reply(found | {"model": asked.body["model"]})
-
-
 @pytest.fixture
 def server() -> Iterator[EmbeddingsServer]:
     with embeddings_server() as server:
@@ -71,12 +72,6 @@ def fresh_embedders() -> Iterator[None]:
     query_vectors._opened.cache_clear()
     yield
     query_vectors._opened.cache_clear()
-
-
-def embedder_options(server: EmbeddingsServer, **changed: object) -> EmbedderOptions:
-    found = EmbedderOptions.of(settings.defaults | server.settings)
-    assert found is not None
-    return replace(found, **changed)
 
 
 class Searched:

@@ -23,7 +23,7 @@ class NearHit(NamedTuple):
     """A page near to a query."""
 
     near: NearPage
-    hit: Mapping[str, Any]  #: with the fields of ``RATED``
+    hit: Mapping[str, Any]  #: its fields are those of ``RATED``
 
 
 def nearness_request(

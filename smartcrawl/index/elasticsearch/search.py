@@ -125,7 +125,7 @@ def search_proposal_request(
 def search_filters(
     query: Query, held: Sequence[str], sources: Sequence[str]
 ) -> dict[str, list[dict[str, Any]]]:
-    """Return what a page must have and must not have to answer a query, as parts of ``bool``."""
+    """Return the conditions of a query on pages, as parts of ``bool``."""
     filters: list[dict[str, Any]] = [_anywhere(text, held) for text in query.required]
     if sources:
         filters.append({"terms": {"source": list(sources)}})
