@@ -57,6 +57,13 @@ EMBEDDING_WAIT_SECONDS = _env(
     "EMBEDDING_WAIT_SECONDS", 60
 )  # how long to wait for that server, before texts wait for a later run
 
+# Vector store
+VECTOR_STORE_URL = _env("VECTOR_STORE_URL", "https://api.openai.com/v1")  # base of its API
+VECTOR_STORE_ID = _env("VECTOR_STORE_ID", "")  # the store; with it each swept run pushes
+VECTOR_STORE_WAIT_SECONDS = _env(
+    "VECTOR_STORE_WAIT_SECONDS", 600
+)  # to wait until the store has embedded what it was given
+
 # What is crawled and held
 DEPTH_LIMIT = _env("DEPTH_LIMIT", 0)  # links from a seed to a page; 0: no limit
 CONTENT_HASH_BASIS = _env(
@@ -72,6 +79,7 @@ ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts in addition to 80
 VERIFY_CERTIFICATES = _env("VERIFY_CERTIFICATES", True)  # refuse servers without a valid one
 CA_FILE = _env("CA_FILE", "")  # PEM file of authorities in addition to the system's
 SITEMAPS_FROM_ROBOTS = _env("SITEMAPS_FROM_ROBOTS", True)  # read the sitemaps that robots.txt names
+LLMS_TXT = _env("LLMS_TXT", False)  # read the /llms.txt of each site as a sitemap
 HOST_URL_BUDGET = _env("HOST_URL_BUDGET", 1_000_000)  # addresses of one host; 0: no limit
 MAX_HOSTS = _env("MAX_HOSTS", 1_000)  # hosts of one source; 0: no limit
 TRACKING_PARAM_PREFIXES = _env(

@@ -25,7 +25,7 @@ from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.short_form import left_to_slow
 from tests.site_server import Site
-from tests.stores import ObjectStore, azurite, moto_server
+from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server
 
 #: --doctest-modules would import each of them under one name.
 collect_ignore_glob = ["*/conftest.py"]
@@ -111,12 +111,15 @@ def other_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Scr
         yield [stack.enter_context(scrapy(folder)) for folder in folders]
 
 
+#: Modules of whole runs whose PostgreSQL has the extension vector.
+OF_VECTORS = ("test_crawl_vectors", "test_vectors_kill")
 #: Modules of whole runs that are run with PostgreSQL, too.
 ALSO_POSTGRES = (
     "test_crawl_collapse", "test_crawl_control", "test_crawl_due", "test_crawl_first",
-    "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_rebuilt", "test_crawl_refresh",
-    "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable", "test_stories_lost",
-    "test_stories_moves", "test_stories_orphans", "test_stories_small",
+    "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_push", "test_crawl_rebuilt",
+    "test_crawl_refresh", "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable",
+    "test_stories_lost", "test_stories_moves", "test_stories_orphans", "test_stories_small",
+    *OF_VECTORS,
 )  # fmt: skip
 EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs
 INDEX = os.environ.get("SMARTCRAWL_TEST_INDEX", "")  #: elasticsearch, or empty: beside the registry
@@ -153,7 +156,9 @@ def crawl(
         alone.environment |= environment
         yield alone
         return
-    spare: Spare = request.getfixturevalue("spare_registries")
+    of_vectors = request.node.path.stem in OF_VECTORS
+    spares = "spare_vector_registries" if of_vectors else "spare_registries"
+    spare: Spare = request.getfixturevalue(spares)
     url = spare.take()
     if WORKERS and request.node.get_closest_marker("alone") is None:
         redis_url = request.getfixturevalue("redis_url")
@@ -209,6 +214,28 @@ def spare_registries(postgres: servers.Postgres) -> Iterator[Spare]:
 
     def make() -> str:
         within = postgres.database()
+        made.append(within)
+        return within.__enter__()
+
+    yield Spare(make)
+    for within in made:
+        within.__exit__(None, None, None)
+
+
+@pytest.fixture(scope="session")
+def vector_postgres() -> Iterator[servers.Postgres]:
+    """The PostgreSQL of this worker that has the extension vector."""
+    with servers.postgres(vectors=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def spare_vector_registries(vector_postgres: servers.Postgres) -> Iterator[Spare]:
+    """Registries in the PostgreSQL of this worker that has the extension vector."""
+    made = []
+
+    def make() -> str:
+        within = vector_postgres.database()
         made.append(within)
         return within.__enter__()
 
@@ -277,4 +304,11 @@ def s3_server() -> Iterator[ObjectStore]:
 def azure_server() -> Iterator[ObjectStore]:
     """The Azure Blob Storage of this worker; each test makes a container of its own."""
     with azurite() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def google_server() -> Iterator[ObjectStore]:
+    """The Cloud Storage of this worker; each test makes a bucket of its own."""
+    with fake_gcs_server() as server:
         yield server

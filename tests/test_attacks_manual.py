@@ -34,6 +34,7 @@ def table() -> dict[int, list[str]]:
 ROWS = table()
 
 
+@cache
 def functions(file: Path) -> dict[str, ast.FunctionDef]:
     """Return the tests of a file by their names."""
     tree = ast.parse(file.read_text(encoding="utf-8"))

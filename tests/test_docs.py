@@ -6,6 +6,7 @@ import runpy
 import subprocess
 from argparse import ArgumentParser
 from ast import Assign, Call, Name, parse, walk
+from functools import cache
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
@@ -45,6 +46,12 @@ _OPTION = re.compile(r"(?<!\w)--?[A-Za-z][\w-]*")
 
 def read(page):
     return (ROOT / page).read_text(encoding="utf-8")
+
+
+@cache
+def codes_in(page):
+    """Return what stands between backticks on a page."""
+    return _CODE.findall(read(page))
 
 
 def rows(page, heading=None):
@@ -103,11 +110,15 @@ def test_every_setting_has_unit_and_meaning():
     assert all(len(row) == 4 and all(row) for row in rows("docs/settings.md"))
 
 
+@cache
+def shipped_settings():
+    return {name for name in runpy.run_path(str(SETTINGS)) if name.isupper()}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_only_existing_settings_are_named(page):
     """A name in capitals in the manual is a setting, a fault, or the environment of the tests."""
-    known = {name for name in runpy.run_path(str(SETTINGS)) if name.isupper()}
-    known |= {fault.name for fault in Fault}
+    known = shipped_settings() | {fault.name for fault in Fault}
     known |= {"PYTHON", "MIN_CLONE_TEXT", "SMARTCRAWL_REQUIRE_SERVERS", "SMARTCRAWL_TEST_CACHE"}
     known |= {"SMARTCRAWL_DATA_DIR"}  # of the program smartcrawl
     known |= {"SMARTCRAWL_TEST_ELASTICSEARCH", "ES_JAVA_HOME"}
@@ -117,7 +128,7 @@ def test_only_existing_settings_are_named(page):
     known |= {"POST", "DELETE"}  # methods of HTTP
     known |= {"GITHUB_TOKEN", "HEAD"}  # of the environment alone; a ref of git
     levels = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
-    named = {code for code in _CODE.findall(read(page)) if re.fullmatch(r"[A-Z][A-Z_]{3,}", code)}
+    named = {code for code in codes_in(page) if re.fullmatch(r"[A-Z][A-Z_]{3,}", code)}
 
     assert named <= known | levels
 
@@ -316,6 +327,7 @@ def test_relative_links_lead_to_files_and_headings(page):
     assert not broken
 
 
+@cache
 def anchors(page):
     """Return the fragments that the headings of a page can be reached by."""
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
@@ -358,7 +370,7 @@ def test_no_file_names_a_folder_of_one_machine():
 def test_code_in_pages_names_existing_files(page):
     """Paths of the project between backticks exist, so that nobody looks for a file in vain."""
     known = ("script/", "smartcrawl/", "tests/", "docs/", "bench/", "deploy/")
-    codes = [code for code in _CODE.findall(read(page)) if code.startswith(known)]
+    codes = [code for code in codes_in(page) if code.startswith(known)]
     named = {code.split()[0] if code.startswith("script/") else code for code in codes}
     named = {name for name in named if re.fullmatch(r"[\w./-]+", name)}
 
@@ -369,7 +381,7 @@ def test_code_in_pages_names_existing_files(page):
 def test_code_in_pages_names_existing_modules(page):
     """A path that begins with a room is below smartcrawl/, or names a test of the room."""
     rooms = {path.parent.name for path in (ROOT / "smartcrawl").glob("*/__init__.py")}
-    codes = [code for code in _CODE.findall(read(page)) if re.fullmatch(r"\w+/[\w./-]*", code)]
+    codes = [code for code in codes_in(page) if re.fullmatch(r"\w+/[\w./-]*", code)]
     named = {code for code in codes if code.partition("/")[0] in rooms}
     bases = (ROOT / "smartcrawl", ROOT / "tests")
 

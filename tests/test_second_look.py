@@ -16,6 +16,7 @@ PYTHON = f"""#!/usr/bin/env bash
 echo "$*" >>asked
 case "$*" in
 -) exec {sys.executable} - ;;
+*--collect-only*) ;;
 tests/mutate_rules.py) ;;
 *--last-failed*) exit "$AGAIN" ;;
 *)

@@ -11,7 +11,11 @@ from functools import partial
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
-from smartcrawl.index.embedded.vectors import count_owed_texts, embedder_number
+from smartcrawl.index.embedded.vectors import (
+    count_owed_texts,
+    embedder_number,
+    prepare_registry_for_vectors,
+)
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.index.remote_debts import remote_debts
@@ -68,6 +72,7 @@ class Command(ChangingCommand):
             if self.dry:
                 self._print(embedder, PaidDebts(owed=owed), opts)
                 return
+            prepare_registry_for_vectors(self.database)
             if embedder.destination and owed:
                 print_complaint(
                     self.name,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.markup import escape
 
+from smartcrawl.index.hits import HitChunk
 from smartcrawl.index.images import ImageDocument, images_to_index
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.queries import parsed_search_query
@@ -76,6 +78,11 @@ class Command(RegistryCommand):
             " a vector, else text)",
         )
         parser.add_argument(
+            "--chunks",
+            action="store_true",
+            help="show up to three parts of each page, with the headings above them",
+        )
+        parser.add_argument(
             "--nest-images", action="store_true", help="show the images of each page below it"
         )
 
@@ -118,7 +125,9 @@ class Command(RegistryCommand):
             output.line(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
             where = f"  [dim]{_safe(', '.join(hit.sources))}[/]" if several else ""
             output.line(f"   [green]{_safe(hit.url)}[/]{where}")
-            if hit.snippet:
+            if opts.chunks and hit.chunks:
+                _show_chunks(output, hit.chunks)
+            elif hit.snippet:
                 output.say(_marked(hit.snippet), label="   ", indent=3)
             _show_images(output, images.get(hit.no, []))
         if not hits:
@@ -163,6 +172,14 @@ def _marked(snippet: str) -> str:
     parts = re.split(f"([{_OPEN}{_CLOSE}])", snippet)
     marks = {_OPEN: "[bold yellow]", _CLOSE: "[/]"}
     return "".join(marks.get(part) or _safe(part) for part in parts)
+
+
+def _show_chunks(output: Output, chunks: Sequence[HitChunk]) -> None:
+    for chunk in chunks:
+        path = f"  {_safe(chunk.path)}" if chunk.path else ""
+        output.line(f"   [dim]chunk {chunk.number}{path}[/]")
+        if chunk.highlight:
+            output.say(_marked(chunk.highlight), label="     ", indent=5)
 
 
 def _show_images(output: Output, images: list[ImageDocument]) -> None:

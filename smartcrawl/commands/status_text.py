@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from smartcrawl.reports.concerns import reported_percent, status_report_verdict
+from smartcrawl.reports.pushed import store_counts_text
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
 from smartcrawl.reports.text import counted_noun, time_span_text
 from smartcrawl.reports.vectors import vector_counts_text
@@ -163,6 +164,7 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
     lines.append(("bytes", text))
     if status.vectors is not None:
         lines.append(("vectors", vector_counts_text(status.vectors)))
+    lines += [("pushed", store_counts_text(counts)) for counts in status.pushed]
     return [Line(label, escape(text)) for label, text in lines]
 
 

@@ -77,6 +77,10 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     _line(output, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
     if one["vectors"]:
         _line(output, "vectors", vector_counts_text(_vector_counts(one["vectors"])))
+    for place, file in enumerate(one["pushed"]):
+        known = f" as {file['file']}" if file["file"] else ""
+        text = f"{file['status']} in {file['vectorStoreId']}{known}"
+        _line(output, "" if place else "pushed", text)
     _line(output, "moved from", record["movedFrom"])
     _line(output, "found on", record["discoveredFrom"])
     _links(output, "links in", one["linksIn"]["count"], one["linksIn"]["shown"])

@@ -21,6 +21,7 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.edits import EditSubmitter
+from smartcrawl.engine.pushing import push_run_pages
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
 from smartcrawl.engine.vectors import log_embedding_destination, pay_run_debts
 from smartcrawl.engine.waking import wake_engine
@@ -159,6 +160,7 @@ class RunLifecycle:
             logger.error("%s", error)
         if reason != "shutdown":
             await pay_run_debts(self._crawler, run)
+            await push_run_pages(self._crawler, run)
         if stale := run.batches.progress.stale:
             logger.warning("visits that came too late and were dropped: %d", stale)
 

@@ -19,6 +19,8 @@ from smartcrawl.model.embedder_options import LOCAL
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
+from smartcrawl.registry.commit.run_counts import count_embedded_chunks
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.run.run import Run
 
@@ -27,6 +29,13 @@ logger = logging.getLogger(__name__)
 
 def log_embedding_destination(options: Options) -> None:
     """Log where the text of pages is sent to, if it leaves the machine."""
+    store = options.vector_store
+    if store is not None:
+        logger.info(
+            "the text of new and changed pages goes to %s, vector store %s, after the run",
+            store.destination,
+            store.store,
+        )
     embedder = options.embedder
     if embedder is not None and embedder.name != LOCAL:
         logger.info(
@@ -78,7 +87,7 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             stack.callback(indexing.close)
             indexing.stop_when(is_ending)
             elsewhere = remote_debts(indexing)
-        return pay_debts(
+        paid = pay_debts(
             connection,
             embedder,
             sources=[run.source.name],
@@ -88,3 +97,6 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             is_ending=is_ending,
             elsewhere=elsewhere,
         )
+        with transaction(connection):
+            count_embedded_chunks(connection, run.opened.no, paid.embedded, paid.owed)
+    return paid

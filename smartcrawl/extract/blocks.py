@@ -32,14 +32,31 @@ def has_block_marks(text: str) -> bool:
     return EDGE in text or CELL_END in text or ROW_END in text
 
 
-def token_block_parts(blocks: Iterable[TokenBlock], begin: int, end: int) -> list[TokenBlock]:
-    """Return the parts of blocks that are between two tokens, counted from the first of these."""
-    found: list[TokenBlock] = []
-    for block in blocks:
-        start, stop = max(block.start, begin), min(block.end, end)
-        if start < stop:
-            found.append(block._replace(start=start - begin, end=stop - begin))
-    return found
+class TokenBlocks:
+    """The blocks of a page, divided among its sections in one pass."""
+
+    def __init__(self, blocks: Iterable[TokenBlock]) -> None:
+        numbered = enumerate(blocks)
+        self._next = sorted(numbered, key=lambda one: one[1].start, reverse=True)
+        self._open: list[tuple[int, TokenBlock]] = []  # those that a former section did not end
+
+    def between(self, begin: int, end: int) -> list[TokenBlock]:
+        """Return the parts of blocks between two tokens, counted from the first of these.
+
+        They are in the order of the blocks. Each call begins where the last one ended, or later.
+        """
+        following, blocks = self._next, self._open
+        while following and following[-1][1].start < end:
+            blocks.append(following.pop())
+        if not blocks:
+            return []
+        self._open = [one for one in blocks if one[1].end > end]
+        blocks.sort()
+        return [
+            TokenBlock(kind, max(start, begin) - begin, min(stop, end) - begin, head)
+            for _, (kind, start, stop, head) in blocks
+            if stop > begin
+        ]
 
 
 def mark_token_blocks(tokens: list[str], parts: Iterable[TokenBlock]) -> None:
@@ -71,7 +88,7 @@ class MarkedText:
         self._marked = [
             (number, line)
             for number, line in enumerate(lines)
-            if ROW_END in line or CELL_END in line or EDGE in line
+            if CELL_END in line or EDGE in line or ROW_END in line
         ]
 
     def without_marks(self) -> list[str]:
@@ -87,10 +104,11 @@ class MarkedText:
         ``lines`` are those of the text, of which the empty ones are left out. Of code and tables
         that share a line the first stays.
         """
-        starts = list(accumulate((size and size + 1 for size in map(len, lines)), initial=0))
+        before = list(accumulate(map(len, lines), initial=0))
+        filled = list(accumulate(map(bool, lines), initial=0))
         places = _Places()
         for number, line in self._marked:
-            places.add(line, starts[number], len(lines[number]))
+            places.add(line, before[number] + filled[number], len(lines[number]))
         return places.blocks(parts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _WHOLE: Final = 4  #: times the size of a chunk, up to which code and tables stay whole
 _LEAD: Final = 4  #: one part in so many of a chunk may go before code or a table that is longer
 _LEAST: Final = 3  #: one part in so many of a chunk is filled, at least, before the next begins
-_HIGHEST: Final = 2**32  #: above every hash
+_LINE: Final = re.compile(r"\S.*")
 _SENTENCE: Final = re.compile(r"\S(?:.*?[.!?。](?=\s)|.*)", re.DOTALL)
 _PART: Final = 15_000  #: characters given to the splitter at once
 
@@ -98,69 +99,82 @@ def _cut_text(text: str, start: int, end: int, size: ChunkSize) -> Iterator[_Pie
     it, and not all the following ones.
     """
     most = size.most - size.overlap
-    lines = list(_text_lines(text, start, end, most))
+    if end - start <= most:
+        found = text[start:end].strip()
+        if found:
+            first = text.index(found, start, end)
+            yield _Piece(first, first + len(found))
+        return
+    lines = _text_lines(text, start, end, most)
     at = 0
-    while at < len(lines):
-        stop = _next_start(lines, at, most)
-        yield _Piece(lines[at].start, lines[stop - 1].end)
+    while at < len(lines.starts):
+        stop = _next_start(text, lines, at, most)
+        yield _Piece(lines.starts[at], lines.ends[stop - 1])
         at = stop
 
 
-class _Line(NamedTuple):
-    """A line of text, or a sentence of a line that is too long."""
+class _Lines(NamedTuple):
+    """Lines of a text that are not blank, without white space at their ends.
 
-    start: int
-    end: int
-    key: int  #: its hash
-    follows_blank: bool
+    Of a line that is too long each sentence is one.
+    """
 
-
-def _text_lines(text: str, start: int, end: int, most: int) -> Iterator[_Line]:
-    """Yield the lines of a part of a text that are not blank, in parts of at most ``most``."""
-    is_blank = False
-    while start < end:
-        stop = text.find("\n", start, end)
-        stop = end if stop < 0 else stop
-        line = text[start:stop]
-        found = line.strip()
-        if found:
-            first = start + line.index(found)
-            if len(found) <= most:
-                yield _Line(first, first + len(found), _key(found), is_blank)
-            else:
-                yield from _long_line(text, first, first + len(found), most)
-        is_blank = not found
-        start = stop + 1
+    starts: list[int]
+    ends: list[int]
+    after_blank: list[bool]  #: whether a blank line is before it
 
 
-def _long_line(text: str, start: int, end: int, most: int) -> Iterator[_Line]:
+def _text_lines(text: str, start: int, end: int, most: int) -> _Lines:
+    """Return the lines of a part of a text, in parts of at most ``most``."""
+    lines = _Lines([], [], [])
+    last, breaks = start, 1  # more line ends than those are a blank line
+    for line in _LINE.finditer(text, start, end):
+        first = line.start()
+        stop = first + len(line[0].rstrip())
+        if stop - first <= most:
+            lines.starts.append(first)
+            lines.ends.append(stop)
+            lines.after_blank.append(
+                first - last >= breaks and text.count("\n", last, first) >= breaks
+            )
+        else:
+            for part_start, part_end in _long_line(text, first, stop, most):
+                lines.starts.append(part_start)
+                lines.ends.append(part_end)
+                lines.after_blank.append(False)
+        last, breaks = line.end(), 2
+    return lines
+
+
+def _long_line(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
     """Yield the sentences of a line; of a sentence that is too long, its parts."""
     for sentence in _SENTENCE.finditer(text, start, end):
         first, stop = sentence.span()
         if stop - first <= most:
-            yield _Line(first, stop, _key(sentence[0]), False)
+            yield first, stop
             continue
         for part_start, part_end in _parts(text, first, stop):
             for offset, piece in _splitter(most).chunk_indices(text[part_start:part_end]):
-                begin = part_start + offset
-                yield _Line(begin, begin + len(piece), _key(piece), False)
+                yield part_start + offset, part_start + offset + len(piece)
 
 
-def _next_start(lines: Sequence[_Line], at: int, most: int) -> int:
-    """Return the line that begins the piece after the one that begins with the line ``at``."""
-    begin, best, rank = lines[at].start, at + 1, (False, -1)
-    for place in range(at + 1, len(lines)):
-        line = lines[place]
-        length = lines[place - 1].end - begin
-        if length > most:
-            return best
-        if length >= most // _LEAST:
-            this = (line.follows_blank, _HIGHEST - line.key)
-            if this >= rank:
-                best, rank = place, this
-        else:
-            best = place
-    return len(lines) if lines[-1].end - begin <= most else best
+def _next_start(text: str, lines: _Lines, at: int, most: int) -> int:
+    """Return the line that begins the piece after the one that begins with the line ``at``.
+
+    The lines at which it may begin are those that leave the piece neither too short nor too long.
+    """
+    starts, ends, after_blank = lines
+    begin = starts[at]
+    stop = bisect_right(ends, begin + most, at)
+    if stop == len(ends):
+        return stop
+    least = bisect_left(ends, begin + most // _LEAST, at) + 1
+    places: Sequence[int] = range(max(least, at + 1), stop + 1)
+    if not places:
+        return max(stop, at + 1)
+    if any(after_blank[least : stop + 1]):
+        places = [place for place in places if after_blank[place]]
+    return min(places, key=lambda place: (_key(text[starts[place] : ends[place]]), -place))
 
 
 def _key(text: str) -> int:

@@ -81,13 +81,13 @@ class MarkupReader(Regions):
         self._depth = depth = self._depth + 1
         if depth > MAX_DEPTH:
             raise TooDeepError
-        opened = _START.get(tag)
+        opened = _opener(tag)
         if opened is not None:
             opened(self, tag, attributes)
 
     def end(self, tag: str) -> None:
         """Process an explicit or implied end tag; called by the parser."""
-        closed = _END.get(tag)
+        closed = _closer(tag)
         if closed is not None:
             closed(self)
         if self._depth == self._closing:
@@ -219,7 +219,7 @@ class MarkupReader(Regions):
         self, href: str | None, kind: str, rel: str = "", anchor: str = ""
     ) -> Reference | None:
         """Record a link; return it, or None if it is no new link."""
-        if href is None or not self._links or self._is_inert():
+        if href is None or not self._links or (self._muted and self._is_inert()):
             return None
         href = href.partition("#")[0]
         if not href or href.isspace():
@@ -236,15 +236,16 @@ class MarkupReader(Regions):
         return None
 
     def _open_anchor(self, tag: str, attributes: Attributes) -> None:
-        self._close_anchor()
+        if self._anchor is not None:
+            self._close_anchor()
         href = attributes.get("href")
         if href is None:
             return
-        reference = self._refer(href, "hyperlink", attributes.get("rel", ""))
         to_itself = href[:1] == "#"
-        if reference is not None or to_itself:
+        new = None if to_itself else self._refer(href, "hyperlink", attributes.get("rel", ""))
+        if new is not None or to_itself:
             marked = to_itself and "headerlink" in attributes.get("class", "")
-            self._anchor = _Anchor(reference, len(self._tokens), marked)
+            self._anchor = _Anchor(new, len(self._tokens), marked)
 
     def _close_anchor(self) -> None:
         anchor = self._anchor
@@ -396,3 +397,4 @@ _END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
     "figure": MarkupReader._close_figure,
     "figcaption": MarkupReader._close_caption,
 }
+_opener, _closer = _START.get, _END.get  # each tag calls one

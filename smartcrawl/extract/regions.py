@@ -69,7 +69,7 @@ class Regions:
                 case Region.DROPPED:
                     self._seen.dropped.append(span)
                 case Region.LAYOUT:
-                    tokens[start:] = map(keep_text_layout, tokens[start:])
+                    tokens[start:] = keep_text_layout(tokens[start:])
                     self._seen.blocks.append(TokenBlock(CODE, start, len(tokens)))
                 case Region.TABLE:
                     self._close_table(start)

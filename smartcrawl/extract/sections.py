@@ -10,10 +10,10 @@ from smartcrawl.extract.blocks import (
     ROW_END,
     MarkedText,
     TokenBlock,
+    TokenBlocks,
     has_block_marks,
     mark_token_blocks,
     strip_marked_cell,
-    token_block_parts,
 )
 from smartcrawl.model.documents import Block, Section
 
@@ -24,6 +24,7 @@ ROW: Final = "\5"  #: the end of a table row
 _SPACE: Final = "\1"  #: a space that counts
 _TAB: Final = "\2"
 _NEWLINE: Final = "\3"
+_BETWEEN: Final = "\6"  #: between tokens while they are changed together
 
 _WHITE: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f"  # white space of str.split, except the space
 _WIDE: Final = (
@@ -52,10 +53,17 @@ def markup_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def keep_text_layout(token: str) -> str:
-    """Return ``token`` with white space that ``text_sections`` does not collapse (``<pre>``)."""
+def keep_text_layout(tokens: Sequence[str]) -> list[str]:
+    """Return tokens with white space that ``text_sections`` does not collapse (``<pre>``)."""
+    together = _kept_layout(_BETWEEN.join(tokens)).split(_BETWEEN)
+    if len(together) == len(tokens):
+        return together
+    return list(map(_kept_layout, tokens))  # some have the character that is between them
+
+
+def _kept_layout(text: str) -> str:
     return (
-        token.replace(" ", _SPACE)
+        text.replace(" ", _SPACE)
         .replace("\xa0", _SPACE)
         .replace("\t", _TAB)
         .replace("\r\n", _NEWLINE)
@@ -78,27 +86,26 @@ def text_sections(
     kept = list(tokens)
     for start, end in excluded:
         kept[start:end] = [BREAK] * (end - start)
+    divided = TokenBlocks(blocks)
     found: list[Section] = []
     level, title, begin = 0, "", 0
     for heading in headings:
         following = markup_line("".join(kept[heading.start : heading.end]))
         if not following:
             continue
-        section = _section(kept, level, title, (begin, heading.start), blocks)
+        section = _section(kept, level, title, (begin, heading.start), divided)
         if title or section.text:
             found.append(section)
         level, title, begin = heading.level, following, heading.end
-    section = _section(kept, level, title, (begin, len(kept)), blocks)
+    section = _section(kept, level, title, (begin, len(kept)), divided)
     if title or section.text:
         found.append(section)
     return tuple(found)
 
 
-def _section(
-    kept: list[str], level: int, title: str, span: Span, blocks: Sequence[TokenBlock]
-) -> Section:
+def _section(kept: list[str], level: int, title: str, span: Span, blocks: TokenBlocks) -> Section:
     tokens = kept[slice(*span)]
-    parts = token_block_parts(blocks, *span) if blocks else []
+    parts = blocks.between(*span)
     if not parts:
         return Section(level, title, _lines(tokens))
     return Section(level, title, *_marked_lines(tokens, parts))
@@ -110,9 +117,9 @@ def _lines(tokens: Iterable[str]) -> str:
         text = " ".join(part.strip(_AROUND_CELLS) for part in text.split(CELL))
     if ROW in text:
         text = text.replace(ROW, BREAK)
-    lines = list(map(_collapsed, _spaced(text, _white_of(text)).split(BREAK)))
-    if _SPACE in text or _TAB in text or _NEWLINE in text:
-        lines = list(map(_laid_out, lines))
+    lines = _collapsed(_lines_with_spaces(text, _white_of(text)))
+    if _has_layout(text):
+        lines = _laid_out(lines)
     return "\n".join(filter(None, lines))
 
 
@@ -129,11 +136,10 @@ def _marked_lines(tokens: list[str], parts: Sequence[TokenBlock]) -> tuple[str, 
         text = f"{CELL_END} ".join(cells)
     if ROW in text:
         text = text.replace(ROW, ROW_END + BREAK)
-    text = _spaced(text, white)
-    marked = MarkedText(text.split(BREAK))
-    lines = list(map(_collapsed, marked.without_marks()))
-    if _SPACE in text or _TAB in text or _NEWLINE in text:
-        lines = list(map(_laid_out, lines))
+    marked = MarkedText(_lines_with_spaces(text, white))
+    lines = _collapsed(marked.without_marks())
+    if _has_layout(text):
+        lines = _laid_out(lines)
     return "\n".join(filter(None, lines)), marked.blocks(parts, lines)
 
 
@@ -141,21 +147,25 @@ def _white_of(text: str) -> str:
     return _WHITE if text.isascii() else _WHITE + _WIDE
 
 
-def _spaced(text: str, white: str) -> str:
-    """Return ``text`` with spaces in place of ``white``."""
+def _lines_with_spaces(text: str, white: str) -> list[str]:
+    """Return the lines of ``text`` that are not empty, with spaces in place of ``white``."""
     for character in white:
         text = text.replace(character, " ")
-    return text
+    return list(filter(None, text.split(BREAK)))
 
 
-def _collapsed(block: str) -> str:
-    """Return a block with single spaces.
+def _collapsed(lines: Iterable[str]) -> list[str]:
+    """Return lines with single spaces.
 
-    Splitting every block into words would cost twice as much; most have single spaces already.
+    Splitting every line into words would cost twice as much; most have single spaces already.
     """
-    return " ".join(block.split()) if "  " in block else block.strip(" ")
+    return [" ".join(line.split()) if "  " in line else line.strip(" ") for line in lines]
 
 
-def _laid_out(text: str) -> str:
-    text = text.replace(_SPACE, " ").replace(_TAB, "\t").replace(_NEWLINE, "\n")
-    return text.rstrip().lstrip("\n")
+def _has_layout(text: str) -> bool:
+    return _SPACE in text or _TAB in text or _NEWLINE in text
+
+
+def _laid_out(lines: Iterable[str]) -> list[str]:
+    text = BREAK.join(lines).replace(_SPACE, " ").replace(_TAB, "\t").replace(_NEWLINE, "\n")
+    return [line.rstrip().lstrip("\n") for line in text.split(BREAK)]

@@ -25,6 +25,7 @@ class SitemapKind(StrEnum):
     URLSET = auto()  #: sitemaps.org, of pages
     INDEX = auto()  #: sitemaps.org, of other sitemaps
     TEXT = auto()  #: one address a line
+    LLMS_TXT = auto()  #: Markdown with links
     RSS = auto()  #: 0.9 to 2.0
     ATOM = auto()
 

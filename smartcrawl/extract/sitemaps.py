@@ -45,6 +45,7 @@ __all__ = [
     "SitemapError",
     "SitemapFault",
     "SitemapKind",
+    "looks_like_html_page",
     "looks_like_sitemap",
     "read_sitemap",
 ]
@@ -92,6 +93,11 @@ def looks_like_sitemap(body: bytes) -> bool:
     A body behind a document type declaration, text sitemaps and gzip are not recognized.
     """
     return _ROOT(_start(body[:_SNIFFED])) is not None
+
+
+def looks_like_html_page(body: bytes) -> bool:
+    """Whether a body begins like an HTML page."""
+    return _HTML(_start(body[:_SNIFFED])) is not None
 
 
 def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:

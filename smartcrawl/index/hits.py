@@ -8,6 +8,21 @@ from smartcrawl.rules.model import Status
 
 
 @dataclass(frozen=True, slots=True)
+class HitChunk:
+    """A chunk of a page that answers a query."""
+
+    number: int  #: its place in its page, from 0: ``sort_order`` of the view documents
+    path: str  #: the headings above it, outermost first, " > " between
+    highlight: str  #: the text around the words found, with marks
+    text: str  #: all of it
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """The headings above it; one that contains " > " counts as two."""
+        return tuple(self.path.split(" > ")) if self.path else ()
+
+
+@dataclass(frozen=True, slots=True)
 class Hit:
     """One page that answers a query."""
 
@@ -26,6 +41,8 @@ class Hit:
     key: bytes = b""  #: SHA-256 of the normalized address
     document_id: str = ""  #: id in the index; lastIndexedDocId of its record
     sources: tuple[str, ...] = ()  #: all sources that have it, ``source`` first
+    #: At most ``ranking.MOST_SHOWN``, best first; the snippet is of the first. Empty: no text.
+    chunks: tuple[HitChunk, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,7 +108,7 @@ def _searched_embedder(
     One that was whole before another was may lack vectors of pages that came meanwhile. An index
     elsewhere has the vectors of one embedder, ``indexed``.
     """
-    if options.embedder is None or connection.dialect != "sqlite":
+    if options.embedder is None:
         return None
     whole = whole_embedders(connection)
     if options.elasticsearch is not None:

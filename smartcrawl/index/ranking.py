@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
 
@@ -17,6 +18,7 @@ from smartcrawl.index.stems import index_stems
 
 POOL: Final = 60  #: pages that an index proposes, at least
 MOST_PARTS: Final = 150  #: parts of a page that are looked at
+MOST_SHOWN: Final = 3  #: parts of a page that a hit has
 
 # Tuned by bench/quality --half tuning. Halving or doubling any of them changes little.
 _TITLE: Final = 16.0  #: weight of an occurrence in a title of a few words
@@ -45,6 +47,7 @@ class RankedPart(NamedTuple):
     key: Any
     headings: str
     text: str
+    number: int = 0  #: its place in its page, from 0
 
 
 class ProposedPage(NamedTuple):
@@ -64,6 +67,7 @@ class Ranked(NamedTuple):
     score: float
     part: RankedPart | None  #: the best one
     found: int  #: how many of the query's words it has
+    others: Sequence[RankedPart] = ()  #: the next best ones that have words of the query
 
 
 def search_term_weight(pages: int, total: int) -> float:
@@ -77,17 +81,23 @@ def search_term_weight(pages: int, total: int) -> float:
 
 
 def rank_searched_pages(
-    terms: Sequence[Term], weights: Sequence[float], pages: Sequence[ProposedPage]
+    terms: Sequence[Term],
+    weights: Sequence[float],
+    pages: Sequence[ProposedPage],
+    *,
+    any_word: bool = False,
 ) -> list[Ranked]:
     """Return the pages that answer a query, best first.
 
-    Pages with all words, and those with most of them; only where no page has all words, any of
-    them is enough. ``pages`` are in the order in which they are proposed. The first ``POOL`` stay
-    before the others, so that further proposals only add pages at the end.
+    Pages with all words, and those with most of them; only where no page has all words, or with
+    ``any_word``, any of them is enough. ``pages`` are in the order in which they are proposed. The
+    first ``POOL`` stay before the others, so that further proposals only add pages at the end.
     """
     finder = _Finder(terms, weights)
     first = [finder.rated(page) for page in pages[:POOL]]
     others = [finder.rated(page) for page in pages[POOL:]]
+    if any_word:
+        return _sorted_best(first, terms, []) + _sorted_best(others, terms, [])
     return _sorted_best(first, terms, first) + _sorted_best(others, terms, first + others)
 
 
@@ -152,7 +162,7 @@ class _Finder:
             _TITLE * bool(t) / (0.7 + 0.1 * len(title)) + _URL * bool(u) + _LEAD * min(first, 2)
             for t, u, first in zip(in_title, in_url, in_lead, strict=True)
         ]
-        best, best_part = -1.0, None
+        rated: list[tuple[float, RankedPart]] = []
         body = [0] * len(base)
         above = {
             name: self.counts(index_stems(name)) for name in {part.headings for part in page.parts}
@@ -161,10 +171,9 @@ class _Finder:
             found = self.places(text)
             for _, term in found:
                 body[term] += 1
-            if best_part is None or found or any(above[part.headings]):
+            if found or any(above[part.headings]):
                 score = self._of_part(base, above[part.headings], found, len(text))
-                if score > best:
-                    best, best_part = score, part
+                rated.append((score, part))
         in_headings = [sum(map(bool, place)) for place in zip(*above.values(), strict=True)]
         in_headings = in_headings or [0] * len(base)
         found_in = [map(bool, place) for place in (in_title, in_url, in_headings, body)]
@@ -172,7 +181,13 @@ class _Finder:
         few = 1 + 0.1 * len(above)
         base = [one + _HEADINGS * n / few for one, n in zip(base, in_headings, strict=True)]
         whole = self._of_page(base, body, length)
-        return Ranked(page, whole + max(best, 0.0), best_part, len(covered | page.matched))
+        if page.parts and not rated:
+            first = page.parts[0]
+            rated = [(self._of_part(base, above[first.headings], (), len(texts[0])), first)]
+        best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
+        score = whole + (best[0][0] if best else 0.0)
+        parts = [part for _, part in best]
+        return Ranked(page, score, next(iter(parts), None), len(covered | page.matched), parts[1:])
 
     def _of_part(
         self,

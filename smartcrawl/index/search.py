@@ -129,6 +129,7 @@ def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[H
                 key=bytes.fromhex(hit.key.rpartition(":")[2]),
                 document_id=hit.key,
                 sources=hit.sources,
+                chunks=hit.chunks,
             )
         )
     return hits
@@ -146,6 +147,10 @@ def search_hit_as_data(hit: Hit, images: Sequence[ImageDocument] | None = None) 
         "title": hit.title,
         "headings": hit.headings,
         "snippet": hit.snippet,
+        "chunks": [
+            {"number": chunk.number, "path": chunk.path, "highlight": chunk.highlight}
+            for chunk in hit.chunks
+        ],
         "score": hit.score,
         "language": hit.language,
         "description": hit.description,

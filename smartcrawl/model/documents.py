@@ -93,7 +93,7 @@ class Chunk(NamedTuple):
     def digest(self, title: str) -> bytes:
         """Return a digest (16 bytes) of what is embedded: title of the page, headings, text."""
         parts = [title, *self.headings, self.text]
-        head = ",".join(str(len(part)) for part in parts)
+        head = ",".join(map(str, map(len, parts)))
         data = "\0".join((head, *parts)).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(data, digest_size=16).digest()
 

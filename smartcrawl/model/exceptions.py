@@ -91,6 +91,20 @@ class EmbedderError(SmartcrawlError):
         self.lasting = lasting  #: whether to ask no more in this run
 
 
+class PushError(SmartcrawlError):
+    """A push to a vector store ends: the store is gone, away for too long, or refuses."""
+
+
+class PushHeldError(SmartcrawlError):
+    """Another process pushes to this vector store."""
+
+    def __init__(self, store: str, held: RunHeldError) -> None:
+        super().__init__(
+            f"process {held.pid} on {held.host} pushes to the vector store {store} since"
+            f" {held.since}: wait until it ends, or stop it there with kill -INT {held.pid}"
+        )
+
+
 class NoVectorsError(SmartcrawlError):
     """A search wants vectors, and there are none."""
 

@@ -32,6 +32,7 @@ from smartcrawl.model.setting_values import (
     word_list_option,
 )
 from smartcrawl.model.urls import Trackers
+from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import MOST_REDIRECTS
@@ -61,6 +62,7 @@ SWITCHES = (
     "AUTOTHROTTLE_ENABLED",
     "HTTPPROXY_ENABLED",
     "SITEMAPS_FROM_ROBOTS",
+    "LLMS_TXT",
     "VERIFY_CERTIFICATES",
     "FORCE_REINDEX_ON_CANONICAL_CHANGE",
     "SOFT_404_DETECTION",
@@ -86,6 +88,7 @@ class Options:
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
     embedder: EmbedderOptions | None  #: None: chunks have no vectors
+    vector_store: VectorStoreOptions | None  #: None: pages are pushed nowhere
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     github: GithubTarget
@@ -129,6 +132,7 @@ class Options:
     snapshot_retention: int  #: seconds; of bodies that no page refers to any more
     re_extract_per_run: int  #: pages fetched whole for another configuration; 0: all
     sitemaps_from_robots: bool
+    llms_txt: bool
     host_url_budget: int  #: addresses of one host; 0: no limit
     max_hosts: int  #: hosts of one source; 0: no limit
 
@@ -151,6 +155,7 @@ class Options:
             registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
             embedder=EmbedderOptions.of(settings),
+            vector_store=VectorStoreOptions.of(settings),
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),
@@ -188,6 +193,7 @@ class Options:
             retry_after_max_wait=whole_number_option(settings, "RETRY_AFTER_MAX_WAIT"),
             **_host_limits(settings),
             sitemaps_from_robots=switch_option(settings, "SITEMAPS_FROM_ROBOTS"),
+            llms_txt=switch_option(settings, "LLMS_TXT"),
             host_url_budget=whole_number_option(settings, "HOST_URL_BUDGET"),
             max_hosts=whole_number_option(settings, "MAX_HOSTS"),
         )

@@ -56,8 +56,11 @@ class BatchEmbedding(Protocol):
     def embed(self, connection: Connection, batch: Batch) -> None:
         """Ask for the vectors. No transaction is open; this may wait for a server."""
 
-    def store(self, connection: Connection) -> None:
-        """Store the vectors, within the transaction that has just written their chunks."""
+    def store(self, connection: Connection) -> int:
+        """Store the vectors, within the transaction that has just written their chunks.
+
+        Returns the number of vectors.
+        """
 
     def close(self) -> None:
         """Close the connections."""

@@ -20,7 +20,7 @@ from smartcrawl.registry.commit.refused import (
     first_unwritable_visit,
     record_refused_visit,
 )
-from smartcrawl.registry.commit.run_counts import VisitedHosts
+from smartcrawl.registry.commit.run_counts import VisitedHosts, count_embedded_chunks
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.index_protocols import BatchEmbedding, Sink
 from smartcrawl.registry.registry import Registry
@@ -74,6 +74,7 @@ class RegistryWriter:
             sharing=self._sharing,
         )
         self._indexing = registry.indexing
+        self._run = run.no
         self._number = run.number
         self._hosts = VisitedHosts()
         self._fresh_hosts = VisitedHosts()  #: those of the batch that is being written
@@ -188,7 +189,8 @@ class RegistryWriter:
                 self._snapshots.note(self._connection, batch, new, now)
             stale = commit.write(batch, now)
             if self._embedding is not None:
-                self._embedding.store(self._connection)
+                embedded = self._embedding.store(self._connection)
+                count_embedded_chunks(self._connection, self._run, embedded)
             self._fresh_hosts = commit.counts.hosts
             return stale
 

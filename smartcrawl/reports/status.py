@@ -11,6 +11,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.reports.pushed import StoreCounts, reported_stores_by_source
 from smartcrawl.reports.vectors import VectorCounts, reported_vectors_by_source
 from smartcrawl.rules.model import RunState
 from smartcrawl.sources.kinds import source_kind_named
@@ -77,7 +78,8 @@ SELECT source, max(0, :now - max(at) FILTER (WHERE 2 * upto >= every)),
 _COUNTS = "SELECT source, counts FROM run WHERE counts <> '{}' ORDER BY no DESC"
 _BYTES = "SELECT source, sum(bytes_downloaded), sum(bytes_saved) FROM run GROUP BY source"
 _LAST = """
-SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved
+SELECT source, no, state, complete, reasons, started_at, finished_at, bytes_downloaded, bytes_saved,
+       embedded, owed
   FROM run WHERE no IN (SELECT max(no) FROM run GROUP BY source)
 """
 _COMPLETE = """
@@ -171,6 +173,8 @@ class LastRun:
     started_at: int
     finished_at: int | None
     bytes: Bytes
+    embedded: int | None = None  #: chunks that got a vector; None: it had no embedder
+    owed: int | None = None  #: chunks of its source that had none at its end
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +191,7 @@ class SourceStatus:
     completed_at: int | None = None
     is_listed: bool = False  #: whether a listing says which pages of it exist
     vectors: VectorCounts | None = None  #: of one source; None: no embedder was ever used
+    pushed: Sequence[StoreCounts] = ()  #: files of one source in vector stores
 
 
 def status_report(
@@ -208,6 +213,7 @@ def status_report(
         last = {no: _last_run(row) for no, *row in _rows(connection, _LAST)}
         complete = {no: (run, at) for no, run, at in _rows(connection, _COMPLETE)}
         vectors = reported_vectors_by_source(connection)
+        pushed = reported_stores_by_source(connection)
     found = [
         SourceStatus(
             name,
@@ -219,6 +225,7 @@ def status_report(
             *complete.get(no, (None, None)),
             source_kind_named(kind).is_listed,
             vectors.get(no),
+            pushed.get(no, ()),
         )
         for no, (name, kind) in names.items()
     ]
@@ -264,7 +271,7 @@ def _changes(connection: Connection) -> dict[int, StatusReportChanges]:
 
 
 def _last_run(row: Sequence[Any]) -> LastRun:
-    no, state, complete, reasons, started_at, finished_at, downloaded, saved = row
+    no, state, complete, reasons, started_at, finished_at, downloaded, saved, *vectors = row
     return LastRun(
         no,
         RunState(state),
@@ -273,6 +280,7 @@ def _last_run(row: Sequence[Any]) -> LastRun:
         started_at,
         finished_at,
         Bytes(downloaded, saved),
+        *vectors,
     )
 
 
@@ -293,11 +301,11 @@ STATUS_KEYS: Final = (
     "errorRate", "changeRate", "changeRuns", "pagesCompared", "pagesModified", "pagesNew",
     "medianAgeSeconds", "age95Seconds", "checkedWithinDay", "checkedWithinWeek",
     "bytesDownloaded", "bytesSaved", "lastRun", "lastCompleteRun", "lastCompleteAt",
-    "vectors",
+    "vectors", "pushed",
 )  # fmt: skip
 RUN_KEYS: Final = (
     "run", "state", "complete", "reasons", "startedAt", "finishedAt", "bytesDownloaded",
-    "bytesSaved",
+    "bytesSaved", "embedded", "owed",
 )  # fmt: skip
 
 
@@ -319,6 +327,7 @@ def status_report_data(status: SourceStatus) -> dict[str, Any]:
         status.complete_run,
         iso_time(status.completed_at),
         None if status.vectors is None else status.vectors.as_data(),
+        [counts.as_data() for counts in status.pushed],
     )
     return dict(zip(STATUS_KEYS, values, strict=True))
 
@@ -327,7 +336,8 @@ def _run_data(run: LastRun | None) -> dict[str, Any] | None:
     if run is None:
         return None
     times = (iso_time(run.started_at), iso_time(run.finished_at))
-    values = (run.no, run.state.word, run.complete, list(run.reasons), *times, *run.bytes)
+    facts = (run.no, run.state.word, run.complete, list(run.reasons), *times)
+    values = (*facts, *run.bytes, run.embedded, run.owed)
     return dict(zip(RUN_KEYS, values, strict=True))
 
 

@@ -55,7 +55,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  #: starts of cells that are f
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
-       r.removed, r.withheld, r.notes, r.due, r.reextracted
+       r.removed, r.withheld, r.notes, r.due, r.reextracted, r.embedded, r.owed
   FROM run r JOIN source o ON o.no = r.source
  WHERE (:every OR o.name IN carray(:sources)) AND (:any OR r.no = :run)
  ORDER BY r.no DESC
@@ -76,7 +76,7 @@ RECORD_KEYS = (
 RUN_KEYS = (
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
-    "notes", "due", "reextracted", *(word.word for word in Word),
+    "notes", "due", "reextracted", "embedded", "owed", *(word.word for word in Word),
 )  # fmt: skip
 
 
@@ -191,7 +191,7 @@ def run_table_report(
             *row[13:15],
             json.loads(row[15]),
             bool(row[16]),
-            row[17],
+            *row[17:20],
             *(counts.get(word.word, 0) for word in Word),
         )
         yield dict(zip(RUN_KEYS, values, strict=True))

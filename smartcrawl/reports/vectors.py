@@ -9,6 +9,7 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.choices import stored_choices
 from smartcrawl.registry.remote_chunks import INDEXED_EMBEDDER, chunk_table, has_remote_chunks
+from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.reports.text import counted_noun
 
 #: The embedder that was used last for all chunks, else the latest one.
@@ -19,14 +20,16 @@ SELECT no, name, model, dimension FROM embedder
 _COUNTS: Final = """
 SELECT {key}, count(DISTINCT k.hash), count(DISTINCT v.hash) FILTER (WHERE v.refused IS NULL),
        count(DISTINCT v.hash) FILTER (WHERE v.refused IS NOT NULL)
-  FROM {pages} JOIN {{chunks}} k ON k.content = {content}
-  LEFT JOIN vector v ON v.hash = k.hash AND v.embedder = :embedder
+  FROM {pages} JOIN {chunks} k ON k.content = {content}
+  LEFT JOIN {vector} v ON v.hash = k.hash AND v.embedder = :embedder
  WHERE k.hash IS NOT NULL GROUP BY 1
 """
-_OF_SOURCES: Final = _COUNTS.format(key="c.source", pages="content c", content="c.no")
-_OF_PAGE: Final = _COUNTS.format(
-    key="r.no", pages="(SELECT no, content FROM record WHERE no = :no) r", content="r.content"
-)
+_OF_SOURCES: Final = {"key": "c.source", "pages": "content c", "content": "c.no"}
+_OF_PAGE: Final = {
+    "key": "r.no",
+    "pages": "(SELECT no, content FROM record WHERE no = :no) r",
+    "content": "r.content",
+}
 
 
 class VectorCounts(NamedTuple):
@@ -77,15 +80,14 @@ def vector_counts_text(counts: VectorCounts) -> str:
 
 
 def _counts(
-    connection: Connection, statement: str, names: dict[str, int]
+    connection: Connection, parts: dict[str, str], names: dict[str, int]
 ) -> dict[int, VectorCounts]:
-    if connection.dialect != "sqlite":  # only such a registry has vectors
-        return {}
     embedder: Any = connection.execute(_EMBEDDER).fetchone()
     if embedder is None:
         return {}
     number, *facts, dimension = embedder
-    statement = statement.format(chunks=chunk_table(connection))
+    tables = {"vector": vector_table(connection), "chunks": chunk_table(connection)}
+    statement = _COUNTS.format(**tables, **parts)
     rows = connection.execute(statement, names | {"embedder": number}).fetchall()
     indexed = stored_choices(connection).get(INDEXED_EMBEDDER)
     is_there = not has_remote_chunks(connection) or indexed == json.dumps([*facts, dimension])

@@ -27,6 +27,7 @@ from smartcrawl.reports.entries import (
     reported_runs,
 )
 from smartcrawl.reports.near_misses import reported_near_misses
+from smartcrawl.reports.pushed import reported_store_files_of_page
 from smartcrawl.reports.sources_today import (
     is_reported_page_listed,
     reported_source_today,
@@ -47,7 +48,7 @@ KEYS = ("url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisse
 STORY_KEYS = (
     "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
     "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
-    "vectors",
+    "vectors", "pushed",
 )  # fmt: skip
 
 _DONE = {
@@ -165,6 +166,7 @@ class Stories:
             self._removal(page, entry, past, is_listed=is_listed),
             self._next_visit(page, entry, past, source),
             None if vectors is None else vectors.as_data(),
+            reported_store_files_of_page(connection, page.no),
         )
         return dict(zip(STORY_KEYS, values, strict=True))
 

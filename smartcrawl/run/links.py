@@ -87,6 +87,7 @@ class Links:
         sitemaps = [self._signed.bare(url) for url in source.sitemaps]
         hosts = map(url_host_key, sitemaps)
         seeds.given = set(self._sitemaps.offer(sitemaps, hosts, kind=1, depth=0, given=True))
+        self._sitemaps.begin(source)
 
     def rename(self, renamed: Mapping[int, int]) -> None:
         """Replace the numbers of addresses that other workers registered first."""

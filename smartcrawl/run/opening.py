@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
+from smartcrawl.index.embedded.vectors import prepare_registry_for_vectors
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_sources_with_registry_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import Orders
+from smartcrawl.run.pushing import push_key
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
@@ -45,6 +48,9 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     """
     if (embedder := open_embedder(options)) is not None:
         embedder.close()  # a wrong setting is no run
+        prepare_registry_for_vectors(registry_database(options.registry))
+    if options.vector_store is not None:
+        push_key(options.vector_store)
     if not source.traits.is_shareable:
         return _open_alone(source, options, orders, now)
     if options.redis is None:

@@ -68,7 +68,10 @@ class Reading:
                 processes=options.extract_processes,
                 memory=options.extract_memory,
                 cpu_seconds=options.extract_cpu_seconds,
-                seconds_per_host=options.extract_seconds_per_host,
+                # A folder is no host that could take the time of others.
+                seconds_per_host=(
+                    0 if run.source.traits.is_listed else options.extract_seconds_per_host
+                ),
             ),
             unreadable=run.stored_pages.unreadable,
             is_stopping=is_stopping,

@@ -139,7 +139,7 @@ class Run:
             offers=self._offers,
             batches=self.batches,
             signed=self._signed,
-            from_robots=self.options.sitemaps_from_robots,
+            options=self.options,
         )
 
     def _scope_moved(self) -> None:

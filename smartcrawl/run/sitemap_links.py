@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from smartcrawl.extract.llms_txt import llms_txt_url
+from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.signed_urls import SignedUrls
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.kinds import SITE
 
 MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
 
@@ -29,21 +33,30 @@ class SitemapLinks:
         offers: Offers,
         batches: Batches,
         signed: SignedUrls,
-        from_robots: bool,
+        options: Options,
     ) -> None:
-        """``from_robots``: whether the sitemaps that robots.txt names are followed."""
         self._seeds = seeds
         self._reader = reader
         self._offers = offers
         self._batches = batches
         self._signed = signed
-        self._from_robots = from_robots
+        self._from_robots = options.sitemaps_from_robots
+        self._with_llms_txt = options.llms_txt
         self._kinds: dict[int, int] = {}  #: levels of the sitemaps that were named in this run
         self._elsewhere: list[tuple[str, Sequence[str]]] = []  #: named by origins out of scope
 
     def kind(self, number: int) -> int:
         """Return the level of a sitemap that was named in this run; 0: it was not."""
         return self._kinds.get(number, 0)
+
+    def begin(self, source: Source) -> None:
+        """Offer the ``/llms.txt`` beside the seeds and sitemaps of a site, where it is in scope.
+
+        It is a guess: like a sitemap that robots.txt names, it may be absent.
+        """
+        if self._with_llms_txt and source.kind == SITE.name:
+            urls = dict.fromkeys(map(llms_txt_url, map(self._signed.bare, source.starts)))
+            self.offer(urls, (), kind=1, depth=0)
 
     def named(self, origin: str, urls: Sequence[str]) -> None:
         """Offer the sitemaps that the robots.txt of ``origin`` names, on any host."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from smartcrawl.extract import html
+from smartcrawl.extract.llms_txt import is_llms_txt, read_llms_txt
 from smartcrawl.extract.sitemaps import (
     MAX_ENTRIES,
     SitemapError,
@@ -24,23 +25,26 @@ _FAULTS: Final = {
     SitemapFault.BROKEN: Fault.BROKEN_SITEMAP,
     SitemapFault.NOT_A_SITEMAP: Fault.NOT_A_SITEMAP,
 }
+_NOUNS: Final = {SitemapKind.LLMS_TXT: "an llms.txt"}
 
 
 def take_sitemap_in_run(run: Run, visit: Visit, body: bytes) -> bool:
     """Read a sitemap or feed; return False if the body is a page after all.
 
-    A sitemap is never indexed. If it does not parse to its end, its visit changes nothing: the
-    entries that were stored before stay in force.
+    An llms.txt is one, too. A sitemap is never indexed. If it does not parse to its end, its visit
+    changes nothing: the entries that were stored before stay in force.
     """
     answer, parsed = visit.answer, visit.parsed
     page = visit.page
+    read = read_llms_txt if is_llms_txt(visit.url) else read_sitemap
     try:
-        found = read_sitemap(body, content_type=answer.content_type, url=visit.url)
+        found = read(body, content_type=answer.content_type, url=visit.url)
     except SitemapError as error:
         if not page.kind:
             return False
         is_page = (
             error.kind is SitemapFault.NOT_A_SITEMAP
+            and not is_llms_txt(page.url)  # a page in the place of what was only guessed
             and html.sniffed_media_type(answer.content_type, body) in html.HTML_TYPES
             and page.state.standing is not Standing.LINKS
             and page.no not in run.seeds.given
@@ -64,9 +68,9 @@ def take_sitemap_in_run(run: Run, visit: Visit, body: bytes) -> bool:
     parsed.document = Document(content_type=html.sniffed_media_type(answer.content_type, body))
     parsed.text_hash = parsed.content_hash = parsed.body_hash
     visit.outcome = Outcome.NOT_ACCEPTABLE
-    noun = "feed" if found.kind.is_feed else "sitemap"
+    noun = "a feed" if found.kind.is_feed else _NOUNS.get(found.kind, "a sitemap")
     count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
-    visit.error = f"not indexed: a {noun} of {count}"
+    visit.error = f"not indexed: {noun} of {count}"
     run.links.follow(visit, links.values(), same_depth=True, cut=found.cut)
     if run.due_pages is not None:
         run.due_pages.notice(links.values(), before)

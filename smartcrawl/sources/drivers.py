@@ -20,7 +20,7 @@ _PACKAGES: Final = {"smbclient": "smbprotocol", "webdav4": "webdav4[fsspec]"}
 #: Extras of our own package that bring a driver.
 _EXTRAS: Final = {"s3fs": "s3", "adlfs": "azure"}
 #: Drivers whose version is that of the fsspec that they need.
-_PAIRED: Final = ("s3fs", "gcsfs")
+_PAIRED: Final = ("s3fs",)
 #: Timeouts of drivers whose defaults are too long, in seconds. Those of s3fs are 5 and 15.
 _OPTIONS: Final = {"adlfs": {"connection_timeout": 5, "read_timeout": 15}}
 #: Environment variables from which drivers take credentials.

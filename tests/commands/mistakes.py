@@ -320,6 +320,8 @@ OPTIONS = (
         ("1 to 1000",),
         crawled,
     ),
+    Mistake("empty query", "scrapy search ''", 2, ("search for",), ("'two words'",), crawled),
+    Mistake("blank query", "scrapy search ' '", 2, ("search for",), ("'two words'",), crawled),
     Mistake("negative limit", "scrapy search --limit -3 lamp", 2, ("-3",), ("1 to 1000",), crawled),
     Mistake(
         "limit without its value",

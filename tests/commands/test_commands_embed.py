@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from smartcrawl.registry.vector_table import vector_table
 from tests.crawls.commands import Result, Scrapy
 from tests.index.embedding.embeddings_server import (
     DIMENSION,
@@ -17,7 +18,7 @@ from tests.index.embedding.embeddings_server import (
     embeddings_server,
     error,
 )
-from tests.index.meanings import topic_numbers
+from tests.index.meanings import desk_at, topic_numbers, vector_registry
 from tests.registry.build import Desk
 
 KEYS = ["embedder", "model", "dimension", "embedded", "refused", "owed", "dropped", "error"]
@@ -26,10 +27,10 @@ KEYS = ["embedder", "model", "dimension", "embedded", "refused", "owed", "droppe
 class Place:
     """A registry of two sources without vectors, and commands over it."""
 
-    def __init__(self, folder: Path, ask: Scrapy) -> None:
+    def __init__(self, folder: Path, ask: Scrapy, url: str) -> None:
         (folder / "data").mkdir()
         self.folder = folder
-        self.desk = Desk(folder / "data" / "registry.db")
+        self.desk = desk_at(url) if url else Desk(folder / "data" / "registry.db")
         for source, texts in (("docs", ["cancel a paused job", "😀"]), ("shop", ["an apple"])):
             self.desk.source = source
             self.desk.open()
@@ -39,7 +40,7 @@ class Place:
         self._ask = ask
         self.environment = {
             "DATA_DIR": str(folder / "data"), "SOURCES_FILE": str(folder / "sources.toml"),
-            "EMBEDDER": "local",
+            "EMBEDDER": "local", "REGISTRY_URL": url,
         }  # fmt: skip
 
     def openai(self, server: EmbeddingsServer) -> None:
@@ -59,14 +60,21 @@ class Place:
         return json.loads(self.run(*args, "--format", "json", expect=expect).out)
 
     def count(self, condition: str = "1 = 1") -> object:
-        return self.desk.value(f"SELECT count(*) FROM vector WHERE {condition}")
+        return self.desk.value(
+            f"SELECT count(*) FROM {vector_table(self.desk.connection)} WHERE {condition}"
+        )
 
 
 @pytest.fixture
-def place(tmp_path: Path, ask: Scrapy) -> Iterator[Place]:
-    place = Place(tmp_path, ask)
-    yield place
-    place.desk.close()
+def place(tmp_path: Path, ask: Scrapy, request: pytest.FixtureRequest) -> Iterator[Place]:
+    with vector_registry(getattr(request, "param", "sqlite"), request) as url:
+        place = Place(tmp_path, ask, url)
+        yield place
+        place.desk.close()
+
+
+#: For tests of a command that may meet another database.
+both = pytest.mark.parametrize("place", ["sqlite", "postgres"], indirect=True)
 
 
 @pytest.fixture
@@ -75,6 +83,7 @@ def server() -> Iterator[EmbeddingsServer]:
         yield server
 
 
+@both
 @pytest.mark.covers("M-47")
 def test_embed_makes_the_missing_vectors_and_counts_them(place: Place):
     first = place.run("embed")
@@ -105,6 +114,7 @@ def test_embed_as_json_has_its_keys(place: Place, server: EmbeddingsServer):
     assert (again["embedded"], again["dropped"]) == (1, 1)
 
 
+@both
 def test_a_dry_run_says_how_many_and_sends_and_stores_nothing(
     place: Place, server: EmbeddingsServer
 ):
@@ -218,6 +228,7 @@ def test_an_index_that_was_beside_the_registry_is_refused_elsewhere_before_the_f
 # search
 
 
+@both
 def test_search_takes_a_mode(place: Place, server: EmbeddingsServer):
     place.openai(server)
     server.answer = lambda asked: Reply(

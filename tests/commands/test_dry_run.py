@@ -20,7 +20,10 @@ from tests.commands.test_commands_removal import (  # noqa: F401  # fixtures
 )
 
 #: Commands that change the registry and need no --dry-run, each with the reason.
-WITHOUT: dict[str, str] = {"embed": "it removes no page; test_commands_embed has its dry run"}
+WITHOUT: dict[str, str] = {
+    "embed": "it removes no page; test_commands_embed has its dry run",
+    "push": "it removes no page; test_commands_push has its dry run",
+}
 #: Functions that remove pages, records or documents.
 REMOVING = (
     "self.purge(",

@@ -430,6 +430,11 @@ class Remote:
             connection.close()
 
 
+def vector_table_of(crawl: Crawl) -> str:
+    """Return the name of the table of vectors."""
+    return "chunk_vector" if isinstance(crawl.registry, Remote) else "vector"
+
+
 class Running:
     """A crawl that goes on in the background."""
 

@@ -33,8 +33,8 @@ KEYS = [
 RUN_KEYS = [
     "run", "source", "state", "complete", "reasons", "startedAt", "finishedAt", "requests",
     "conditionalRequests", "notModified", "bytesDownloaded", "bytesSaved", "removed", "withheld",
-    "notes", "due", "reextracted", "new", "modified", "unchanged", "clone", "redirected", "skipped",
-    "failed", "lost", "gone", "excluded", "orphaned", "deleted", "moved",
+    "notes", "due", "reextracted", "embedded", "owed", "new", "modified", "unchanged", "clone",
+    "redirected", "skipped", "failed", "lost", "gone", "excluded", "orphaned", "deleted", "moved",
 ]  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ").fullmatch
 

@@ -52,3 +52,37 @@ def test_json_of_search_has_no_raw_control_characters(crawl: Crawl):
 
     assert re.findall(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out) == []
     assert json.loads(out)
+
+
+@pytest.mark.covers("M-47")
+def test_search_shows_the_chunks_of_each_page(site: Site, crawl: Crawl):
+    part = "<h2>{}</h2><p>{}</p>"
+    texts = [("Oil", "a lantern takes oil [red]"), ("Glass", "no light without glass"),
+             ("Wick", "the wick of a lantern\x1b[2J, with other words")]  # fmt: skip
+    parts = "".join(part.format(*one) for one in texts)
+    site.pages["/"] = html("Lamps").replace("<ul></ul>", parts)
+    crawl(site.url("/"))
+
+    (hit,) = crawl.search("lantern")
+    shown = crawl.run("search", "--chunks", "lantern").out
+    plain = crawl.run("search", "lantern").out
+
+    assert hit["chunks"] == [
+        {
+            "number": 1,
+            "path": "Lamps > Oil",
+            "highlight": "a <em>lantern</em> takes oil [red]",
+        },
+        {
+            "number": 3,
+            "path": "Lamps > Wick",
+            "highlight": "the wick of a <em>lantern</em>\x1b[2J, with other words",
+        },
+    ]
+    assert (hit["headings"], hit["snippet"]) == ("Lamps > Oil", hit["chunks"][0]["highlight"])
+    assert shown == (
+        f"1. Lamps\n   {site.url('/')}\n"
+        "   chunk 1  Lamps > Oil\n     a lantern takes oil [red]\n"
+        "   chunk 3  Lamps > Wick\n     the wick of a lantern\\x1b[2J, with other words\n"
+    )
+    assert plain == f"1. Lamps\n   {site.url('/')}\n   a lantern takes oil [red]\n"

@@ -637,3 +637,117 @@ def test_a_sitemap_that_redirects_nowhere_is_told(site: Site, crawl: Crawl):
         assert f"sitemap_failed: {site.url('/s.xml')}" in failed
         assert f"sitemap_failed: {site.url('/circle.xml')}" in failed
     assert crawl.hits("one") == ["/one"]
+
+
+# llms.txt
+
+LLMS = {"LLMS_TXT": 1}
+
+
+def llms(*paths: str, content_type: str = "text/plain") -> Page:
+    links = "".join(f"- [Page]({path}): a page\n" for path in paths)
+    return Page(f"# Site\n\n> About it\n\n## Docs\n\n{links}", content_type=content_type)
+
+
+@pytest.fixture
+def written(site: Site) -> Site:
+    """A home page that links nowhere, and an llms.txt of two pages."""
+    site.pages["/"] = html("Home", text="the home page of it all")
+    site.pages["/llms.txt"] = llms("/one", "two.html", "http://b.example/", "file:///etc/passwd")
+    for path in ("/one", "/two.html"):
+        site.pages[path] = html(path, text=f"the text of {path}")
+    return site
+
+
+@pytest.mark.covers("M-47")
+def test_pages_that_only_an_llms_txt_names_are_found_and_it_is_no_page(written: Site, crawl: Crawl):
+    crawl(written.url("/"))
+    assert (written.count("/llms.txt"), crawl.outcomes().keys()) == (0, {"/"})
+
+    result = crawl(written.url("/"), settings=LLMS)
+
+    assert crawl.outcomes()["/one"] == crawl.outcomes()["/two.html"] == "new"
+    assert told(crawl, "/llms.txt") == ("excluded", 200, "not indexed: an llms.txt of 3 addresses")
+    assert "1 sitemap or feed with 3 addresses" in result.out
+    assert crawl.runs()[0]["complete"]
+    assert crawl.counts_add_up()
+    written.clear()
+
+    crawl(written.url("/"), settings=LLMS)
+
+    statuses = {request.path: request.status for request in written.log}
+    assert {path: statuses[path] for path in ("/llms.txt", "/one", "/two.html")} == {
+        "/llms.txt": 304, "/one": 304, "/two.html": 304,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        Page(status=404),
+        Page(html("Oh", text="no such page is here, look elsewhere"), content_type="text/html"),
+        Page(redirect="/"),
+        Page(b"\x00\x01\xff", content_type="application/octet-stream"),
+        Page("# nothing", content_type="text/plain"),
+    ],
+    ids=["absent", "html", "to-the-home-page", "binary", "no-links"],
+)
+def test_a_site_without_an_llms_txt_lacks_nothing(written: Site, crawl: Crawl, page: Page):
+    written.pages["/llms.txt"] = page
+
+    crawl(written.url("/"), settings=LLMS)
+
+    assert crawl.runs()[0]["complete"], reasons(crawl)
+    assert crawl.outcomes()["/"] == "new"
+    assert "/llms.txt" not in crawl.hits("home OR page OR elsewhere")
+
+
+def test_pages_of_an_llms_txt_that_fails_live_on(written: Site, crawl: Crawl):
+    crawl(written.url("/"), settings=LLMS)
+    written.pages["/llms.txt"] = Page(status=500)
+
+    for _ in range(3):
+        crawl(written.url("/"), settings=SOON | LLMS | {"RETRY_TIMES": 0}, expect=3)
+
+    assert crawl.hits("two") == ["/two.html"]
+    assert crawl.outcomes()["/two.html"] == "unchanged"
+
+
+def test_an_llms_txt_that_robots_forbids_is_not_asked(written: Site, crawl: Crawl):
+    written.pages["/robots.txt"] = Page(
+        "User-agent: *\nDisallow: /llms.txt\n", content_type="text/plain"
+    )
+
+    crawl(written.url("/"), settings=LLMS)
+
+    assert written.count("/llms.txt") == 0
+    assert "/one" not in crawl.outcomes()
+    assert crawl.runs()[0]["complete"], reasons(crawl)
+
+
+@pytest.mark.parametrize(
+    ("page", "why"),
+    [
+        (Page(status=500), "HTTP status 500"),
+        (llms(*("/one",) * 100_000), "has more than 2,097,152 bytes"),
+    ],
+    ids=["error", "large"],
+)
+def test_an_llms_txt_that_fails_and_never_was_read_is_a_gap(
+    written: Site, crawl: Crawl, page: Page, why: str
+):
+    written.pages["/llms.txt"] = page
+
+    crawl(written.url("/"), settings=LLMS | {"RETRY_TIMES": 0}, expect=3)
+
+    [failed] = [reason for reason in reasons(crawl) if reason.startswith("sitemap_failed")]
+    assert written.url("/llms.txt") in failed
+    assert why in failed
+
+
+def test_an_llms_txt_may_be_given_like_a_sitemap(written: Site, crawl: Crawl):
+    written.pages["/docs/llms.txt"] = llms("/one")
+
+    crawl(written.url("/"), sitemap=written.url("/docs/llms.txt"))
+
+    assert crawl.hits("one") == ["/one"]

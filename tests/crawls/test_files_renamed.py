@@ -17,8 +17,6 @@ from tests.crawls.test_crawl_formats import docx
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
-MANY = 300
-
 
 class Counted(FilesStory):
     """A story that counts what is extracted."""
@@ -104,13 +102,14 @@ def stored(record: Record) -> dict[str, object]:
 
 
 @pytest.mark.covers("R1-29", "M-07", "R0-46")
+@pytest.mark.parametrize("many", [300, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_no_text_of_a_renamed_folder_is_extracted_and_search_never_lacks_a_page(
-    story: Counted, folder: Folder
+    story: Counted, folder: Folder, many: int
 ):
-    for n in range(MANY):
+    for n in range(many):
         folder.write(f"old/{name(n)}", body(n))
     story.run()
-    assert len(story.extracted()) == MANY
+    assert len(story.extracted()) == many
     before = story.files
     links = "SELECT count, raw FROM links ORDER BY no"
     chunks = "SELECT title, headings, text FROM chunk ORDER BY title, text"
@@ -121,17 +120,17 @@ def test_no_text_of_a_renamed_folder_is_extracted_and_search_never_lacks_a_page(
         result = story.run(settings={"LOG_LEVEL": "INFO", "STATS_DUMP": 1})
 
     assert story.extracted() == []
-    assert f"'document/taken_over': {MANY}," in result.err
+    assert f"'document/taken_over': {many}," in result.err
     assert len(found) > 3
-    assert set(found) == {MANY}
-    assert story.counts() == {"moved": MANY, "redirected": MANY, "requests": MANY}
-    assert story.hits("treasure") == sorted(f"new/{name(n)}" for n in range(MANY))
+    assert set(found) == {many}
+    assert story.counts() == {"moved": many, "redirected": many, "requests": many}
+    assert story.hits("treasure") == sorted(f"new/{name(n)}" for n in range(many))
     after = story.files
     assert all(
-        stored(after[f"new/{name(n)}"]) == stored(before[f"old/{name(n)}"]) for n in range(MANY)
+        stored(after[f"new/{name(n)}"]) == stored(before[f"old/{name(n)}"]) for n in range(many)
     )
     assert all(
-        after[f"new/{name(n)}"]["movedFrom"] == folder.url(f"old/{name(n)}") for n in range(MANY)
+        after[f"new/{name(n)}"]["movedFrom"] == folder.url(f"old/{name(n)}") for n in range(many)
     )
     assert (story.crawl.rows(links), story.crawl.rows(chunks)) == was
     assert "https://other.example/1" in story.why("new/part1/1.html")
@@ -143,9 +142,9 @@ def test_no_text_of_a_renamed_folder_is_extracted_and_search_never_lacks_a_page(
         file: stored(record) for file, record in before.items()
     }
     assert not any(record["movedFrom"] for record in restored.values())
-    assert {restored[f"new/{name(n)}"]["lastOutcome"] for n in range(MANY)} <= {"new", "clone"}
+    assert {restored[f"new/{name(n)}"]["lastOutcome"] for n in range(many)} <= {"new", "clone"}
     story.run()
-    assert story.counts()["unchanged"] == MANY
+    assert story.counts()["unchanged"] == many
     assert story.extracted() == []
 
 

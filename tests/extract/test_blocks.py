@@ -46,6 +46,11 @@ def test_code_is_found_with_its_layout():
     assert blocks_of(body) == [(CODE, "def f(x):\n    return  x\n\nf(1)")]
 
 
+def test_layout_of_code_is_kept_where_the_code_has_control_characters():
+    [section] = document("<pre>a\6  <b>b</b>\n  <i>c\6</i>\td</pre>").sections
+    assert section.text == "a\6  b\n  c\6\td"
+
+
 def test_list_is_found_once_with_the_lists_in_it():
     assert blocks_of("<p>a</p><ul><li>b<ol><li>c</ol><li>d</ul><p>e") == [(LIST, "b\nc\nd")]
 

@@ -1,9 +1,13 @@
 """Vectors that a test can foresee: an embedder of topics, and registries whose chunks have some."""
 
-from collections.abc import Callable, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from smartcrawl import settings
 from smartcrawl.extract.chunks import document_chunks
@@ -20,12 +24,14 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.registry.writer import RegistryWriter, Written
 from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, Reply, embeddings
 from tests.index.remote_desk import RemoteDesk
-from tests.registry.build import NOW, Desk
+from tests.registry.build import NOW, Desk, begin_registry
 
 TTL = 1_000  #: seconds; UNDO_TTL_SECONDS of these tests
 DIMENSION = 4
@@ -91,18 +97,44 @@ def pay(connection: Connection, embedder: Embedder, *sources: str, **changed: An
     return pay_debts(connection, embedder, sources=sources, **(wanted | changed))
 
 
+_HAS_COLUMN = """
+SELECT count(*) FROM pg_attribute
+ WHERE attrelid = 'chunk_vector'::regclass AND attname = 'vector' AND NOT attisdropped
+"""
+
+
+def has_vectors(connection: Connection) -> bool:
+    """Whether a registry has the column of vectors."""
+    return connection.dialect == "sqlite" or bool(connection.execute(_HAS_COLUMN).get)
+
+
 def stored(connection: Connection) -> list[tuple[Any, ...]]:
     """Return model, hash, vector and reason of each row of vectors."""
-    return connection.execute(
-        "SELECT e.model, v.hash, v.vector, v.refused FROM vector v"
+    if not has_vectors(connection):
+        return []
+    column = "v.vector" if connection.dialect == "sqlite" else "v.vector::real[]"
+    rows = connection.execute(
+        f"SELECT e.model, v.hash, {column}, v.refused FROM {vector_table(connection)} v"
         " LEFT JOIN embedder e ON e.no = v.embedder ORDER BY 1, 2"
     ).fetchall()
+    return [(model, bytes(hash_), _packed(vector), why) for model, hash_, vector, why in rows]
+
+
+def _packed(vector: bytes | list[float] | None) -> bytes | None:
+    return array("f", vector).tobytes() if isinstance(vector, list) else vector
+
+
+def numbers_of(vector: bytes) -> object:
+    """Return the numbers of a vector, to compare with those of another precision."""
+    return pytest.approx(list(array("f", vector)), abs=0.001)
 
 
 def texts_with_vectors(connection: Connection) -> list[str]:
     """Return the texts of the chunks that have a vector."""
+    if not has_vectors(connection):
+        return []
     rows = connection.execute(
-        "SELECT DISTINCT k.text FROM chunk k JOIN vector v ON v.hash = k.hash"
+        f"SELECT DISTINCT k.text FROM chunk k JOIN {vector_table(connection)} v ON v.hash = k.hash"
         " WHERE v.vector IS NOT NULL ORDER BY 1"
     )
     return [text for (text,) in rows]
@@ -121,12 +153,34 @@ def visit_of_sections(desk: Desk, url: str, sections: Sequence[Section], **field
     return visit
 
 
+@contextmanager
+def vector_registry(kind: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The URL of an empty registry in PostgreSQL; "" where `kind` is "sqlite"."""
+    if kind == "sqlite":
+        yield ""
+        return
+    spare = request.getfixturevalue("spare_vector_registries")
+    url = spare.take()
+    yield url
+    spare.put_back(url)
+
+
+def desk_at(url: str) -> Desk:
+    """A desk over a registry in PostgreSQL; in memory without a URL."""
+    with pytest.MonkeyPatch.context() as patch:
+        if url:
+            patch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
+        return Desk()
+
+
 class Room:
-    """A registry in a file, which the writer of a run writes; its batches are embedded."""
+    """A registry, which the writer of a run writes; its batches are embedded."""
 
     def __init__(self, file: Path, embedder: Embedder, elsewhere: Options | None = None) -> None:
         """``elsewhere``: options that name an Elasticsearch, which is the index then."""
-        database = SqliteDatabase(file)
+        if Desk.database is None:
+            begin_registry(file)
+        database = (Desk.database or SqliteDatabase)(file)
         self.desk = Desk(file) if elsewhere is None else RemoteDesk(elsewhere, file)
         self.registry = Registry(database, database.open(), self.desk.indexing)
         self.run = self.desk.open()

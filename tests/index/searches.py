@@ -72,6 +72,17 @@ PAGES = [
     Held("both", plain("an anchor in two sources"), "Anchor"),
     Held("rust/often", plain("a varnish, varnish and varnish"), "Paint"),
     Held("rust/rare", plain("a varnish of amber"), "Paint"),
+    Held(
+        "park",
+        (
+            Chunk(("Park",), "benches and lamps"),
+            Chunk(("Park", "Roofs"), "a pergola beside some words that stand here"),
+            Chunk(("Park", "Music"), "pergola pavilion pergola pavilion"),
+            Chunk(("Park", "Views"), f"pavilion {'and other words between ' * 4} pergola"),
+            Chunk(("Park", "Paths"), f"pavilion {'and other words behind it ' * 9}"),
+        ),
+        "Gazebos",
+    ),
     # More than an index proposes for the first page of hits; their lengths and addresses differ.
     *(
         Held(f"reeds/{n * 37 % 100}", plain("papyrus among the reeds " * (1 + n * 13 % 7)), "Reeds")

@@ -1,20 +1,23 @@
-"""Searches by meaning, and by words and meaning, over the vectors of a registry in SQLite."""
+"""Searches by meaning, and by words and meaning, over the vectors of registries."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from smartcrawl import settings
 from smartcrawl.index import query_vectors
 from smartcrawl.index.choice import write_index_anew
+from smartcrawl.index.embedded import near_chunks
 from smartcrawl.index.embedded.vectors import whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder, open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.ranking import MOST_PARTS
 from smartcrawl.index.remote_debts import remote_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import Section
@@ -36,10 +39,12 @@ from tests.index.embedding.embeddings_server import (
 )
 from tests.index.meanings import (
     Topics,
+    desk_at,
     embedder_options,
     pay,
     topic_numbers,
     topics_of,
+    vector_registry,
     visit_of_sections,
 )
 from tests.index.remote_desk import RemoteDesk
@@ -49,12 +54,8 @@ from tests.server.api_client import error_of
 from tests.server.data.library import Library
 from tests.servers import Elasticsearch
 
-Place = ElasticsearchTarget | None
-#: Tests that each sink has to pass alike; those of ``READING`` share what they read.
-SINKS = pytest.mark.parametrize("index", ["sqlite", "elasticsearch"], indirect=True)
-READING = pytest.mark.parametrize(
-    "index_of_module", ["sqlite", "elasticsearch"], indirect=True, scope="module"
-)
+#: Tests that write or read what only a registry with its own index has.
+DATABASES = pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True, scope="module")
 TEXT, VECTOR, HYBRID = SearchMode.TEXT, SearchMode.VECTOR, SearchMode.HYBRID
 BASE = "http://a.example/"
 
@@ -74,13 +75,19 @@ def fresh_embedders() -> Iterator[None]:
     query_vectors._opened.cache_clear()
 
 
+class Place(NamedTuple):
+    """Where a registry and its index are."""
+
+    url: str = ""  #: of a registry in PostgreSQL; "": in SQLite
+    index: ElasticsearchTarget | None = None  #: None: beside the registry
+
+
 class Searched:
     """A registry whose chunks have vectors, and its searches."""
 
-    def __init__(self, folder: Path, chosen: EmbedderOptions | None, index: Place = None) -> None:
-        """``index``: the place of an Elasticsearch; None: the index is beside the registry."""
-        self.options: Options = options(folder, embedder=chosen, elasticsearch=index)
-        self.desk = Desk() if index is None else RemoteDesk(self.options)
+    def __init__(self, folder: Path, chosen: EmbedderOptions | None, place: Place) -> None:
+        self.options: Options = options(folder, embedder=chosen, elasticsearch=place.index)
+        self.desk = desk_at(place.url) if place.index is None else RemoteDesk(self.options)
 
     def put(self, source: str, **pages: str | list[str]) -> None:
         """Store pages of a source: the last part of the address, and the texts of its chunks."""
@@ -115,9 +122,9 @@ class Searched:
         ]
 
 
-def filled(folder: Path, server: EmbeddingsServer, index: Place = None) -> Searched:
+def filled(folder: Path, server: EmbeddingsServer, place: Place) -> Searched:
     """Two sources with vectors of topics."""
-    found = Searched(folder, embedder_options(server), index)
+    found = Searched(folder, embedder_options(server), place)
     found.put(
         "docs",
         cancel="cancel the paused job",
@@ -131,61 +138,74 @@ def filled(folder: Path, server: EmbeddingsServer, index: Place = None) -> Searc
     return found
 
 
-@pytest.fixture
-def index(request: pytest.FixtureRequest) -> Place:
-    """Where the index of a test is; ``SINKS`` names it."""
-    if getattr(request, "param", "sqlite") == "sqlite":
-        return None
-    server: Elasticsearch = request.getfixturevalue("elasticsearch")
-    return ElasticsearchTarget(server.url, request.getfixturevalue("elasticsearch_prefix"))
+New = Callable[[EmbedderOptions | None], Searched]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres", "elasticsearch"])
+def kind(request: pytest.FixtureRequest) -> str:
+    """The index: that of a registry in a database, or one elsewhere."""
+    return str(request.param)
+
+
+@contextmanager
+def vector_place(kind: str, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """An empty registry and its index."""
+    if kind == "elasticsearch":
+        server: Elasticsearch = request.getfixturevalue("elasticsearch")
+        server.start()
+        with server.prefix() as prefix:
+            yield Place(index=ElasticsearchTarget(server.url, prefix))
+    else:
+        with vector_registry(kind, request) as url:
+            yield Place(url)
 
 
 @pytest.fixture
-def searched(tmp_path: Path, server: EmbeddingsServer, index: Place) -> Iterator[Searched]:
+def new(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[New]:
+    """Makes the registry of a test."""
+    made: list[Searched] = []
+
+    def make(chosen: EmbedderOptions | None) -> Searched:
+        made.append(Searched(tmp_path, chosen, place))
+        return made[-1]
+
+    with vector_place(kind, request) as place:
+        yield make
+        for one in made:
+            one.desk.close()
+
+
+@pytest.fixture
+def searched(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path, server: EmbeddingsServer
+) -> Iterator[Searched]:
     """Two sources with vectors of topics."""
-    found = filled(tmp_path, server, index)
-    yield found
-    found.desk.close()
-
-
-@pytest.fixture(scope="module")
-def index_of_module(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """The same as ``index``, for what the tests of this module only read."""
-    if getattr(request, "param", "sqlite") == "sqlite":
-        yield None
-        return
-    server: Elasticsearch = request.getfixturevalue("elasticsearch")
-    server.start()
-    with server.prefix() as prefix:
-        yield ElasticsearchTarget(server.url, prefix)
-
-
-def beside(index: Place, name: str) -> Place:
-    """Return the place of another index on the same server."""
-    return None if index is None else replace(index, prefix=f"{index.prefix}{name}")
+    with vector_place(kind, request) as place:
+        found = filled(tmp_path, server, place)
+        yield found
+        found.desk.close()
 
 
 @pytest.fixture(scope="module")
 def library(
-    tmp_path_factory: pytest.TempPathFactory, index_of_module: Place
+    kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Searched, EmbeddingsServer]]:
-    """The same as ``searched``, for tests that only read; and its server."""
-    with embeddings_server() as server:
+    """The same, for tests that only read; and its server."""
+    with embeddings_server() as server, vector_place(kind, request) as place:
         server.answer = topics_of
-        found = filled(
-            tmp_path_factory.mktemp("library"), server, beside(index_of_module, "library")
-        )
+        found = filled(tmp_path_factory.mktemp("library"), server, place)
         yield found, server
         found.desk.close()
 
 
 @pytest.fixture(scope="module")
-def crowded(tmp_path_factory: pytest.TempPathFactory, index_of_module: Place) -> Iterator[Searched]:
+def crowded(
+    kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Searched]:
     """A large source whose 1,000 chunks are nearer to fruit than any of a small one."""
-    with embeddings_server() as server:
+    with embeddings_server() as server, vector_place(kind, request) as place:
         server.answer = topics_of
-        folder = tmp_path_factory.mktemp("crowded")
-        found = Searched(folder, embedder_options(server), beside(index_of_module, "crowded"))
+        found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server), place)
         crowd = {f"page{p}": [f"crowd banana {p} {n}" for n in range(100)] for p in range(10)}
         found.put("large", **crowd)
         found.put("small", far="winter is yellow", near="banana ship yellow")
@@ -197,10 +217,9 @@ def crowded(tmp_path_factory: pytest.TempPathFactory, index_of_module: Place) ->
 # Words alone
 
 
-def test_text_searches_find_the_same_with_and_without_vectors(
-    tmp_path: Path, server: EmbeddingsServer
-):
-    searched = Searched(tmp_path, None)
+@DATABASES
+def test_text_searches_find_the_same_with_and_without_vectors(new: New, server: EmbeddingsServer):
+    searched = new(None)
     desk = searched.desk
     for source in ("docs", "shop"):
         desk.source = source
@@ -227,10 +246,8 @@ def test_text_searches_find_the_same_with_and_without_vectors(
     assert answers(TEXT) == before
     assert server.asked == []
     assert searched.answer("zebra", VECTOR) != searched.answer("zebra", TEXT)
-    desk.close()
 
 
-@SINKS
 def test_without_an_embedder_the_default_is_text_without_a_note(searched: Searched):
     searched.options = replace(searched.options, embedder=None)
 
@@ -241,12 +258,13 @@ def test_without_an_embedder_the_default_is_text_without_a_note(searched: Search
 # Meaning
 
 
+@DATABASES
 @pytest.mark.covers("M-47")
 @pytest.mark.parametrize(
     "mode", [VECTOR, HYBRID, SearchMode.BEST], ids=["vector", "hybrid", "best"]
 )
-def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mode: str):
-    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+def test_a_page_is_found_by_its_meaning_without_a_common_word(new: New, mode: str):
+    searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put(
         "docs",
         jobs="How to cancel a paused job",
@@ -257,10 +275,8 @@ def test_a_page_is_found_by_its_meaning_without_a_common_word(tmp_path: Path, mo
 
     assert searched.find("stop running tasks", TEXT) == []
     assert searched.find("stop running tasks", SearchMode(mode))[0] == "docs/jobs"
-    searched.desk.close()
 
 
-@SINKS
 def test_vector_finds_the_nearest_pages_first_by_the_cosine_of_their_best_chunk(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -278,19 +294,16 @@ def test_vector_finds_the_nearest_pages_first_by_the_cosine_of_their_best_chunk(
     assert boat.score == pytest.approx(1, abs=0.01)
 
 
-@SINKS
 def test_the_words_of_filters_have_no_meaning(searched: Searched, server: EmbeddingsServer):
     searched.find('end "the job" -banana site:docs.example in:docs', VECTOR)
 
     assert server.asked[-1].texts == ["end the job"]
 
 
-@SINKS
 def test_vector_counts_no_words(searched: Searched):
     assert searched.find("yellow end", VECTOR, limit=2) == ["docs/cancel", "shop/abort"]
 
 
-@SINKS
 @pytest.mark.covers("M-47")
 def test_hybrid_joins_the_ranks_of_words_and_meaning(searched: Searched):
     query = "yellow abort"
@@ -307,7 +320,6 @@ def test_hybrid_joins_the_ranks_of_words_and_meaning(searched: Searched):
     assert searched.find(query, SearchMode.BEST) == found
 
 
-@SINKS
 def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(searched: Searched):
     hits = {hit.url: hit for hit in searched.answer("banana", HYBRID, marks=("<", ">")).hits}
 
@@ -315,9 +327,43 @@ def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(s
     assert hits["http://shop.example/apple"].snippet == "an apple a day"
 
 
+@DATABASES
 @pytest.mark.covers("M-47")
-def test_hybrid_loses_no_page_that_text_finds(tmp_path: Path, server: EmbeddingsServer):
-    searched = Searched(tmp_path, embedder_options(server))
+@pytest.mark.parametrize(
+    ("mode", "numbers"),
+    [
+        pytest.param(TEXT, [0, 1], id="those-with-the-words"),
+        pytest.param(VECTOR, [1, 0, 3], id="the-nearest"),
+        pytest.param(HYBRID, [0, 1, 3], id="the-best-by-words-then-both"),
+    ],
+)
+def test_a_hit_has_the_chunks_of_its_mode(searched: Searched, mode: SearchMode, numbers: list[int]):
+    texts = ["banana ship", "banana apple fruit", "a ship", "fruit ship ship", "cold winter"]
+    searched.put("deep", page=texts)
+    searched.pay()
+
+    (hit,) = searched.answer("banana in:deep", mode, marks=("<", ">")).hits
+
+    assert [chunk.number for chunk in hit.chunks] == numbers
+    assert [chunk.text for chunk in hit.chunks] == [texts[number] for number in numbers]
+    assert hit.chunks[0].highlight == hit.snippet == f"<banana>{texts[numbers[0]][6:]}"
+
+
+@DATABASES
+def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
+    filler = [f"line {n} of many" for n in range(MOST_PARTS)]
+    searched.put("long", page=[*filler, "a ship"])
+    searched.pay()
+
+    (hit,) = searched.answer("boat in:long", VECTOR).hits
+
+    assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
+
+
+@DATABASES
+@pytest.mark.covers("M-47")
+def test_hybrid_loses_no_page_that_text_finds(new: New, server: EmbeddingsServer):
+    searched = new(embedder_options(server))
     near = {f"near{n}": f"banana banana {n}" for n in range(80)}
     far = {f"far{n}": f"fruitless snow snow winter {n}" for n in range(50)}
     searched.put("docs", **near, **far)
@@ -327,10 +373,8 @@ def test_hybrid_loses_no_page_that_text_finds(tmp_path: Path, server: Embeddings
     assert len(words) == 50
     assert set(words) <= set(searched.find("fruitless", HYBRID, limit=1_000))
     assert set(words) & set(searched.find("fruitless apple", HYBRID, limit=10))
-    searched.desk.close()
 
 
-@SINKS
 def test_a_page_without_its_vector_is_found_by_its_words(searched: Searched):
     searched.put("late", new="a pineapple")
 
@@ -356,7 +400,6 @@ FILTERS = {
 }  # fmt: skip
 
 
-@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize(("query", "found"), FILTERS.values(), ids=FILTERS)
 def test_conditions_hold_for_pages_that_are_near(
@@ -365,7 +408,6 @@ def test_conditions_hold_for_pages_that_are_near(
     assert set(library[0].find(query, mode)) == found
 
 
-@SINKS
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_source_that_the_caller_names_limits_the_search(searched: Searched, mode: SearchMode):
     assert searched.find("fruit", mode, sources=["shop"])[0] == "shop/apple"
@@ -373,7 +415,6 @@ def test_a_source_that_the_caller_names_limits_the_search(searched: Searched, mo
     assert searched.find("fruit in:docs", mode, sources=["shop"]) == []
 
 
-@READING
 @pytest.mark.parametrize(
     ("query", "sources"),
     [("apple", ["small"]), ("apple in:small", []), ("apple site:small.example", []),
@@ -386,19 +427,54 @@ def test_a_condition_finds_its_nearest_page_although_1000_chunks_of_another_sour
     assert crowded.find(query, VECTOR, sources=sources) == ["small/near", "small/far"]
 
 
-@READING
 def test_the_nearest_page_is_found_among_many_chunks(crowded: Searched):
     assert crowded.find("snow", VECTOR)[0] == "small/far"
 
 
-@READING
 def test_pages_with_many_near_chunks_hide_no_other_page(crowded: Searched):
     found = crowded.find("apple", VECTOR, limit=20)
     assert len(found) == 12
     assert found[-2:] == ["small/near", "small/far"]
 
 
-@SINKS
+@pytest.mark.parametrize("kind", ["postgres"], indirect=True, scope="module")
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("snow", ["small/far"]), ("apple", []), ("apple in:small", ["small/near", "small/far"])],
+)
+def test_the_index_of_vectors_finds_what_a_comparison_with_all_finds(
+    crowded: Searched,
+    monkeypatch: pytest.MonkeyPatch,
+    query: str,
+    found: list[str],
+):
+    """Among many vectors; with ``in`` the index has not enough, and all are compared after all."""
+    connection = crowded.desk.connection
+    exact = crowded.find(query, VECTOR, limit=5)
+    monkeypatch.setattr(near_chunks, "_MOST_EXACT", 10)
+    statements: list[str] = []
+    run = connection.execute
+
+    def watched(statement: str, values: Any = ()) -> Any:
+        if "WITH near" in statement:
+            statements.append(statement)
+            plan = run(f"EXPLAIN {statement}", values).fetchall()
+            uses.append("chunk_vector_1" in str(plan))
+        return run(statement, values)
+
+    uses: list[bool] = []
+    monkeypatch.setattr(connection, "execute", watched)
+    run("SET enable_seqscan = off; SET enable_sort = off")
+
+    by_index = crowded.find(query, VECTOR, limit=5)
+
+    run("RESET enable_seqscan; RESET enable_sort")
+    assert "halfvec(4)" in statements[0]
+    assert uses[0]
+    assert by_index[: len(found)] == found
+    assert set(by_index) <= set(exact) or not found
+
+
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_condition_holds_for_each_page_that_has_a_chunk(searched: Searched, mode: SearchMode):
     searched.put("one", page=["a boat in the harbour", "first"])
@@ -409,6 +485,7 @@ def test_a_condition_holds_for_each_page_that_has_a_chunk(searched: Searched, mo
     assert searched.find('ship "second"', mode) == ["two/page"]
 
 
+@DATABASES
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_language_limits_the_search(searched: Searched, mode: SearchMode):
     searched.desk.connection.execute(
@@ -420,7 +497,6 @@ def test_a_language_limits_the_search(searched: Searched, mode: SearchMode):
     assert "shop/snow" not in searched.find("snow", mode, language="en")
 
 
-@SINKS
 def test_the_meaning_is_that_of_the_corrected_query(searched: Searched, server: EmbeddingsServer):
     answer = searched.answer("bananna", HYBRID)
 
@@ -428,7 +504,6 @@ def test_the_meaning_is_that_of_the_corrected_query(searched: Searched, server: 
     assert server.asked[-1].texts == ["banana"]
 
 
-@SINKS
 def test_a_page_of_two_sources_is_one_hit_that_names_both(searched: Searched):
     desk = searched.desk
     for source in ("docs", "shop"):
@@ -444,7 +519,6 @@ def test_a_page_of_two_sources_is_one_hit_that_names_both(searched: Searched):
     assert [hit.url for hit in searched.answer("ship").hits].count(BASE + "both") == 1
 
 
-@SINKS
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_lost_page_is_marked(searched: Searched, mode: SearchMode):
     desk = searched.desk
@@ -467,12 +541,13 @@ def test_a_lost_page_is_marked(searched: Searched, mode: SearchMode):
 
 
 @pytest.fixture(scope="module")
-def deep(tmp_path_factory: pytest.TempPathFactory, index_of_module: Place) -> Iterator[Searched]:
+def deep(
+    kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Searched]:
     """60 pages with the words, 60 of the meaning, and 40 that come after both in both lists."""
-    with embeddings_server() as server:
+    with embeddings_server() as server, vector_place(kind, request) as place:
         server.answer = topics_of
-        folder = tmp_path_factory.mktemp("deep")
-        found = Searched(folder, embedder_options(server), beside(index_of_module, "deep"))
+        found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server), place)
         words = {f"words{n}": f"papyrus apple papyrus snow snow snow snow {n}" for n in range(60)}
         meaning = {f"meaning{n}": f"fruit fruit fruit {n}" for n in range(60)}
         both = {f"both{n}": f"papyrus apple snow {'among reeds ' * 99}{n}" for n in range(40)}
@@ -482,7 +557,6 @@ def deep(tmp_path_factory: pytest.TempPathFactory, index_of_module: Place) -> It
         found.desk.close()
 
 
-@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize("size", [10, 64])
 def test_pages_of_hits_repeat_and_skip_nothing_in_any_mode(
@@ -503,7 +577,6 @@ def test_pages_of_hits_repeat_and_skip_nothing_in_any_mode(
     assert [hit.url for hit in deep.answer("papyrus apple", mode, limit=160).hits] == found
 
 
-@SINKS
 def test_a_limit_is_kept(searched: Searched):
     for mode in (VECTOR, HYBRID):
         all_of_them = searched.find("fruit", mode)
@@ -515,7 +588,6 @@ def test_a_limit_is_kept(searched: Searched):
 # Modes that cannot be served
 
 
-@SINKS
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_mode_without_vectors_is_an_error_with_its_remedy(
     searched: Searched, server: EmbeddingsServer, mode: SearchMode
@@ -537,7 +609,7 @@ def test_an_index_that_was_made_without_an_embedder_is_searched_by_words(
     tmp_path: Path, server: EmbeddingsServer, elasticsearch: Elasticsearch, elasticsearch_prefix
 ):
     """It has no field for vectors until it is built anew; the registry keeps them."""
-    place = ElasticsearchTarget(elasticsearch.url, elasticsearch_prefix)
+    place = Place(index=ElasticsearchTarget(elasticsearch.url, elasticsearch_prefix))
     searched = Searched(tmp_path, None, place)
     searched.put("docs", apple="an apple a day", snow="the snow")
     searched.options = replace(searched.options, embedder=embedder_options(server))
@@ -562,14 +634,17 @@ def test_an_index_that_was_made_without_an_embedder_is_searched_by_words(
 def test_an_embedder_is_refused_where_no_vectors_are_kept(
     tmp_path: Path, server: EmbeddingsServer, name: str
 ):
-    place = "postgresql://db.example/registry"
-    chosen = options(tmp_path, embedder=embedder_options(server, name=name), registry=place)
+    chosen = options(
+        tmp_path,
+        embedder=embedder_options(server, name=name),
+        elasticsearch=ElasticsearchTarget("http://127.0.0.1:1", "none"),
+        registry="postgresql://db.example/registry",
+    )
 
-    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': only a registry in SQLite"):
+    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': Elasticsearch gets vectors"):
         open_embedder(chosen)
 
 
-@SINKS
 def test_the_default_falls_back_to_words_with_a_note_while_the_embedder_is_away(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -586,6 +661,7 @@ def test_the_default_falls_back_to_words_with_a_note_while_the_embedder_is_away(
     assert searched.answer("banana", TEXT).note == ""
 
 
+@DATABASES
 def test_an_embedder_that_refused_its_key_is_asked_again_by_the_next_search(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -596,6 +672,7 @@ def test_an_embedder_that_refused_its_key_is_asked_again_by_the_next_search(
     assert searched.answer("fruit", SearchMode.BEST).note == ""
 
 
+@DATABASES
 def test_a_former_embedder_that_cannot_be_opened_leaves_the_words(
     searched: Searched, server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -616,6 +693,7 @@ def test_a_former_embedder_that_cannot_be_opened_leaves_the_words(
 # Two embedders
 
 
+@DATABASES
 def test_queries_go_to_the_model_that_made_the_vectors_until_the_other_is_whole(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -646,6 +724,7 @@ def test_queries_go_to_the_model_that_made_the_vectors_until_the_other_is_whole(
     assert back == first
 
 
+@DATABASES
 def test_a_former_embedder_is_searched_again_once_it_has_the_new_pages_too(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -664,6 +743,7 @@ def test_a_former_embedder_is_searched_again_once_it_has_the_new_pages_too(
     assert server.asked[-1].body["model"] == "some-model"
 
 
+@DATABASES
 def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):
     connection = searched.desk.connection
     before = searched.answer("fruit", VECTOR)
@@ -679,9 +759,10 @@ def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):
     assert searched.answer("fruit", VECTOR) == before
 
 
-def test_vectors_of_another_version_of_the_local_model_are_not_compared(tmp_path: Path):
+@DATABASES
+def test_vectors_of_another_version_of_the_local_model_are_not_compared(new: New):
     """As in a registry that was restored from another machine."""
-    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+    searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put("docs", jobs="How to cancel a paused job")
     searched.pay()
     change = "UPDATE embedder SET model = 'l2_supercat_256-00000000'"
@@ -699,7 +780,6 @@ def test_vectors_of_another_version_of_the_local_model_are_not_compared(tmp_path
         searched.answer("cancel", VECTOR)
     searched.pay()
     assert searched.answer("cancel", VECTOR).note == ""
-    searched.desk.close()
 
 
 # Odd queries
@@ -710,7 +790,6 @@ ODD = {
 }  # fmt: skip
 
 
-@READING
 @pytest.mark.parametrize("mode", list(SearchMode), ids=["best", "text", "vector", "hybrid"])
 @pytest.mark.parametrize("query", ODD.values(), ids=ODD)
 def test_a_query_without_a_word_finds_nothing_in_any_mode_and_asks_no_embedder(
@@ -730,7 +809,6 @@ SYNTAX = [
 ]  # fmt: skip
 
 
-@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize("query", SYNTAX, ids=range(len(SYNTAX)))
 def test_no_syntax_is_an_error_in_any_mode(
@@ -742,7 +820,6 @@ def test_no_syntax_is_an_error_in_any_mode(
         assert found[0] in ("docs/banana", "docs/words", "shop/apple")
 
 
-@READING
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_query_of_10000_words_is_answered(
     library: tuple[Searched, EmbeddingsServer], mode: SearchMode
@@ -752,8 +829,9 @@ def test_a_query_of_10000_words_is_answered(
     assert library[0].find(query, mode)[0] in ("docs/banana", "docs/words", "shop/apple")
 
 
-def test_a_query_that_the_model_does_not_know_leaves_the_words(tmp_path: Path):
-    searched = Searched(tmp_path, EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+@DATABASES
+def test_a_query_that_the_model_does_not_know_leaves_the_words(new: New):
+    searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put("docs", odd="ᏣᎳᎩ here", other="a boat")
     searched.pay()
 
@@ -765,7 +843,6 @@ def test_a_query_that_the_model_does_not_know_leaves_the_words(tmp_path: Path):
         )
     with pytest.raises(NoVectorsError, match="the query has no vector, the text has no word"):
         searched.answer("ᏣᎳᎩ", VECTOR)
-    searched.desk.close()
 
 
 # The API

@@ -150,6 +150,14 @@ def test_pages_with_too_few_words_are_left_out_when_others_have_all():
     assert ranked("red lamp", page("all", "red lamp"), page("one", "a red one")) == "all"
 
 
+def test_pages_with_any_word_count_where_they_are_joined_with_those_near_in_meaning():
+    terms = parsed_search_query("red lamp shade").terms
+    pages = [page("all", "red lamp shade"), page("one", "lamp")]
+    found = rank_searched_pages(terms, [1.0] * 3, pages, any_word=True)
+    assert [one.page.key for one in found] == ["all", "one"]
+    assert ranked("red lamp shade", *pages) == "all"
+
+
 def test_a_word_that_only_the_index_finds_counts_as_present():
     known = page("known", "das alte Haus")._replace(matched=frozenset({0, 1}))
 

@@ -89,6 +89,45 @@ def test_a_search_finds_the_pages_of_the_table(
     assert told == [TOLD[place] for place in asked.found]
     scores = [hit.score for hit in hits]
     assert scores == sorted(scores, reverse=True)
+    assert all(hit.chunks[0].highlight == hit.snippet for hit in hits if hit.chunks)
+
+
+@SINKS
+@pytest.mark.covers("R0-62", "M-47")
+def test_a_hit_has_the_three_chunks_that_answer_best(request: pytest.FixtureRequest, sink: str):
+    ask: Ask = request.getfixturevalue(sink)
+    chunks = next(held.chunks for held in PAGES if held.place == "park")
+
+    (hit,) = ask("pergola pavilion")
+
+    assert [chunk.number for chunk in hit.chunks] == [2, 3, 1]
+    assert [chunk.path for chunk in hit.chunks] == ["Park > Music", "Park > Views", "Park > Roofs"]
+    assert [chunk.text for chunk in hit.chunks] == [chunks[n].text for n in (2, 3, 1)]
+    assert hit.chunks[0].highlight == "[pergola] [pavilion] [pergola] [pavilion]"
+    assert "[pavilion]" in hit.chunks[1].highlight
+    assert hit.chunks[2].highlight == "a [pergola] beside some words that stand here"
+
+
+@SINKS
+@pytest.mark.parametrize(
+    ("query", "numbers"),
+    [
+        pytest.param("connections", [1], id="words-in-one-chunk"),
+        pytest.param("fish", [0, 1], id="words-in-two"),
+        pytest.param("lonely heading", [], id="no-text"),
+        pytest.param("gazebo", [0], id="words-in-the-title-alone"),
+        pytest.param("gazebo benches", [0], id="words-in-the-title-and-a-chunk"),
+        pytest.param("gazebo music", [2], id="words-in-the-title-and-a-heading"),
+    ],
+)
+def test_chunks_without_a_word_of_the_query_are_not_shown(
+    request: pytest.FixtureRequest, sink: str, query: str, numbers: list[int]
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    hit = ask(query)[0]
+
+    assert [chunk.number for chunk in hit.chunks] == numbers
 
 
 @SINKS
@@ -135,3 +174,42 @@ def test_only_pages_in_a_language_are_found(
     hits = [hit.url.removeprefix(BASE) for hit in ask("polyglot", language=language)]
 
     assert sorted(hits) == (["same/de", "same/en"] if found is None else found)
+
+
+THOUSANDS = " ".join(f"absent{n}" for n in range(10_000))
+#: Queries in the syntax of FTS5, of PostgreSQL and of Lucene; each has the word fuse alone.
+SYNTAX = [
+    'fuse"', '"fuse', "fuse*", "fu* OR fuse", "fuse AND NOT (", "NEAR(fuse broken, 2)",
+    "{title}: fuse", "title:absent fuse", "^fuse", "fuse + broken", "fuse & ! | broken",
+    "fuse <-> broken", "fuse absent:*A", "'fuse'", "fuse'); DROP TABLE chunk; --", "fuse\\",
+    "(absent~2 OR /f.*/)^4 fuse", "fuse [a TO b] {", "_exists_:absent fuse",
+    "fuse %s ? :word_a $1 {0}", "-- fuse", "fuse \u202e\x1b[2J",
+]  # fmt: skip
+
+
+@SINKS
+@pytest.mark.parametrize("query", SYNTAX, ids=range(len(SYNTAX)))
+def test_the_syntax_of_an_index_is_words_and_signs(
+    request: pytest.FixtureRequest, sink: str, query: str
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    assert "fuse" in [hit.url.removeprefix(BASE) for hit in ask(query)]
+
+
+@SINKS
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        pytest.param("", [], id="empty"),
+        pytest.param(" \t\n", [], id="blank"),
+        pytest.param('""', [], id="empty-quotes"),
+        pytest.param("fuse " + THOUSANDS, ["fuse"], id="10000-words"),
+    ],
+)
+def test_queries_of_no_word_and_of_thousands_are_answered(
+    request: pytest.FixtureRequest, sink: str, query: str, found: list[str]
+):
+    ask: Ask = request.getfixturevalue(sink)
+
+    assert [hit.url.removeprefix(BASE) for hit in ask(query)] == found

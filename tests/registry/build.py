@@ -3,7 +3,9 @@
 from array import array
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import fields
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from smartcrawl.extract.chunks import document_chunks
@@ -24,6 +26,7 @@ from smartcrawl.model.urls import (
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import (
     SqliteConnection,
     SqliteDatabase,
@@ -43,6 +46,7 @@ from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
+from smartcrawl.sources.private_files import private_file, private_folder
 from tests.registry.counted import counts_are_true
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
@@ -84,10 +88,43 @@ def at_once(step: Coroutine[Any, Any, Any]) -> Any:
     raise AssertionError("it waits for something")
 
 
+@cache
+def _empty_registry() -> bytes:
+    """The file of a registry without rows: to migrate one takes 60 times longer than to copy it.
+
+    The migrations have tests of their own (test_registry_database.py).
+    """
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "registry.db"
+        SqliteDatabase(path).open().close()
+        return path.read_bytes()
+
+
+@cache
+def _empty_registry_in_memory() -> SqliteConnection:
+    connection = SqliteConnection(":memory:")
+    migrate(connection, Path(":memory:"))
+    return connection
+
+
+def begin_registry(place: Path | str) -> None:
+    """Write a registry without rows, where none is; a database in a server has its tables."""
+    if isinstance(place, Path) and not place.exists():
+        private_folder(place.parent)
+        private_file(place)
+        place.write_bytes(_empty_registry())
+
+
 def in_sqlite(path: Path | None) -> Connection:
     """Open a registry in a file, or in memory."""
-    connection = SqliteConnection(":memory:") if path is None else connect_sqlite(path)
-    migrate(connection, path or Path(":memory:"))
+    if path is not None:
+        begin_registry(path)
+        connection = connect_sqlite(path)
+        migrate(connection, path)
+        return connection
+    connection = SqliteConnection(":memory:")
+    with connection.backup("main", _empty_registry_in_memory(), "main") as copying:
+        copying.step()
     return connection
 
 
@@ -119,6 +156,8 @@ class Desk:
 
     #: Opens a connection to the registry of a file, where tests want another database.
     connected: ClassVar[Callable[[Path | None], Connection] | None] = None
+    #: Returns the database of a file, likewise.
+    database: ClassVar[Callable[[Path | None], Database] | None] = None
     #: Opens it for reading, likewise.
     reports: ClassVar[Callable[[Path, Trackers], Connection] | None] = None
 

@@ -26,6 +26,8 @@ CONTRACT = (
     "test_registry_equal_bytes", "test_registry_renamed_pins", "test_exported_pages",
     "test_mcp_registry",
 )  # fmt: skip
+#: The same, of which those in PostgreSQL need its extension vector.
+OF_VECTORS = ("test_vectors",)
 
 
 @pytest.fixture
@@ -38,7 +40,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the contract with both databases; the name of the database is in the test's id."""
     name = metafunc.module.__name__.rpartition(".")[2]
     only = metafunc.definition.get_closest_marker("sqlite") is not None
-    if name in CONTRACT and not only:
+    if name in (*CONTRACT, *OF_VECTORS) and not only:
         metafunc.parametrize("database", ["sqlite", "postgres"], indirect=True)
 
 
@@ -48,14 +50,19 @@ def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     name = getattr(request, "param", "sqlite")
     if name == "postgres":
         opened: list[Connection] = []
-        spare: Spare = request.getfixturevalue("spare_registries")
+        of_vectors = request.node.path.stem in OF_VECTORS
+        spares = "spare_vector_registries" if of_vectors else "spare_registries"
+        spare: Spare = request.getfixturevalue(spares)
         places: dict[Path | None, str] = {}
 
-        def connected(path: Path | None) -> Connection:
+        def of_file(path: Path | None) -> PostgresDatabase:
             key = path if path is not None else Path(f"memory {len(places)}")
             if key not in places:
                 places[key] = spare.take()
-            opened.append(PostgresDatabase(places[key]).open())
+            return PostgresDatabase(places[key])
+
+        def connected(path: Path | None) -> Connection:
+            opened.append(of_file(path).open())
             return opened[-1]
 
         def reports(path: Path, trackers: Trackers) -> Connection:
@@ -63,6 +70,7 @@ def database(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
             return opened[-1]
 
         monkeypatch.setattr(Desk, "connected", staticmethod(connected))
+        monkeypatch.setattr(Desk, "database", staticmethod(of_file))
         monkeypatch.setattr(Desk, "reports", staticmethod(reports))
         yield name
         for connection in opened:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from smartcrawl.index.choice import stored_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
@@ -12,7 +11,6 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
-from smartcrawl.registry.database.sqlite import SqliteConnection, migrate
 from smartcrawl.registry.database.transactions import WRITING, transaction
 from smartcrawl.registry.pack import pack_stored_numbers
 from smartcrawl.registry.runs import runs
@@ -46,10 +44,6 @@ def batch_of(visits: list[Visit]) -> Batch:
 def scene(before: Said, first: Said, second: Said) -> Scene:
     """A run that has held these texts before, and now two workers find others."""
     desk, shelf = Desk(), Shelf()
-    if desk.connection.dialect == "sqlite":  # with room for all statements: twice as fast
-        desk.close()
-        desk.connection = SqliteConnection(":memory:", statementcachesize=1000)
-        migrate(desk.connection, Path(":memory:"))
     desk.closing = closing(lost_threshold=1, max_ratio=1.0)
     base = desk.connection
 

@@ -881,7 +881,7 @@ def test_missing_driver_is_told_by_its_package(protocol, module, monkeypatch):
     assert (f"pip install 'smartcrawl[{extra}]'" in str(caught.value)) == (extra is not None)
     assert (f"script/setup {extra}" in str(caught.value)) == (extra is not None)
     paired = f"{module}=={import_module('fsspec').__version__}"
-    assert (paired in str(caught.value)) == (module != "adlfs")
+    assert (paired in str(caught.value)) == (module == "s3fs")
 
 
 def test_account_in_an_azure_url_is_no_secret(azure, azure_server):

@@ -42,6 +42,7 @@ def test_runs_have_these_keys_in_this_order_and_a_count_for_each_word(desk: Desk
     keys = (
         "run source state complete reasons startedAt finishedAt requests conditionalRequests"
         " notModified bytesDownloaded bytesSaved removed withheld notes due reextracted"
+        " embedded owed"
         " new modified unchanged clone redirected skipped"
         " failed lost gone excluded orphaned deleted moved"
     )

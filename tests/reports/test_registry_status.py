@@ -96,9 +96,11 @@ def test_a_status_has_these_keys_in_this_order(desk: Desk):
         " clones withoutText withheld pinned ordered errorRate changeRate changeRuns pagesCompared"
         " pagesModified pagesNew medianAgeSeconds age95Seconds checkedWithinDay checkedWithinWeek"
         " bytesDownloaded bytesSaved lastRun lastCompleteRun lastCompleteAt"
-        " vectors"
+        " vectors pushed"
     )
-    run_keys = "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved"
+    run_keys = (
+        "run state complete reasons startedAt finishedAt bytesDownloaded bytesSaved embedded owed"
+    )
     crawl(desk, a="words")
 
     one, total = status_report(desk.connection, LATER)
@@ -386,6 +388,8 @@ def test_the_last_run_and_the_last_complete_one(desk: Desk):
         "finishedAt": None,
         "bytesDownloaded": 0,
         "bytesSaved": 0,
+        "embedded": None,
+        "owed": None,
     }
     desk.open(now=LATER)
     assert desk.rows("SELECT state FROM run WHERE no = 3") == [(RunState.INTERRUPTED,)]

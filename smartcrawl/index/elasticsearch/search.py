@@ -10,8 +10,9 @@ from uuid import uuid4
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer_suffix
 from smartcrawl.index.elasticsearch.mapping import WEIGHTS
+from smartcrawl.index.hits import HitChunk
 from smartcrawl.index.queries import Query, Term, search_query_site
-from smartcrawl.index.ranking import MOST_PARTS, ProposedPage, RankedPart
+from smartcrawl.index.ranking import MOST_PARTS, MOST_SHOWN, ProposedPage, RankedPart
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
 MOST_WORDS: Final = 64  #: words of one query that count
@@ -56,6 +57,7 @@ class ElasticsearchHit:
     language: str
     description: str
     sources: tuple[str, ...] = ()  #: all sources that have it, ``source`` first
+    chunks: tuple[HitChunk, ...] = ()  #: best first; empty: it has no text
 
 
 def language_aggregation() -> dict[str, Any]:
@@ -180,6 +182,7 @@ def indexed_page_of_hit(hit: Mapping[str, Any], places: Mapping[int, int]) -> Pr
             chunk.get("position", 0),
             chunk.get(f"headings{ending}", ""),
             chunk.get(f"text{ending}", ""),
+            chunk.get("position", 0),
         )
         for chunk in page.get("chunks", ())
     ]
@@ -217,7 +220,7 @@ def indexed_snippets(
         "score_mode": "max",
         "query": {"dis_max": {"queries": queries}},
         "inner_hits": {
-            "size": 1,
+            "size": MOST_SHOWN,
             "sort": ["_score", {"chunks.position": "asc"}],
             "_source": _PARTS,
             "highlight": _highlight(held, tags),
@@ -296,25 +299,42 @@ def search_hit(
 ) -> ElasticsearchHit:
     """Return one hit with its score; ``marks`` replace ``tags`` around the words found."""
     page = hit["_source"]
-    (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
     ending = analyzer_suffix(page.get("language", ""))
-    text = chunk["_source"].get(f"text{ending}", "")
-    marked = chunk.get("highlight", {})
-    headings = marked.get(
-        f"chunks.headings{ending}", [chunk["_source"].get(f"headings{ending}", "")]
-    )
-    fragments = marked.get(f"chunks.text{ending}", [""])
+    best, *others = hit["inner_hits"]["chunks"]["hits"]["hits"]
+    others = [chunk for chunk in others if _has_words(chunk, tags)]
+    found = [_hit_chunk(chunk, ending, tags, marks) for chunk in (best, *others)]
+    headings, first = found[0]
     return ElasticsearchHit(
         key=page["key"],
         url=page["url"],
         source=page["source"],
         title=page.get("title", ""),
-        headings=_marked(headings[0], tags, marks),
-        snippet=_marked(_cut(fragments[0], text, tags), tags, marks),
+        headings=headings,
+        snippet=first.highlight,
         score=float(f"{score:.6g}"),
         language=page.get("language", ""),
         description=page.get("description", ""),
         sources=sources,
+        chunks=tuple(chunk for _, chunk in found if chunk.path or chunk.text),
+    )
+
+
+def _has_words(chunk: Mapping[str, Any], tags: Tags) -> bool:
+    """Whether a chunk has words of the query itself, not only by the title of its page."""
+    return any(tags[0] in text for texts in chunk.get("highlight", {}).values() for text in texts)
+
+
+def _hit_chunk(
+    chunk: Mapping[str, Any], ending: str, tags: Tags, marks: Tags
+) -> tuple[str, HitChunk]:
+    """Return the headings of a chunk with marks around the words found, and the chunk."""
+    stored, marked = chunk["_source"], chunk.get("highlight", {})
+    path, text = stored.get(f"headings{ending}", ""), stored.get(f"text{ending}", "")
+    headings = marked.get(f"chunks.headings{ending}", [path])[0]
+    fragment = marked.get(f"chunks.text{ending}", [""])[0]
+    highlight = _marked(_cut(fragment, text, tags), tags, marks)
+    return _marked(headings, tags, marks), HitChunk(
+        stored.get("position", 0), path, highlight, text
     )
 
 

@@ -61,14 +61,18 @@ class BatchVectors:
             logger.exception("pages are stored without vectors in this run")
             self.is_off = True
 
-    def store(self, connection: Connection) -> None:
+    def store(self, connection: Connection) -> int:
         """Store the vectors, within the transaction that has just written their chunks.
 
         The number of the embedder is that of this moment: another process may have dropped it, and
-        an embedder of other vectors may have its former number.
+        an embedder of other vectors may have its former number. Returns the number of vectors.
         """
-        if self._found:
-            put_vectors(connection, note_embedder(connection, self.embedder), self._found.items())
+        if not self._found:
+            return 0
+        number = note_embedder(connection, self.embedder)
+        put_vectors(connection, number, self._found.items())
+        stored = known_vector_hashes(connection, number, list(self._found))
+        return sum(not isinstance(self._found[hash_], RefusedText) for hash_ in stored)
 
     def close(self) -> None:
         """Close the embedder."""

@@ -10,6 +10,7 @@ from smartcrawl.index.embedded.vectors import (
     OwedText,
     count_owed_texts,
     drop_unused_vectors,
+    lock_embedders,
     note_embedder,
     note_whole_embedder,
     owed_texts,
@@ -104,6 +105,7 @@ def pay_debts(
     if elsewhere is not None:
         elsewhere.write(connection, sources, now)
     with transaction(connection):
+        lock_embedders(connection)
         number = note_embedder(connection, embedder)
         if elsewhere is not None:
             searched = elsewhere.searched(connection)

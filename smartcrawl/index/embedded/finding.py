@@ -16,9 +16,10 @@ from smartcrawl.index.embedded.conditions import (
     search_conditions,
     site_conditions,
 )
-from smartcrawl.index.embedded.nearness import joined_rankings
-from smartcrawl.index.embedded.vectors import NearPage, QueryMeaning, VectorQuery, nearest_pages
-from smartcrawl.index.hits import Answer, Hit, embedded_document_id, is_lost_page
+from smartcrawl.index.embedded.near_chunks import NearPage, nearest_pages
+from smartcrawl.index.embedded.nearness import joined_rankings, parts_of_hits
+from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
+from smartcrawl.index.hits import Answer, Hit, HitChunk, embedded_document_id, is_lost_page
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
     propose_search_hits,
@@ -89,7 +90,7 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
  ORDER BY length(r.url), r.url
 """
 _PARTS = """
-SELECT no, content, headings, text FROM chunk
+SELECT no, content, headings, text, position FROM chunk
  WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
 """
 #: Texts of chunks ``k``.
@@ -144,12 +145,15 @@ def search_index_tables(
     asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
     near = None if meaning is None else meaning(meant or query)
     if near is None:
-        return Answer(search.hits(asked, words, [], places, marks), meant)
+        best, terms = search.best(asked, words, [])
+        return Answer(search.shown(best[places], terms, marks), meant)
     if near.only:
         pages = search.nearest_pages(asked, near, search_pool(limit, offset))
-        return Answer(search.hits(asked, NOTHING_PROPOSED, pages, places, marks), meant)
-    best, terms = _joined_pages(search, asked, near, {search_pool(limit, offset): words}, places)
-    return Answer(search.shown(best[places], terms, marks), meant)
+        best, terms = search.best(asked, NOTHING_PROPOSED, pages)
+    else:
+        pools = {search_pool(limit, offset): words}
+        best, terms = _joined_pages(search, asked, near, pools, places)
+    return Answer(search.shown(best[places], terms, marks, near), meant)
 
 
 def _joined_pages(
@@ -250,18 +254,6 @@ class _Search:
             self._connection, near, conditions=conditions, values=values, pool=pool
         )
 
-    def hits(
-        self,
-        query: Query,
-        found: _Proposed,
-        near: Sequence[NearPage],
-        wanted: slice,
-        marks: Marks,
-    ) -> list[Hit]:
-        """Return those hits of ``best`` that are ``wanted``."""
-        best, terms = self.best(query, found, near)
-        return self.shown(best[wanted], terms, marks)
-
     def best(
         self, query: Query, found: _Proposed, near: Sequence[NearPage], *, fused: bool = False
     ) -> tuple[list[_Page], Sequence[Term]]:
@@ -281,8 +273,8 @@ class _Search:
             records[content].append(row)
         parts: defaultdict[int, list[RankedPart]] = defaultdict(list)
         values = {"contents": contents, "most": MOST_PARTS}
-        for no, content, headings, text in self._connection.execute(_PARTS, values).fetchall():
-            parts[content].append(RankedPart(no, headings, text))
+        for no, content, *facts in self._connection.execute(_PARTS, values).fetchall():
+            parts[content].append(RankedPart(no, *facts))
         place_of, terms, weights = weighed_search_terms(query, found)
         pages = {
             content: ProposedPage(content, rows[0][0], rows[0][2], parts[content],
@@ -291,18 +283,25 @@ class _Search:
             if (rows := records.get(content))
         }  # fmt: skip
         by_words = [pages[content] for content in found.contents if content in pages]
-        ranked = rank_searched_pages(terms, weights, by_words)
+        ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
         if near:
             ranked = joined_rankings(ranked, pages, near, fused=fused)
         return search_hits_named_once(ranked, records), terms or query.terms
 
-    def shown(self, best: Sequence[_Page], terms: Sequence[Term], marks: Marks) -> list[Hit]:
-        """Return hits with their snippets."""
+    def shown(
+        self,
+        best: Sequence[_Page],
+        terms: Sequence[Term],
+        marks: Marks,
+        near: VectorQuery | None = None,
+    ) -> list[Hit]:
+        """Return hits with their chunks; ``near``: the meaning of the query, where it counts."""
         if not best:
             return []
-        chunks = [one.part.key for one, _ in best if one.part is not None]
+        parts = parts_of_hits(self._connection, [one for one, _ in best], near)
+        chunks = [part.key for some in parts for part in some]
         shown = self._language.shown(self._connection, terms, chunks, marks)
-        return [_hit(one, rows, shown) for one, rows in best]
+        return [_hit(one, rows, some, shown) for (one, rows), some in zip(best, parts, strict=True)]
 
 
 def proposing_search_terms(counts: Sequence[int]) -> list[int]:
@@ -355,10 +354,17 @@ def search_hits_named_once(
     return list(found.values())
 
 
-def _hit(one: Ranked, rows: _Rows, shown: Mapping[int, tuple[str, str]]) -> Hit:
+def _hit(
+    one: Ranked, rows: _Rows, parts: Sequence[RankedPart], shown: Mapping[int, tuple[str, str]]
+) -> Hit:
+    """Return a hit; a part that was removed meanwhile is shown as it was found."""
     url, source, title, language, description, status, losses = rows[0][:7]
     checked, changed, no, key = rows[0][7:]
-    headings, snippet = shown[one.part.key] if one.part is not None else ("", "")
+    seen = [
+        shown.get(part.key) or (part.headings, search_snippet_beginning(part.text))
+        for part in parts
+    ]
+    headings, snippet = seen[0] if seen else ("", "")
     return Hit(
         url=url,
         source=source,
@@ -375,6 +381,11 @@ def _hit(one: Ranked, rows: _Rows, shown: Mapping[int, tuple[str, str]]) -> Hit:
         key=bytes(key),
         document_id=embedded_document_id(bytes(key)),
         sources=tuple(dict.fromkeys(row[1] for row in rows)),
+        chunks=tuple(
+            HitChunk(part.number, part.headings, highlight, part.text)
+            for part, (_, highlight) in zip(parts, seen, strict=True)
+            if part.headings or part.text
+        ),
     )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smartcrawl.index.embedded.vectors import NearPage
-from smartcrawl.index.ranking import ProposedPage, Ranked, RankedPart
+from smartcrawl.index.embedded.near_chunks import NearPage, nearest_chunks
+from smartcrawl.index.embedded.vectors import VectorQuery
+from smartcrawl.index.ranking import MOST_SHOWN, ProposedPage, Ranked, RankedPart
+from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.fusion import fuse
 
 
@@ -37,6 +39,31 @@ def joined_rankings(
         else:
             joined.append(_nearest(pages[content], found[content], score))
     return joined
+
+
+def parts_of_hits(
+    connection: Connection, best: Sequence[Ranked], near: VectorQuery | None
+) -> list[list[RankedPart]]:
+    """Return the parts to show of each of some pages, best first, by one query for all.
+
+    First the part of the ranking, then those with words of the query and those near to it, joined
+    by their ranks. ``near`` None: only words count.
+    """
+    nearest = {}
+    if near is not None:
+        contents = [one.page.key for one in best]
+        nearest = nearest_chunks(connection, near, contents, MOST_SHOWN)
+    return [_parts_of_hit(one, nearest.get(one.page.key, ())) for one in best]
+
+
+def _parts_of_hit(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart]:
+    if one.part is None:
+        return []
+    by_words = [one.part, *one.others] if one.found else []
+    known = {part.key: part for part in (one.part, *one.others, *nearest)}
+    lists = [[part.key for part in by_words], [part.key for part in nearest]]
+    keys = dict.fromkeys([one.part.key, *(key for key, _ in fuse(lists))])
+    return [known[key] for key in keys][:MOST_SHOWN]
 
 
 def _nearest(page: ProposedPage, near: NearPage, score: float) -> Ranked:

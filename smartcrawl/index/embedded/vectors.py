@@ -1,4 +1,4 @@
-"""Vectors of chunks in a registry in SQLite, and the pages that are nearest to a query.
+"""Vectors of chunks in a registry: what is owed, what is stored, and what is dropped.
 
 A vector belongs to the digest of a chunk, not to a page: equal chunks of all sources have one, and
 a chunk that moves keeps it. What has none is a *debt*, and nothing else records it.
@@ -6,14 +6,19 @@ a chunk that moves keeps it. What has none is a *debt*, and nothing else records
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from contextlib import closing
+from typing import Any, NamedTuple
 
-from smartcrawl.index.embedded.conditions import NO_CONDITION
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
-from smartcrawl.model.exceptions import SinkError
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.database.databases import Database
+from smartcrawl.registry.database.sqlite import SqliteDatabase
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.remote_chunks import chunk_table
+from smartcrawl.registry.vector_table import vector_table
 
 _NOTE = """
 INSERT INTO embedder (name, model, dimension) VALUES (?, ?, ?)
@@ -26,7 +31,7 @@ SELECT no, name, model, dimension FROM embedder WHERE whole_at IS NOT NULL
 """
 _IS_OWED = """
 k.hash IS NOT NULL
-   AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = k.hash AND v.embedder = :embedder)
+   AND NOT EXISTS (SELECT 1 FROM {vector} v WHERE v.hash = k.hash AND v.embedder = :embedder)
 """
 _OF_SOURCES = """
 AND k.content IN (SELECT c.no FROM content c JOIN source o ON o.no = c.source
@@ -37,47 +42,40 @@ SELECT k.hash, min(k.title), min(k.headings), min(k.text) FROM chunk k
  WHERE k.hash > :after AND {owed} GROUP BY k.hash ORDER BY k.hash LIMIT :most
 """
 _COUNT = "SELECT count(DISTINCT k.hash) FROM {chunks} k WHERE {owed}"
-_KNOWN = "SELECT hash FROM vector WHERE embedder = ? AND hash IN carray(?)"
+_KNOWN = "SELECT hash FROM {vector} WHERE embedder = ? AND hash IN carray(?)"
 #: No vector without its chunk.
 _PUT = """
 INSERT INTO vector (hash, embedder, vector, refused)
 SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM {chunks} WHERE hash = ?1)
 ON CONFLICT (hash, embedder) DO NOTHING
 """
+#: The same in PostgreSQL, of many rows.
+_PUT_MANY = """
+INSERT INTO chunk_vector (hash, embedder, vector, refused)
+SELECT t.hash, {embedder}, t.vector::halfvec, t.refused
+  FROM unnest(?::bytea[], ?::text[], ?::text[]) AS t (hash, vector, refused)
+ WHERE EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = t.hash)
+ ORDER BY t.hash
+ON CONFLICT (hash, embedder) DO NOTHING
+"""
 _IS_WHOLE = "UPDATE embedder SET whole_at = ? WHERE no = ?"
 #: Vectors of chunks that are gone, and those of embedders before the one that is whole.
 _UNUSED = """
 embedder NOT IN (:embedder, :searched)
-    OR NOT EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = vector.hash)
+    OR NOT EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = {vector}.hash)
 """
 _USED_AGAIN = f"""
-UPDATE vector SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT ({_UNUSED})
+UPDATE {{vector}} SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT ({_UNUSED})
 """
-_UNUSED_NOW = f"UPDATE vector SET unused_since = :now WHERE unused_since IS NULL AND ({_UNUSED})"
-_DROP = "DELETE FROM vector WHERE unused_since <= :before"
+_UNUSED_NOW = f"""
+UPDATE {{vector}} SET unused_since = :now WHERE unused_since IS NULL AND ({_UNUSED})
+"""
+_DROP = "DELETE FROM {vector} WHERE unused_since <= :before"
 _DROP_EMBEDDERS = """
 DELETE FROM embedder
- WHERE no NOT IN (:embedder, :searched) AND no NOT IN (SELECT embedder FROM vector)
+ WHERE no NOT IN (:embedder, :searched) AND no NOT IN (SELECT embedder FROM {vector})
+RETURNING no
 """
-#: Distances are those of vectors of length 1: 2 - 2 cos.
-_NEAREST = """
-WITH near AS MATERIALIZED (
-    SELECT v.hash, vec_distance_L2(v.vector, :vector) AS distance FROM vector v
-     WHERE v.embedder = :embedder AND v.vector IS NOT NULL {filter}
-     ORDER BY distance LIMIT :most
-)
-SELECT k.content, min(n.distance), k.no
-  FROM near n JOIN chunk k ON k.hash = n.hash
-  JOIN content c ON c.no = k.content JOIN content p ON p.no = k.content
- WHERE {conditions} GROUP BY k.content ORDER BY 2, k.content LIMIT :pool
-"""
-_FILTER = """
-AND EXISTS (SELECT 1 FROM chunk k JOIN content c ON c.no = k.content
-              JOIN chunk p ON p.no = k.no WHERE k.hash = v.hash AND {conditions})
-"""
-_SIZE = "SELECT count(*) FROM vector WHERE embedder = ?"
-_PER_PAGE: Final = 10  #: chunks that are looked at for each page that is wanted, at first
-_MORE: Final = 8  #: times as many are looked at next
 
 
 class StoredEmbedder(NamedTuple):
@@ -107,19 +105,71 @@ class VectorQuery(NamedTuple):
 QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
-class NearPage(NamedTuple):
-    """A content, and its chunk that is nearest to a query."""
+def prepare_registry_for_vectors(database: Database) -> None:
+    """Make sure that a registry can store vectors, before anything is fetched for it.
 
-    content: Any  #: content.no; in an index elsewhere the key of a document
-    distance: float  #: 0 to 2
-    chunk: int  #: chunk.no; in an index elsewhere its position
+    Raises:
+        SettingError: as of ``prepare_vectors``.
+        RegistryError: the registry cannot be opened.
+    """
+    if isinstance(database, SqliteDatabase):  # it has what they need from its schema
+        return
+    with database.translated("write"), closing(database.open()) as connection:
+
+        def prepare() -> None:
+            with transaction(connection):
+                prepare_vectors(connection)
+
+        database.retried(prepare)
+
+
+def prepare_vectors(connection: Connection) -> None:
+    """Make sure that the registry can store vectors. The caller is in a transaction.
+
+    Raises:
+        SettingError: the database lacks what they need; the message has the remedy.
+    """
+    if connection.dialect == "postgres":
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
+
+        vector_column.prepare_vector_column(connection)
+
+
+def lock_embedders(connection: Connection, *, shared: bool = False) -> None:
+    """Let no other transaction store vectors, or with ``shared`` drop embedders, until this ends.
+
+    In SQLite a transaction is alone anyway.
+    """
+    if connection.dialect == "postgres":
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
+
+        vector_column.lock_vectors(connection, shared=shared)
 
 
 def note_embedder(connection: Connection, embedder: Embedder) -> int:
-    """Return the number of an embedder; a new one gets the next. The caller is in a transaction."""
-    facts = (embedder.name, embedder.model, embedder.dimension)
-    connection.execute(_NOTE, facts)
-    return int(connection.execute(_NO, facts).get)
+    """Return the number of an embedder; a new one gets the next. The caller is in a transaction.
+
+    Raises:
+        SettingError: as of ``prepare_vectors``, for a new one.
+    """
+    if (number := embedder_number(connection, embedder)) is not None:
+        lock_embedders(connection, shared=True)
+        number = embedder_number(connection, embedder)  # it may have been dropped meanwhile
+    return _noted_embedder(connection, embedder) if number is None else number
+
+
+def _noted_embedder(connection: Connection, embedder: Embedder) -> int:
+    lock_embedders(connection)
+    prepare_vectors(connection)
+    connection.execute(_NOTE, (embedder.name, embedder.model, embedder.dimension))
+    is_new = connection.changes() > 0
+    number = embedder_number(connection, embedder)
+    assert number is not None, "it was noted"
+    if is_new and connection.dialect == "postgres":
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
+
+        vector_column.create_vector_index(connection, number, embedder.dimension)
+    return number
 
 
 def embedder_number(connection: Connection, embedder: Embedder) -> int | None:
@@ -150,7 +200,7 @@ def owed_texts(
     """Yield chunks without a vector, ``most`` at once; ``sources`` empty means all."""
     after = b""
     names = {"embedder": embedder, "most": most, "sources": Many(list(sources))}
-    statement = _OWED.format(owed=_owed(sources))
+    statement = _OWED.format(owed=_owed(connection, sources))
     while rows := connection.execute(statement, names | {"after": after}).fetchall():
         yield [OwedText(bytes(row[0]), embedded_text(*row[1:])) for row in rows]
         after = bytes(rows[-1][0])
@@ -159,19 +209,22 @@ def owed_texts(
 def count_owed_texts(connection: Connection, embedder: int, sources: Sequence[str] = ()) -> int:
     """Return how many different chunks have no vector; ``sources`` empty means all."""
     names = {"embedder": embedder, "sources": Many(list(sources))}
-    statement = _COUNT.format(owed=_owed(sources), chunks=chunk_table(connection))
+    owed = _owed(connection, sources)
+    statement = _COUNT.format(owed=owed, chunks=chunk_table(connection))
     return int(connection.execute(statement, names).get)
 
 
-def _owed(sources: Sequence[str]) -> str:
-    return _IS_OWED + (_OF_SOURCES if sources else "")
+def _owed(connection: Connection, sources: Sequence[str]) -> str:
+    is_owed = _IS_OWED.format(vector=vector_table(connection))
+    return is_owed + (_OF_SOURCES if sources else "")
 
 
 def known_vector_hashes(
     connection: Connection, embedder: int, hashes: Sequence[bytes]
 ) -> set[bytes]:
     """Return those hashes of chunks that have a vector, or are refused."""
-    rows: Any = connection.execute(_KNOWN, (embedder, Many(hashes)))
+    statement = _KNOWN.format(vector=vector_table(connection))
+    rows: Any = connection.execute(statement, (embedder, Many(hashes)))
     return {bytes(row[0]) for row in rows}
 
 
@@ -182,15 +235,35 @@ def put_vectors(
 
     Those of chunks that are not stored are left out.
     """
-    connection.executemany(
-        _PUT.format(chunks=chunk_table(connection)),
-        [
-            (hash_, embedder, None, one.reason[:1024])
-            if isinstance(one, RefusedText)
-            else (hash_, embedder, one, None)
-            for hash_, one in found
-        ],
-    )
+    rows = [
+        (hash_, None, one.reason[:1024]) if isinstance(one, RefusedText) else (hash_, one, None)
+        for hash_, one in found
+    ]
+    chunks = chunk_table(connection)
+    if connection.dialect != "postgres":
+        statement = _PUT.format(chunks=chunks)
+        connection.executemany(statement, [(row[0], embedder, *row[1:]) for row in rows])
+    elif rows:
+        hashes, vectors, reasons = zip(*rows, strict=True)
+        columns = (
+            Many(hashes),
+            Many([vector and halfvec_text(vector) for vector in vectors]),
+            Many([reason and reason.replace("\0", " ") for reason in reasons]),
+        )
+        connection.execute(_PUT_MANY.format(embedder=embedder, chunks=chunks), columns)
+
+
+def halfvec_text(vector: bytes) -> str:
+    """Return a vector as PostgreSQL reads it.
+
+    >>> import struct
+    >>> halfvec_text(struct.pack("<3f", 1, -0.5, 0))
+    '[1.0,-0.5,0.0]'
+    """
+    numbers = array("f", vector)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return f"[{','.join(map(repr, numbers))}]"
 
 
 def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None:
@@ -210,65 +283,21 @@ def drop_unused_vectors(
     The undo of a removal finds them until then. Vectors of embedders other than ``embedder``, which
     is whole, and ``searched``, whose vectors an index elsewhere has, are unused.
     """
+    lock_embedders(connection)
     names = {"embedder": embedder, "searched": searched or embedder}
     names |= {"now": now, "before": now - ttl}
-    chunks = chunk_table(connection)
-    connection.execute(_USED_AGAIN.format(chunks=chunks), names)
-    connection.execute(_UNUSED_NOW.format(chunks=chunks), names)
-    connection.execute(_DROP, names)
-    dropped = connection.changes()
-    connection.execute(_DROP_EMBEDDERS, names)
-    return dropped
-
-
-def nearest_pages(
-    connection: Connection,
-    near: VectorQuery,
-    *,
-    conditions: str,
-    values: dict[str, Any],
-    pool: int,
-) -> list[NearPage]:
-    """Return at most ``pool`` contents with a chunk near a query, the nearest first.
-
-    ``conditions`` on the content ``c`` and on ``p.content``, with their values.
-
-    Raises:
-        SinkError: the functions for vectors cannot be loaded.
-    """
-    load_vector_functions(connection)
-    is_limited = conditions != NO_CONDITION
-    statement = _NEAREST.format(
-        filter=_FILTER.format(conditions=conditions) if is_limited else "",
-        conditions=conditions.replace("p.content", "k.content"),
+    used_again, unused_now, drop, drop_embedders = (
+        statement.format(vector=vector_table(connection), chunks=chunk_table(connection))
+        for statement in (_USED_AGAIN, _UNUSED_NOW, _DROP, _DROP_EMBEDDERS)
     )
-    names = values | {"embedder": near.embedder, "vector": near.vector, "pool": pool}
-    most = pool * _PER_PAGE
-    while True:
-        rows = connection.execute(statement, names | {"most": most}).fetchall()
-        if len(rows) == pool or most > connection.execute(_SIZE, (near.embedder,)).get:
-            return [NearPage(*row) for row in rows]
-        most *= _MORE  # a page with many near chunks hides others
+    connection.execute(used_again, names)
+    connection.execute(unused_now, names)
+    connection.execute(drop, names)
+    dropped = connection.changes()
+    gone = connection.execute(drop_embedders, names).fetchall()
+    if gone and connection.dialect == "postgres":
+        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
 
-
-def load_vector_functions(connection: Any) -> None:
-    """Load the functions of sqlite-vec into a connection, once.
-
-    Raises:
-        SinkError: the package is missing, or is none for this SQLite.
-    """
-    if connection.has_vectors:
-        return
-    try:
-        import sqlite_vec  # noqa: PLC0415  # of the extras vectors and openai
-    except ImportError as error:
-        raise SinkError(
-            "vectors need the package sqlite-vec: run pip install 'smartcrawl[vectors]', in a"
-            " checkout script/setup vectors"
-        ) from error
-    connection.enable_load_extension(True)
-    try:
-        connection.load_extension(sqlite_vec.loadable_path())
-    finally:
-        connection.enable_load_extension(False)
-    connection.has_vectors = True
+        for (no,) in gone:
+            vector_column.drop_vector_index(connection, no)
+    return dropped

@@ -20,10 +20,10 @@ def open_embedder(options: Options) -> Embedder | None:
     """
     if options.embedder is None:
         return None
-    if not isinstance(options.registry, Path):
+    if options.elasticsearch is not None and not isinstance(options.registry, Path):
         raise SettingError(
-            f"EMBEDDER is {options.embedder.name!r}: only a registry in SQLite keeps vectors in"
-            " this version; leave EMBEDDER or REGISTRY_URL empty"
+            f"EMBEDDER is {options.embedder.name!r}: Elasticsearch gets vectors only out of a"
+            " registry in SQLite; leave EMBEDDER, REGISTRY_URL or ELASTICSEARCH_URL empty"
         )
     return open_embedder_of(options.embedder)
 

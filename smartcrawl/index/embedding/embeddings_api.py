@@ -7,9 +7,7 @@ and texts are sent to the configured host only.
 from __future__ import annotations
 
 import json
-import logging
 import re
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -17,13 +15,17 @@ from typing import Any, Final
 import httpx2  # the HTTP client of the SDK
 import openai
 
+from smartcrawl.index.openai_sdk import (
+    KEY_VARIABLE,
+    openai_client,
+    openai_error_message,
+    openai_headers,
+    openai_text_shown,
+)
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError
-from smartcrawl.model.redaction import HIDDEN, redacted_line
 from smartcrawl.rules.http import retry_after
 
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
-_SHOWN: Final = 300  #: characters of the server's message in ours
 _MOST_BYTES: Final = 256 << 20  #: of an answer; 2,048 vectors of 4,000 numbers take 180 MB
 #: Models that give shorter vectors when asked to; others refuse the parameter.
 _SHORTENS: Final = re.compile(r"\btext-embedding-3")
@@ -33,8 +35,6 @@ _TOO_LONG: Final = re.compile(
     re.IGNORECASE,
 )
 _QUOTA: Final = "insufficient_quota"  #: code of a 429 that no wait ends
-#: Loggers that would log each request.
-_WORDY: Final = ("httpcore2", "httpx2", "openai")
 
 
 class AwayError(Exception):
@@ -68,25 +68,17 @@ class EmbeddingsApi:
 
         ``key`` empty: none is sent. ``clock`` measures seconds, ``now`` is Unix time.
         """
-        for name in _WORDY:
-            if logging.getLogger(name).level == logging.NOTSET:
-                logging.getLogger(name).setLevel(logging.WARNING)
         self._model, self._url, self._key = options.model, options.url, key
         self._host, self._seconds = options.destination, options.timeout
         is_shortened = _SHORTENS.search(options.model)
         self._dimensions = options.dimension if is_shortened else openai.omit
         self._clock, self._now = clock, now
-        context = ssl.create_default_context()
-        if options.ca_file is not None:
-            context.load_verify_locations(cafile=options.ca_file)
-        self._client = openai.OpenAI(
-            api_key=key or "none",
-            base_url=options.url,
-            max_retries=0,
+        self._client = openai_client(
+            options.url,
+            key,
             timeout=options.timeout,
-            http_client=openai.DefaultHttpxClient(
-                follow_redirects=False, trust_env=options.has_proxies, verify=context
-            ),
+            ca_file=options.ca_file,
+            has_proxies=options.has_proxies,
         )
 
     def embeddings(self, texts: Sequence[str]) -> tuple[list[object], str]:
@@ -103,7 +95,7 @@ class EmbeddingsApi:
                 model=self._model,
                 dimensions=self._dimensions,
                 encoding_format="float",
-                extra_headers=None if self._key else {"Authorization": openai.Omit()},
+                extra_headers=openai_headers(self._key),
             ) as response:
                 body = self._body(response)
         except openai.APIStatusError as error:
@@ -153,7 +145,7 @@ class EmbeddingsApi:
     def _failure(self, error: openai.APIStatusError) -> Exception:
         """Return the error for an answer with an error status."""
         status = error.status_code
-        message = self._shown(f"{status}, {_message(error)}")
+        message = self._shown(f"{status}, {openai_error_message(error)}")
         if status in (401, 403):
             return self._lasting(message, f"check {KEY_VARIABLE} and what its key may be used for")
         if status == 429 and error.code == _QUOTA:
@@ -162,7 +154,7 @@ class EmbeddingsApi:
             wait = retry_after(error.response.headers.get("retry-after"), int(self._now()))
             return AwayError(message, wait)
         if status in (400, 413, 422):
-            too_long = status == 413 or _TOO_LONG.search(_message(error)) is not None
+            too_long = status == 413 or _TOO_LONG.search(openai_error_message(error)) is not None
             return UnfitError(message, is_too_long=too_long)
         if status < 400:
             place = self._shown(error.response.headers.get("location", ""))
@@ -177,19 +169,7 @@ class EmbeddingsApi:
         )
 
     def _shown(self, text: str) -> str:
-        """Return text of the server for a message: without the key, on one line, not too long."""
-        hidden = text.replace(self._key, HIDDEN) if self._key else text
-        line = redacted_line(hidden)
-        return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + HIDDEN
-
-
-def _message(error: openai.APIStatusError) -> str:
-    """Return the server's own words about an error."""
-    body = error.body
-    for key in ("message", "error", "detail"):
-        if isinstance(body, dict) and body.get(key):
-            return str(body[key])
-    return str(body or error.response.reason_phrase)
+        return openai_text_shown(text, self._key)
 
 
 def _connection_reason(error: openai.APIConnectionError) -> str:

@@ -12,12 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import Final, Self
 
-from smartcrawl.index.embedding.embeddings_api import (
-    KEY_VARIABLE,
-    AwayError,
-    EmbeddingsApi,
-    UnfitError,
-)
+from smartcrawl.index.embedding.embeddings_api import AwayError, EmbeddingsApi, UnfitError
 from smartcrawl.index.embedding.patience import EmbedderPatience
 from smartcrawl.index.embedding.ports import (
     RefusedText,
@@ -25,8 +20,9 @@ from smartcrawl.index.embedding.ports import (
     mean_of_vectors,
     normed_vector,
 )
+from smartcrawl.index.openai_sdk import KEY_VARIABLE, openai_key
 from smartcrawl.model.embedder_options import EmbedderOptions
-from smartcrawl.model.exceptions import EmbedderError, SettingError
+from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.model.redaction import redacted_line
 
 _HARMLESS: Final = "text"  #: a text that every model embeds
@@ -69,16 +65,11 @@ class OpenAIEmbedder:
         Raises:
             SettingError: the key is missing where it is needed, or cannot be one.
         """
-        key = environment.get(KEY_VARIABLE, "").strip()
-        if not key and options.needs_key:
-            raise SettingError(
-                f"EMBEDDER is 'openai', and the environment has no {KEY_VARIABLE}: set it to a key"
-                " of the API, or EMBEDDING_URL to a server of your own"
-            )
-        if not all("!" <= character <= "~" for character in key):
-            raise SettingError(
-                f"{KEY_VARIABLE} has spaces or other characters that no key has: copy it anew"
-            )
+        missing = (
+            f"EMBEDDER is 'openai', and the environment has no {KEY_VARIABLE}: set it to a key of"
+            " the API, or EMBEDDING_URL to a server of your own"
+        )
+        key = openai_key(missing if options.needs_key else "", environment)
         return cls(options, EmbeddingsApi(options, key))
 
     def embed(self, texts: Sequence[str]) -> list[Vector | RefusedText]:

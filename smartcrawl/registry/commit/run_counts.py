@@ -63,6 +63,8 @@ _SET_WORDS: Final = "UPDATE run SET words = ? WHERE no = ?"
 _ALL_WORDS: Final = """
 SELECT outcome, count(*) FROM state WHERE visited_run = ? AND outcome IS NOT NULL GROUP BY 1
 """
+_EMBEDDED: Final = "UPDATE run SET embedded = coalesce(embedded, 0) + ? WHERE no = ?"
+_OWED: Final = "UPDATE run SET owed = ? WHERE no = ?"
 _NO_HOSTS: Final = "DELETE FROM run_host WHERE run = ?"
 _ALL_HOSTS: Final = """
 INSERT INTO run_host (run, host)
@@ -248,3 +250,15 @@ def delete_run_host_rows(connection: Connection, run: int) -> None:
 def _dumped(words: Words) -> str:
     """Return the words as JSON, without those that no page has."""
     return json.dumps({word: words[word] for word in sorted(words) if words[word]})
+
+
+def count_embedded_chunks(
+    connection: Connection, run: int, embedded: int, owed: int | None = None
+) -> None:
+    """Add the chunks that got a vector to a run's row. The caller opens the transaction.
+
+    ``owed``: chunks of its source that have none at its end.
+    """
+    connection.execute(_EMBEDDED, (embedded, run))
+    if owed is not None:
+        connection.execute(_OWED, (owed, run))

@@ -12,8 +12,8 @@ MOST = 10_000  #: tombstones that one run deletes
 
 #: No content, no undo data, no link, no pin, and no visit since :before.
 _OVERDUE = """
-SELECT s.no FROM state s JOIN record r USING (no)
- WHERE r.source = :source AND s.standing = 0
+SELECT s.no FROM state s CROSS JOIN record r
+ WHERE r.no = s.no AND r.source = :source AND s.standing = 0
    AND (s.status = 5 OR s.outcome = 12 OR (s.status = 4 AND s.outcome = 5))
    AND s.reached_run < :run AND coalesce(s.last_checked, r.first_seen) < :before
    AND NOT EXISTS (SELECT 1 FROM pin p WHERE p.no = s.no)

@@ -18,12 +18,14 @@ SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_tar
   FROM seed d JOIN record r USING (no)
  WHERE d.run = ? AND d.pinned < 2 ORDER BY r.no
 """
+#: In a CROSS JOIN, SQLite reads state first, which is narrow, and a record only where it counts.
 _SITEMAPS = """
 SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END,
        coalesce(r.error_message, 'redirected to ' || r.redirect_target), s.outcome = 5,
        r.redirect_no
-  FROM record r JOIN state s USING (no)
- WHERE r.source = :source AND NOT (r.kind > 0 AND s.standing = 1)
+  FROM state s CROSS JOIN record r
+ WHERE r.no = s.no AND (s.standing = 0 OR s.no IN carray(:given))
+   AND r.source = :source AND NOT (r.kind > 0 AND s.standing = 1)
    AND (s.visited_run = :run OR (s.reached_run = :run AND :due))
    AND ((r.kind > 0 AND s.standing = 0) OR r.no IN carray(:given))
  ORDER BY r.no

@@ -160,6 +160,14 @@ class Image(Answer):
     context: str = Field(description="Text around it")
 
 
+class FoundChunk(Answer):
+    """A chunk of a page that answers a query."""
+
+    number: int = Field(description="Its place in its page, from 0")
+    path: str = Field(description="The headings above it", examples=["Guide > Lamps"])
+    highlight: str = Field(examples=["a <em>lantern</em> for the harbour"])
+
+
 class FoundPage(Answer):
     """A page that answers a query."""
 
@@ -171,6 +179,7 @@ class FoundPage(Answer):
     title: str
     headings: str = Field(description="Headings above the text that was found")
     snippet: str = Field(examples=["a <em>lantern</em> for the harbour"])
+    chunks: list[FoundChunk] = Field(description="At most three, the best first")
     score: float = Field(description="Greater is better")
     language: str = Field(examples=["en"])
     description: str

@@ -15,6 +15,16 @@ class _Answer(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
+class McpChunk(_Answer):
+    """A part of a page that answers a query."""
+
+    number: int = Field(description="Its place in its page, from 0")
+    path: list[str] = Field(description="The headings above it, outermost first")
+    highlight: str = Field(
+        description="The text around the words found", examples=["a <em>fuse</em> of 2 A"]
+    )
+
+
 class McpHit(_Answer):
     """A page that answers a query, with the part of it that does so best."""
 
@@ -23,6 +33,7 @@ class McpHit(_Answer):
     url: str = Field(examples=["https://docs.example.com/guide/fuses.html"])
     text: str = Field(description="The part of the page that answers best, as the page has it")
     path: list[str] = Field(description="The headings above this part, outermost first")
+    chunks: list[McpChunk] = Field(description="The parts that answer best, at most three")
     source: str = Field(description="As of list_sources", examples=["docs.example.com"])
     language: str = Field(description="ISO 639-1, or empty if it is not known", examples=["en"])
     lost: bool = Field(description="Its last visit failed; the content is of an earlier one")

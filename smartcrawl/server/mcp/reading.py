@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from smartcrawl.extract.chunks import document_chunks
-from smartcrawl.index.hits import Hit, is_lost_page
+from smartcrawl.index.hits import Hit, HitChunk, is_lost_page
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_index
-from smartcrawl.model.documents import Chunk
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import escaped_text
@@ -20,10 +18,11 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
-from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
+from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.reports.page_markdown import page_as_markdown
 from smartcrawl.reports.status import SourceStatus, status_report
 from smartcrawl.server.mcp.answers import (
+    McpChunk,
     McpCompleteRun,
     McpHit,
     McpHits,
@@ -37,14 +36,9 @@ from smartcrawl.server.mcp.texts import PART, McpRefusalError, escaped_mcp_text,
 MOST_HITS: Final = 50  #: pages of one answer
 _LONGEST: Final = 10_000  #: characters of a hit's text; a chunk that stays whole may be longer
 _INDEX_WAIT: Final = 2  #: seconds for which a call waits for an index that is away
-#: Marks around found words. They cannot occur in extracted text.
-_OPEN, _CLOSE = "\x02", "\x03"
-_MARKS: Final = str.maketrans("", "", _OPEN + _CLOSE)
+_MARKS: Final = ("<em>", "</em>")  #: around found words, as those of the API
+_NO_CHUNK: Final = HitChunk(0, "", "", "")  #: of a page without text
 _RESOURCE: Final = re.compile(r"smartcrawl://page/([0-9]{1,15})")
-_DOCUMENTS: Final = """
-SELECT r.no, c.document FROM record r JOIN content c ON c.no = r.content
- WHERE r.no IN carray(?)
-"""
 _PAGE: Final = """
 SELECT r.no, r.id, r.url, o.name, c.title, c.language, c.document, s.status, s.lost_count,
        s.last_checked, r.last_changed
@@ -94,15 +88,14 @@ def mcp_search(connection: Connection, question: McpQuestion, options: Options) 
         sources=question.sources,
         limit=question.limit,
         offset=question.offset,
-        marks=(_OPEN, _CLOSE),
+        marks=_MARKS,
         mode=question.mode,
         language=question.language,
     )
-    documents = _documents(connection, found.hits)
     after = question.offset + len(found.hits)
     more = len(found.hits) == question.limit and after < MOST_PROPOSED
     return McpHits(
-        results=[_hit(hit, documents.get(hit.no), options) for hit in found.hits],
+        results=[_hit(hit) for hit in found.hits],
         meant=escaped_text(found.meant) if found.meant else None,
         note=escaped_text(found.note) if found.note else None,
         next_offset=after if more else None,
@@ -118,46 +111,27 @@ def _check_sources(connection: Connection, names: Sequence[str]) -> None:
             )
 
 
-def _documents(connection: Connection, hits: Sequence[Hit]) -> dict[int, bytes]:
-    numbers = numbers_for_sql(hit.no for hit in hits)
-    rows: Any = connection.execute(_DOCUMENTS, (numbers,)).fetchall()
-    return dict(rows)
-
-
-def _hit(hit: Hit, document: bytes | None, options: Options) -> McpHit:
-    chunk = _chunk_of(hit, document, options)
+def _hit(hit: Hit) -> McpHit:
+    chunk = next(iter(hit.chunks), _NO_CHUNK)
     return McpHit(
         id=url_item_id(url_item_kind(hit.url), hit.key),
         title=escaped_text(hit.title),
         url=escaped_text(hit.url),
         text=escaped_mcp_text(chunk.text)[:_LONGEST],
         path=[escaped_text(heading) for heading in chunk.headings],
+        chunks=[
+            McpChunk(
+                number=chunk.number,
+                path=[escaped_text(heading) for heading in chunk.headings],
+                highlight=escaped_text(chunk.highlight),
+            )
+            for chunk in hit.chunks
+        ],
         source=hit.source,
         language=hit.language,
         lost=hit.lost,
         number=hit.no,
     )
-
-
-def _chunk_of(hit: Hit, document: bytes | None, options: Options) -> Chunk:
-    """Return the chunk that a hit's snippet is of; the snippet itself where no chunk has it.
-
-    Indexes answer with headings and a snippet. The chunks are cut out of the stored document again,
-    so that all indexes give the same.
-    """
-    path, snippet = hit.headings.translate(_MARKS), hit.snippet.translate(_MARKS)
-    parts = [" ".join(part.split()) for part in snippet.split("…")]
-    best, most = None, -1
-    chunks: Sequence[Chunk] = ()
-    if document is not None:
-        chunks = document_chunks(unpack_stored_document(document), options.chunks)
-    for chunk in chunks:
-        if chunk.path == path:
-            text = " ".join(chunk.text.split())
-            shared = sum(part in text for part in parts)
-            if shared > most:
-                best, most = chunk, shared
-    return best or Chunk(tuple(path.split(" > ")) if path else (), snippet)
 
 
 def mcp_page(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from smartcrawl.rules.changes import Check, Properties, decide_change_check
@@ -63,23 +64,15 @@ def check_of_listing_entry(
 
     Source: R0-43, R0-44, R1-28.
     """
+    if is_hash:
+        return decide_change_check(Properties(etag), Properties(entry.validator))
     return decide_change_check(
-        _properties(etag, size, is_hash=is_hash),
-        _properties(entry.validator, entry.size, is_hash=is_hash),
+        Properties(None, etag, size), Properties(None, entry.validator, entry.size)
     )
-
-
-def _properties(validator: str | None, size: int, *, is_hash: bool) -> Properties:
-    return Properties(validator, None, None) if is_hash else Properties(None, validator, size)
 
 
 def batched_listing_entries(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     """Yield entries in lists of at most ``BATCH``."""
-    batch: list[Entry] = []
-    for entry in entries:
-        batch.append(entry)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
+    left = iter(entries)
+    while batch := list(islice(left, BATCH)):
         yield batch

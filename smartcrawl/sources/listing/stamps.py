@@ -69,11 +69,16 @@ def listed_file_time(at: int) -> str | None:
     """
     seconds, nanoseconds = divmod(at, 1_000_000_000)
     day, second = divmod(seconds, _DAY)
-    minute, second = divmod(second, 60)
     date = _date(day)
     if date is None:
         return None
-    return f"{date}T{minute // 60:02}:{minute % 60:02}:{second:02}.{nanoseconds:09}Z"
+    return f"{date}T{_clock(second // 60)}:{second % 60:02}.{nanoseconds:09}Z"
+
+
+@lru_cache(maxsize=1_440)
+def _clock(minute: int) -> str:
+    """Return a minute of the day as hours and minutes."""
+    return f"{minute // 60:02}:{minute % 60:02}"
 
 
 @lru_cache(maxsize=10_000)

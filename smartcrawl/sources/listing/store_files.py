@@ -1,7 +1,7 @@
 """Files of a store by their exact keys: pages of keys, and bodies.
 
-The paths of fsspec collapse slashes and drop dots, so S3 and Azure are asked by the clients that
-their drivers have. All other drivers are asked for one folder after another.
+The paths of fsspec collapse slashes and drop dots, so S3, Azure and Google's store are asked by the
+clients that their drivers have. All other drivers are asked for one folder after another.
 """
 
 from __future__ import annotations
@@ -106,6 +106,8 @@ def open_file_store(place: StorePlace, *, patience: float = PATIENCE) -> StoreFi
     if hasattr(system, "service_client"):
         _check_account(place, system.service_client.account_name, who)
         return _AzureFiles(place.bucket, store, who, system.service_client)
+    if place.protocol == "gs":
+        return _GoogleFiles(place.bucket, store, who, system)
     return _OtherFiles(system, store, start, who)
 
 
@@ -216,6 +218,63 @@ def _blob(blob: Any, key: str | None = None) -> StoredFile:
     is_folder = (blob.metadata or {}).get("hdi_isfolder") == "true"
     skip = Skip.NO_NAME if is_folder else None
     return StoredFile(key or blob.name, blob.size, etag, _unix(blob.last_modified), skip)
+
+
+class _GoogleFiles:
+    """Objects by Google's JSON API. A body is that of the generation whose ETag was read before."""
+
+    def __init__(self, bucket: str, store: Bucket, who: str, system: Any) -> None:
+        self.who = who
+        self._system = system
+        self._bucket = bucket
+        self._store = store
+        self.exists = store.exists
+
+    def pages(
+        self,
+        prefix: str,
+        enters: Callable[[str], bool],
+        failed: Callable[[str, Exception], None],
+    ) -> Iterator[list[StoredFile]]:
+        more: dict[str, Any] = {}
+        while True:
+            page = self._store.ask(
+                "call",
+                *("GET", "b/{}/o", self._bucket),
+                json_out=True,
+                prefix=prefix,
+                maxResults=_PAGE,
+                **more,
+            )
+            yield [_object(item) for item in page.get("items", ())]
+            if not (token := page.get("nextPageToken")):
+                return
+            more = {"pageToken": token}
+
+    def read(self, key: str, most: int, etag: str | None) -> StoredBody:
+        try:
+            body: StoredBody = self._store.ask(self._get, key, most, etag, size=most)
+        except FileExistsError as error:  # the driver's word for 412
+            raise StateChangedError from error
+        return body
+
+    async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
+        place = ("GET", "b/{}/o/{}", self._bucket, key)
+        described = await self._system._call(*place, json_out=True)
+        file = _object(described)
+        if etag is not None and file.etag != etag:
+            raise StateChangedError
+        if file.size is None or file.size > most:
+            return StoredBody(file, None)
+        generation = described["generation"]
+        _, data = await self._system._call(*place, alt="media", ifGenerationMatch=generation)
+        return StoredBody(file, data if len(data) <= most else None)
+
+
+def _object(item: Mapping[str, Any]) -> StoredFile:
+    """Return an object of Google's store as its JSON describes it."""
+    updated = datetime.fromisoformat(item["updated"]) if "updated" in item else None
+    return StoredFile(item["name"], int(item["size"]), item.get("etag"), _unix(updated))
 
 
 def _in_one_state(read: Callable[[], StoredBody]) -> StoredBody:

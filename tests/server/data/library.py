@@ -11,6 +11,7 @@ from starlette.types import ASGIApp
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
+from tests.registry.build import begin_registry
 from tests.server.api_client import application, ask
 
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
@@ -28,6 +29,7 @@ class Library:
         self.now = float(NOW)
         self.place = place
         self._folder = folder
+        begin_registry(place)
         self.database = registry_database(place)
         self.connection = self.database.open()
         self.app = self.server()

@@ -13,6 +13,7 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobDefinition
+from tests.registry.build import begin_registry
 from tests.registry.spare import Spare
 from tests.server.api_client import application, ask
 
@@ -27,6 +28,7 @@ class Office:
 
     def __init__(self, place: Path | str) -> None:
         self.place = place
+        begin_registry(place)
         self.database = registry_database(place)
         self._opened: list[Connection] = []
         self.connection = self.connect()
@@ -84,6 +86,7 @@ class Api:
         self.now = float(NOW)
         self.place = place
         self.folder = folder
+        begin_registry(place)
         self.app = self.server(**changed)
         self.database = registry_database(place)
         self.connection = self.database.open()

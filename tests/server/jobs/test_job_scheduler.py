@@ -23,6 +23,7 @@ from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.scheduler import JobScheduler
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobSchedule
+from tests.registry.build import begin_registry
 from tests.registry.spare import Spare
 from tests.server.jobs.conftest import NOW, Office, defined
 from tests.server.test_serve import Server, serving
@@ -69,6 +70,7 @@ class Desk:
     def __init__(self, folder: Path, place: Path | str) -> None:
         self.folder = folder
         self.settings = OPEN | ({} if isinstance(place, Path) else {"REGISTRY_URL": place})
+        begin_registry(place)
         self.database = registry_database(place)
         self.connection = self.database.open()
         self.store = JobStore(self.database, self.connection)

@@ -107,6 +107,19 @@ def test_a_search_has_the_part_of_the_page_with_its_headings(session: Session):
         "url": f"{BASE}fuses",
         "text": FUSES,
         "path": ["Guide", "Fuses"],
+        "chunks": [
+            {
+                "number": 1,
+                "path": ["Guide", "Fuses"],
+                "highlight": "A lamp takes a <em>fuse</em> of 2 A; two <em>spare</em> ones are in"
+                " the lid of the box.",
+            },
+            {
+                "number": 2,
+                "path": ["Guide", "Bulbs"],
+                "highlight": "A bulb is not a <em>fuse</em>.",
+            },
+        ],
         "source": "docs",
         "language": "en",
         "lost": False,
@@ -272,6 +285,25 @@ def test_a_query_of_ten_thousand_words_is_answered(session: Session):
     found = session.call("search", query=" ".join(words))
 
     assert [hit["url"] for hit in found["results"]] == [f"{BASE}lost"]
+
+
+@pytest.mark.parametrize("mode", [None, "text"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        'fuse" OR (',
+        "NEAR(fuse spare, 2)",
+        "fuse* AND NOT {",
+        "title:absent^2 fuse",
+        "fuse'; DROP TABLE x--",
+    ],
+)
+def test_a_query_in_the_syntax_of_an_index_is_words(
+    over_http: Session, query: str, mode: str | None
+):
+    found = over_http.call("search", query=query, mode=mode)
+
+    assert f"{BASE}fuses" in [hit["url"] for hit in found["results"]]
 
 
 # Several clients, and clients that leave

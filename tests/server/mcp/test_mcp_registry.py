@@ -22,10 +22,11 @@ def desk(file: Path, database: str) -> Desk:
     file.parent.mkdir(parents=True)
     desk = Desk(file)
     desk.open()
-    desk.add(f"{BASE}a", f"{BASE}b")
+    desk.add(f"{BASE}a", f"{BASE}b", f"{BASE}c")
     desk.write(
         desk.visit(f"{BASE}a", title="One", told={"sections": SECTIONS}),
         desk.visit(f"{BASE}b", "Only \x02 words", title="Two"),
+        desk.visit(f"{BASE}c", title="Three", told={"sections": ()}),
     )
     desk.seal()
     return desk
@@ -41,9 +42,28 @@ def test_pages_are_searched_fetched_and_counted(desk: Desk, tmp_path: Path):
     assert by_id == mcp_page(desk.connection, f"smartcrawl://page/{found.number}", choices)
     assert by_id.text.startswith("# Guide\n\nFirst of all, some words.\n\n## Fuses\n")
     (source,) = mcp_sources(desk.connection, NOW).sources
-    assert (source.stored, source.kind) == (2, "site")
+    assert (source.stored, source.kind) == (3, "site")
     assert source.last_complete_run is not None
     assert source.last_complete_run.run == 1
+
+
+@pytest.mark.covers("M-47")
+def test_a_hit_has_the_chunks_of_the_index(desk: Desk, tmp_path: Path):
+    (found,) = mcp_search(desk.connection, McpQuestion("words guide"), options(tmp_path)).results[
+        :1
+    ]
+    (wordless,) = mcp_search(desk.connection, McpQuestion("three"), options(tmp_path)).results
+
+    assert found.text == "First of all, some words."
+    assert [chunk.model_dump() for chunk in found.chunks] == [
+        {"number": 0, "path": ["Guide"], "highlight": "First of all, some <em>words</em>."},
+        {
+            "number": 1,
+            "path": ["Guide", "Fuses"],
+            "highlight": "A fuse of 2 A. Two spare ones are in the lid.",
+        },
+    ]
+    assert (wordless.text, wordless.path, wordless.chunks) == ("", [], [])
 
 
 def test_a_page_that_is_kept_for_an_undo_alone_is_not_there(desk: Desk, tmp_path: Path):

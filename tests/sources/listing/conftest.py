@@ -1,10 +1,15 @@
 """Buckets and containers in real servers, as their own clients see them."""
 
+import json
 import os
 import secrets
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
 
 import boto3
+import fsspec
+import httpx
 import pytest
 from adlfs import AzureBlobFileSystem
 from azure.storage.blob import BlobServiceClient
@@ -71,6 +76,34 @@ class AzurePlace:
         self.container.delete_container()
 
 
+class GooglePlace:
+    """A bucket of fake-gcs-server, as Google's JSON API has it."""
+
+    def __init__(self) -> None:
+        self.bucket = f"b{secrets.token_hex(8)}"
+        self.url = f"gs://{self.bucket}"
+        self._ask("POST", "storage/v1/b?project=smartcrawl", json.dumps({"name": self.bucket}))
+
+    def put(self, key: str, data: bytes = b"text") -> str:
+        place = f"upload/storage/v1/b/{self.bucket}/o?uploadType=media&name={quote(key, safe='')}"
+        return str(self._ask("POST", place, data)["etag"])
+
+    def delete(self, key: str) -> None:
+        self._ask("DELETE", f"storage/v1/b/{self.bucket}/o/{quote(key, safe='')}")
+
+    def vanish(self) -> None:
+        for item in self._ask("GET", f"storage/v1/b/{self.bucket}/o").get("items", []):
+            self.delete(item["name"])
+        self._ask("DELETE", f"storage/v1/b/{self.bucket}")
+
+    def _ask(self, method: str, place: str, body: bytes | str | None = None) -> dict[str, Any]:
+        answer = httpx.request(
+            method, f"{os.environ['STORAGE_EMULATOR_HOST']}/{place}", content=body, trust_env=False
+        )
+        answer.raise_for_status()
+        return answer.json() if answer.content.startswith(b"{") else {}
+
+
 @pytest.fixture
 def fresh_drivers() -> Iterator[None]:
     """Let no test have the driver of another one, with its environment."""
@@ -90,8 +123,9 @@ def memory(fresh_drivers: None) -> Iterator[MemoryFileSystem]:
 
 def forget_drivers() -> None:
     """Forget the drivers that fsspec keeps by class, thread and options."""
-    for driver in (AzureBlobFileSystem, S3FileSystem):
-        driver.clear_instance_cache()
+    for driver in (AzureBlobFileSystem, S3FileSystem, fsspec.registry.get("gs")):
+        if driver is not None:
+            driver.clear_instance_cache()
 
 
 def enter(server: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,6 +145,12 @@ def azure(fresh_drivers, azure_server, monkeypatch) -> AzurePlace:
     return AzurePlace()
 
 
-@pytest.fixture(params=["s3", "azure"])
-def place(request) -> S3Place | AzurePlace:
+@pytest.fixture
+def google(fresh_drivers, google_server, monkeypatch) -> GooglePlace:
+    enter(google_server, monkeypatch)
+    return GooglePlace()
+
+
+@pytest.fixture(params=["s3", "azure", "google"])
+def place(request) -> S3Place | AzurePlace | GooglePlace:
     return request.getfixturevalue(request.param)

@@ -2,11 +2,13 @@
 
 import os
 import re
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import unquote_to_bytes
@@ -118,6 +120,26 @@ def test_thousand_keys_cost_one_request(s3, monkeypatch):
 
     assert keys_of(s3, entries) == keys
     assert calls == ["list_objects_v2"] * 2
+
+
+def test_a_bucket_of_google_costs_one_request_for_each_page(google, monkeypatch):
+    for key in "abcde":
+        google.put(key)
+    system = fsspec.get_filesystem_class("gs")
+    real, asked = system._call, []
+
+    async def seen(self, *given, **more):
+        asked.append((more["maxResults"], more.get("pageToken") is not None))
+        return await real(self, *given, **more)
+
+    monkeypatch.setattr(system, "_call", seen)
+    listed(google.url)
+    assert asked == [(1_000, False)]
+    monkeypatch.setattr(store_files, "_PAGE", 2)
+    entries, listing = listed(google.url)
+    assert keys_of(google, entries) == list("abcde")
+    assert listing.problems == []
+    assert asked[1:] == [(2, False), (2, True), (2, True)]
 
 
 def test_containers_are_listed_page_by_page(azure, monkeypatch):
@@ -366,8 +388,12 @@ def test_root_that_names_no_store_or_has_secrets_is_refused(url, why):
     assert str(caught.value).startswith("root is ")
 
 
-def test_driver_that_is_missing_or_unknown_is_named():
-    with pytest.raises(SettingError, match=r"root is 'gs://bucket'.*pip install gcsfs"):
+def test_driver_that_is_missing_or_unknown_is_named(monkeypatch):
+    known, loaded = import_module("fsspec.registry"), dict[str, type]()
+    monkeypatch.setattr(known, "_registry", loaded)
+    monkeypatch.setattr(known, "registry", loaded)
+    monkeypatch.setitem(sys.modules, "gcsfs", None)
+    with pytest.raises(SettingError, match=r"root is 'gs://bucket'.*pip install gcsfs$"):
         listed("gs://bucket")
     with pytest.raises(SettingError, match="no driver of fsspec is called xyz"):
         listed("xyz://bucket")

@@ -68,6 +68,7 @@ def test_file_that_changed_since_the_listing_is_read_as_it_is(place):
     assert new.validator != old.validator
 
 
+@pytest.mark.parametrize("place", ["s3", "azure"], indirect=True)
 def test_listed_state_is_what_is_asked_for(place, monkeypatch):
     """The request has If-Match: a store that ignored it would give a mixture to a slow reader."""
     place.put("a.md", b"one")
@@ -93,6 +94,28 @@ def test_listed_state_is_what_is_asked_for(place, monkeypatch):
     read_bucket_file(entry.url, most=MOST, etag=entry.validator)
     read_bucket_file(entry.url, most=MOST)
     assert asked == [entry.validator, None]
+
+
+def test_body_is_that_of_the_object_that_was_described(google, monkeypatch):
+    """Google is asked twice. A new body between the answers is read by the second try."""
+    google.put("a.md", b"one")
+    (entry,) = entries_of(google.url)
+    system = fsspec.get_filesystem_class("gs")
+    real, asked = system._call, []
+
+    async def seen(self, *given, **more):
+        asked.append(more.get("ifGenerationMatch"))
+        if asked == [None, asked[-1]]:
+            google.put("a.md", b"other")
+        return await real(self, *given, **more)
+
+    monkeypatch.setattr(system, "_call", seen)
+    body = read_bucket_file(entry.url, most=MOST, etag=entry.validator)
+
+    assert body.data == b"other"
+    assert body.validator == entries_of(google.url)[0].validator != entry.validator
+    assert asked[0] is None
+    assert asked[1] is not None
 
 
 def test_file_that_changes_each_time_is_given_up(azure, monkeypatch):
@@ -159,6 +182,7 @@ def test_file_that_refuses_is_refused(s3):
     assert caught.value.filename == f"{s3.url}/a.md"
 
 
+@pytest.mark.parametrize("place", ["s3", "azure"], indirect=True)
 def test_archived_file_refuses_until_it_is_restored(place):
     """The store and its other files are fine, so that no store is away."""
     place.archive("a.md", b"text")

@@ -1,0 +1,239 @@
+"""Requests to an OpenAI-compatible vector store, and the kinds of their failure.
+
+Only an answer proves that a file is absent: 404, or 400 with "not found". A connection that fails,
+401, 403 and 5xx never do. A list counts only when it was read to its end.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import httpx2  # the HTTP client of the SDK
+import openai
+from openai.types import FileObject
+from openai.types.vector_stores import VectorStoreFile
+
+from smartcrawl.index.openai_sdk import (
+    KEY_VARIABLE,
+    openai_client,
+    openai_error_message,
+    openai_headers,
+    openai_text_shown,
+)
+from smartcrawl.index.vectorstore.ports import (
+    HASH,
+    SOURCE,
+    URL,
+    ListedFile,
+    UploadedFile,
+)
+from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.rules.http import retry_after
+
+TIMEOUT: Final = 120.0  #: seconds without a byte of an answer
+_PAGE: Final = 100  #: files in one answer
+_ABSENT: Final = re.compile(r"\bnot[ _]found\b|does not exist|no such", re.IGNORECASE)
+_QUOTA: Final = "insufficient_quota"  #: code of a 429 that no wait ends
+
+
+class AwayError(Exception):
+    """The server gave no usable answer, and may give one later."""
+
+    def __init__(self, reason: str, *, wait: int | None = None, was_refused: bool = False) -> None:
+        super().__init__(reason)
+        self.wait = wait  #: seconds that the server asks to wait; None: it does not say
+        self.was_refused = was_refused  #: whether it is known that the request was not carried out
+
+
+class AbsentError(Exception):
+    """The server says that it does not have the file, or the store."""
+
+
+class RefusedError(Exception):
+    """The server refuses this request; others may succeed."""
+
+
+class VectorStoreApi:
+    """A vector store on a server. Its ``repr`` and its errors contain no key."""
+
+    def __init__(
+        self,
+        options: VectorStoreOptions,
+        key: str,
+        *,
+        timeout: float = TIMEOUT,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        """Prepare the client; it connects with the first request.
+
+        ``key`` empty: none is sent. ``now`` is Unix time, in seconds.
+        """
+        self._store, self._host, self._key = options.store, options.destination, key
+        self._timeout, self._now = timeout, now
+        self._headers = openai_headers(key)
+        self._client = openai_client(
+            options.url,
+            key,
+            timeout=timeout,
+            ca_file=options.ca_file,
+            has_proxies=options.has_proxies,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def check_store(self) -> None:
+        """Ask for the store itself.
+
+        Raises:
+            AbsentError: it is gone.
+        """
+        with self._translated():
+            found = self._client.vector_stores.retrieve(self._store, extra_headers=self._headers)
+            self._check(found.id == self._store)
+
+    def listed_page(self, after: str | None) -> tuple[list[ListedFile], bool]:
+        """Return files of the store, those after the file ``after``, and whether more follow."""
+        with self._translated():
+            page = self._client.vector_stores.files.list(
+                self._store,
+                limit=_PAGE,
+                after=after or openai.omit,
+                extra_headers=self._headers,
+            )
+            return [_listed(file) for file in self._checked(page)], bool(page.has_more)
+
+    def uploaded_page(self, after: str | None) -> tuple[list[UploadedFile], bool]:
+        """Return files of the account, attached or not, as ``listed_page`` does."""
+        with self._translated():
+            page = self._client.files.list(
+                purpose="assistants",
+                limit=_PAGE,
+                after=after or openai.omit,
+                extra_headers=self._headers,
+            )
+            return [_uploaded(file) for file in self._checked(page)], bool(page.has_more)
+
+    def upload(self, name: str, body: bytes) -> str:
+        """Upload a file, and return its id."""
+        with self._translated():
+            found = self._client.files.create(
+                file=(name, body, "text/markdown"),
+                purpose="assistants",
+                extra_headers=self._headers,
+            )
+            return self._id(found)
+
+    def attach(self, file: str, *, source: str, url: str, digest: str) -> ListedFile:
+        """Attach a file to the store with attributes that say what it is."""
+        with self._translated():
+            found = self._client.vector_stores.files.create(
+                self._store,
+                file_id=file,
+                attributes={SOURCE: source, URL: url, HASH: digest},
+                extra_headers=self._headers,
+            )
+            self._check(found.id == file)
+            return _listed(found)
+
+    def attached(self, file: str) -> ListedFile:
+        """Return a file of the store.
+
+        Raises:
+            AbsentError: it is not attached, or the store is gone.
+        """
+        with self._translated():
+            found = self._client.vector_stores.files.retrieve(
+                file, vector_store_id=self._store, extra_headers=self._headers
+            )
+            self._check(found.id == file)
+            return _listed(found)
+
+    def detach(self, file: str) -> None:
+        """Remove a file from the store."""
+        with self._translated():
+            self._client.vector_stores.files.delete(
+                file, vector_store_id=self._store, extra_headers=self._headers
+            )
+
+    def delete(self, file: str) -> None:
+        """Delete a file of the account."""
+        with self._translated():
+            self._client.files.delete(file, extra_headers=self._headers)
+
+    def _checked(self, page: Any) -> list[Any]:
+        """Return the entries of a page of a list; an unsound page is no answer."""
+        self._check(isinstance(page.data, list) and page.has_more in (None, True, False))
+        for entry in page.data:
+            self._id(entry)
+        self._check(not page.has_more or bool(page.data))  # else there is no way to the rest
+        return list(page.data)
+
+    def _id(self, found: Any) -> str:
+        file = getattr(found, "id", None)
+        self._check(isinstance(file, str) and bool(re.fullmatch(r"[\w.:-]{1,200}", file)))
+        return str(file)
+
+    def _check(self, is_sound: bool) -> None:
+        if not is_sound:
+            raise AwayError("its answer is none of this API")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        """Turn the errors of the SDK into ours."""
+        try:
+            yield
+        except openai.APIStatusError as error:
+            raise self._failure(error) from None
+        except openai.APITimeoutError:
+            raise AwayError(f"no answer within {self._timeout:g} s") from None
+        except openai.APIConnectionError as error:
+            reason = self.shown(f"no connection: {error.__cause__ or error}")
+            raise AwayError(reason) from None
+        except httpx2.HTTPError as error:
+            raise AwayError(self.shown(f"its answer broke off: {error}")) from None
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError):
+            raise AwayError("its answer is none of this API") from None
+
+    def _failure(self, error: openai.APIStatusError) -> Exception:
+        """Return the error for an answer with an error status."""
+        status, words = error.status_code, openai_error_message(error)
+        message = self.shown(f"{status}, {words}")
+        if status in (401, 403):
+            return self._lasting(message, f"check {KEY_VARIABLE} and what its key may be used for")
+        if status == 429 and error.code == _QUOTA:
+            return self._lasting(message, "the account of the key needs credit")
+        if status in (408, 409, 425, 429) or status >= 500:
+            wait = retry_after(error.response.headers.get("retry-after"), int(self._now()))
+            return AwayError(message, wait=wait, was_refused=status == 429)
+        if status == 404 or (status == 400 and _ABSENT.search(words)):
+            return AbsentError(message)
+        if status < 400:
+            place = self.shown(error.response.headers.get("location", ""))
+            remedy = f"it redirects to {place!r}: set VECTOR_STORE_URL to that"
+            return self._lasting(message, remedy)
+        return RefusedError(message)
+
+    def shown(self, text: str) -> str:
+        """Return text of the server for a message, without the key."""
+        return openai_text_shown(text, self._key)
+
+    def _lasting(self, message: str, remedy: str) -> PushError:
+        return PushError(f"{self._host} refuses the push ({message}): {remedy}")
+
+
+def _listed(file: VectorStoreFile) -> ListedFile:
+    attributes = file.attributes if isinstance(file.attributes, dict) else {}
+    error = getattr(file.last_error, "message", None) or getattr(file.last_error, "code", None)
+    values = (str(attributes.get(name) or "") for name in (SOURCE, URL, HASH))
+    return ListedFile(file.id, str(file.status), str(error or ""), *values)
+
+
+def _uploaded(file: FileObject) -> UploadedFile:
+    return UploadedFile(file.id, str(file.filename), int(file.bytes), int(file.created_at))

@@ -1,0 +1,65 @@
+"""The differences between the pages of a source and the files of a store, as a pure function."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from smartcrawl.index.vectorstore.ports import FileStatus, ItemVersion, StoredFile
+
+
+@dataclass(slots=True)
+class PushPlan:
+    """The work of a push."""
+
+    unchanged: int = 0  #: pages whose version is completed
+    leaving: list[StoredFile] = field(default_factory=list)  #: to detach and delete at once
+    under_way: list[StoredFile] = field(default_factory=list)  #: to attach, or to wait for
+    missing: list[int] = field(default_factory=list)  #: record.no of pages to upload, rising
+    #: By record.no, files of former versions that stay until the new one is completed.
+    former: dict[int, list[StoredFile]] = field(default_factory=dict)
+
+
+def push_plan(versions: Mapping[int, ItemVersion], files: Iterable[StoredFile]) -> PushPlan:
+    """Return the work that makes a store equal to the pages ``versions`` (by record.no).
+
+    A page keeps the first of its files that is furthest. The file of a former version stays only
+    while it is completed, and no file of the present one is. Files without an id are left out.
+    """
+    plan = PushPlan()
+    by_page: dict[int, list[StoredFile]] = defaultdict(list)
+    for file in files:
+        if file.file is None:
+            continue
+        if file.status is FileStatus.LEAVING or file.version.no not in versions:
+            plan.leaving.append(file)
+        else:
+            by_page[file.version.no].append(file)
+    for no, version in sorted(versions.items()):
+        _plan_page(plan, version, by_page.get(no, []))
+    return plan
+
+
+def _plan_page(plan: PushPlan, version: ItemVersion, files: list[StoredFile]) -> None:
+    present = [file for file in files if file.version == version]
+    kept = max(present, key=_progress, default=None)  # the first of equal ones
+    is_done = kept is not None and kept.status is FileStatus.COMPLETED
+    if is_done:
+        plan.unchanged += 1
+    elif kept is not None:
+        plan.under_way.append(kept)
+    else:
+        plan.missing.append(version.no)
+    for file in files:
+        if file is kept:
+            continue
+        is_former = file.version != version and file.status is FileStatus.COMPLETED
+        if is_former and not is_done:
+            plan.former.setdefault(version.no, []).append(file)
+        else:
+            plan.leaving.append(file)
+
+
+def _progress(file: StoredFile) -> int:
+    return (FileStatus.UPLOADED, FileStatus.ATTACHED, FileStatus.COMPLETED).index(file.status)

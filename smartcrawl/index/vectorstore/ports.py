@@ -1,0 +1,125 @@
+"""The pages that a store is to have, the files that it has, and the figures of a push."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from typing import Final, NamedTuple, Protocol
+
+_LONGEST: Final = 512  #: characters of an attribute's value
+SOURCE: Final = "smartcrawl_source"
+URL: Final = "smartcrawl_url"
+HASH: Final = "smartcrawl_hash"
+
+
+class ItemVersion(NamedTuple):
+    """A page that the store is to have, in the version that it is to have."""
+
+    no: int  #: record.no
+    url: str
+    hash: bytes  #: of the content
+
+
+class StoreItem(NamedTuple):
+    """A page as a file."""
+
+    version: ItemVersion
+    name: str  #: of the file, without an ending
+    body: bytes
+
+
+class StoreItems(Protocol):
+    """The pages of one source that a store is to have."""
+
+    @property
+    def source(self) -> str:
+        """The name of the source."""
+
+    @property
+    def source_no(self) -> int:
+        """Its number."""
+
+    def versions(self) -> Iterator[ItemVersion]:
+        """Yield each page."""
+
+    def items(self, numbers: Sequence[int]) -> Iterator[StoreItem]:
+        """Yield those of some pages that still are to be in the store, in their version of now."""
+
+
+class FileStatus(StrEnum):
+    """The last step of a file that is known to be done; the words are stored."""
+
+    INTENDED = "intended"  #: the upload may have been made
+    UPLOADED = "uploaded"  #: the id of the file is known
+    ATTACHED = "attached"  #: the store embeds it
+    COMPLETED = "completed"  #: searches in the store find it
+    LEAVING = "leaving"  #: it is to be detached and deleted
+
+
+class StoredFile(NamedTuple):
+    """A file of ours, by the registry."""
+
+    intent: str  #: unique id of its upload
+    version: ItemVersion
+    name: str
+    size: int | None  #: bytes; None: it was found in the store
+    file: str | None  #: id that the server gave; None: not known
+    status: FileStatus
+    intended_at: int  #: Unix seconds
+
+
+class ListedFile(NamedTuple):
+    """A file of a vector store, by the server."""
+
+    id: str
+    status: str  #: in_progress, completed, failed or cancelled
+    error: str  #: why it failed
+    source: str  #: attributes that a push gave it; empty: it is not one of ours
+    url: str
+    hash: str
+
+
+class UploadedFile(NamedTuple):
+    """A file of the account, by the server, attached or not."""
+
+    id: str
+    name: str
+    size: int  #: bytes
+    created_at: int  #: Unix seconds, by the server's clock
+
+
+@dataclass(slots=True)
+class Pushed:
+    """The figures of a push."""
+
+    pages: int = 0  #: that the store is to have
+    unchanged: int = 0  #: pages that it had
+    uploaded: int = 0  #: files that were given to it
+    completed: int = 0  #: files of this push that it has embedded
+    adopted: int = 0  #: files of an earlier push that the registry did not know
+    detached: int = 0  #: files that were removed from it
+    failed: list[tuple[str, str]] = field(default_factory=list)  #: address of a page, and why
+    in_progress: list[str] = field(default_factory=list)  #: addresses
+    error: str | None = None  #: why the push ended early
+    is_dry: bool = False  #: whether these are the figures of a push that was not made
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the store has every page, and no other of the source."""
+        return self.error is None and not self.failed and not self.in_progress
+
+
+def attribute_of_url(url: str) -> str:
+    """Return the attribute for an address: itself, or its beginning and its digest.
+
+    >>> attribute_of_url("https://a.example/")
+    'https://a.example/'
+    >>> len(attribute_of_url("https://a.example/" + "x" * 999))
+    512
+    """
+    if len(url) <= _LONGEST:
+        return url
+    digest = sha256(url.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{url[: _LONGEST - len(digest) - 1]}~{digest}"

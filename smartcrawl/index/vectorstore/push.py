@@ -1,0 +1,313 @@
+"""A push: makes a vector store equal to the pages of a source, and survives its death anywhere.
+
+Intent first: a row with a unique id before an upload, the id of the file at once after it. Then the
+file is attached, and completed, before the one of the former version is detached and deleted.
+Pages that are gone leave first. Source: docs/adr/0077.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from smartcrawl.index.vectorstore.api import (
+    AbsentError,
+    AwayError,
+    RefusedError,
+    VectorStoreApi,
+)
+from smartcrawl.index.vectorstore.patience import StorePatience
+from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
+from smartcrawl.index.vectorstore.ports import (
+    FileStatus,
+    ListedFile,
+    Pushed,
+    StoredFile,
+    StoreItem,
+    StoreItems,
+    attribute_of_url,
+)
+from smartcrawl.index.vectorstore.reading import StoreReader, status_of_listed
+from smartcrawl.index.vectorstore.rows import StoreRows
+from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.vector_store_options import VectorStoreOptions
+
+_AT_ONCE: Final = 16  #: pages that are read together
+_IN_FLIGHT: Final = 64  #: files that the store embeds at the same time
+_FIRST_LOOK: Final = 0.1  #: seconds before files are looked at again; doubled each time
+_LONGEST_LOOK: Final = 5.0
+
+_T = TypeVar("_T")
+
+Report = Callable[[int], None]  #: takes the number of pages that are done
+
+
+class Push:
+    """One push of one source to one store. The caller has the lease of the store."""
+
+    def __init__(
+        self,
+        api: VectorStoreApi,
+        rows: StoreRows,
+        items: StoreItems,
+        options: VectorStoreOptions,
+        *,
+        now: int,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+        report: Report = lambda number: None,
+        is_ending: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``now``: Unix seconds; ``clock`` measures seconds, ``sleep`` waits for as many."""
+        self._api, self._rows, self._items, self._options = api, rows, items, options
+        self._clock, self._sleep = clock, sleep
+        self._report, self._is_ending = report, is_ending
+        self._patience = self._new_patience()
+        self._reader = StoreReader(api, rows, self._ask, now)
+        self._pushed = Pushed()
+        self._flying: dict[str, StoredFile] = {}  #: by the ids of files that the store embeds
+        self._former: dict[int, list[StoredFile]] = {}  #: by record.no
+        self._moved = clock()  #: time at which a file was embedded last
+
+    def run(self) -> Pushed:
+        """Push, and return what was done; ``error`` says why the rest was not."""
+        try:
+            self._work()
+        except PushError as error:
+            self._pushed.error = str(error)
+        except AbsentError as error:
+            self._pushed.error = self._gone(error)
+        self._pushed.in_progress = [file.version.url for file in self._flying.values()]
+        return self._pushed
+
+    def _work(self) -> None:
+        self._ask(self._api.check_store)
+        versions = {version.no: version for version in self._items.versions()}
+        files = self._reader.files(self._items.source, versions)
+        plan = push_plan(versions, files)
+        self._pushed.pages = len(versions)
+        self._pushed.unchanged = plan.unchanged
+        gone = {file.intent for file in plan.leaving}
+        self._pushed.adopted = len(self._reader.adopted - gone)
+        self._former = plan.former
+        self._report_done()
+        self._remove(plan.leaving)
+        self._give(plan)
+        self._settle(until=0)
+        self._remove_late()
+
+    # Removing
+
+    def _remove(self, files: Iterable[StoredFile]) -> None:
+        """Detach and delete files; each is marked first, so that a later push goes on."""
+        files = list(files)
+        unmarked = [file for file in files if file.status is not FileStatus.LEAVING]
+        self._rows.note(unmarked, FileStatus.LEAVING)
+        for file in files:
+            id_ = file.file
+            assert id_ is not None, "the plan leaves out files without an id"
+            try:
+                was_there = self._is_gone_after(self._api.detach, id_)
+                self._is_gone_after(self._api.delete, id_)
+            except RefusedError as error:
+                self._fail(file, f"its file {id_} cannot be removed: {error}")
+                continue
+            self._rows.drop([file])
+            self._pushed.detached += was_there
+
+    def _is_gone_after(self, request: Callable[[str], None], id_: str) -> bool:
+        """Remove a file, and return whether it was there."""
+        try:
+            self._ask(lambda: request(id_))
+        except AbsentError:
+            self._ask(self._api.check_store)
+            return False
+        return True
+
+    def _remove_late(self) -> None:
+        """Delete uploads of this push that got no answer, and were made nevertheless."""
+        files = self._rows.files()
+        known = {file.intent for file in files if file.file is not None}
+        if len(known) < len(files):
+            found = self._reader.recovered(files)
+            self._remove(file for file in found if file.intent not in known)
+
+    # Giving
+
+    def _give(self, plan: PushPlan) -> None:
+        """Upload the pages that the store lacks, and attach those that it does not embed yet."""
+        for file in plan.under_way:
+            self._make_room()
+            if file.status is FileStatus.UPLOADED:
+                self._attach(file)
+            else:
+                self._flying[file.file or ""] = file
+        for start in range(0, len(plan.missing), _AT_ONCE):
+            for item in self._items.items(plan.missing[start : start + _AT_ONCE]):
+                self._make_room()
+                uploaded = self._uploaded(item)
+                if uploaded is not None:
+                    self._attach(uploaded)
+
+    def _uploaded(self, item: StoreItem) -> StoredFile | None:
+        """Upload a page, and return its file; None: the server refuses it.
+
+        An upload without an answer may have been made: another try is another intent.
+        """
+        file = self._rows.intend(item)
+        while True:
+            self._check_ending()
+            try:
+                id_ = self._api.upload(file.name, item.body)
+            except AwayError as failure:
+                self._patience.wait(failure)
+                if not failure.was_refused:
+                    file = self._rows.intend(item)
+            except RefusedError as error:
+                self._patience.end_outage()
+                self._rows.drop([file])
+                self._fail(file, f"the server refuses it: {error}")
+                self._remove_former(file)
+                return None
+            except AbsentError as error:
+                self._rows.drop([file])
+                raise PushError(
+                    f"{self._options.destination} takes no files ({error}): check VECTOR_STORE_URL"
+                ) from None
+            else:
+                self._patience.end_outage()
+                self._pushed.uploaded += 1
+                return self._rows.note_upload(file, id_)
+
+    def _attach(self, file: StoredFile) -> None:
+        """Attach a file, unless the server refuses."""
+        id_ = file.file or ""
+        try:
+            listed = self._attached(file, id_)
+        except AbsentError:
+            self._ask(self._api.check_store)
+            self._rows.drop([file])
+            self._fail(file, "the server lost its file")
+            return
+        except RefusedError as error:
+            self._end(file, f"the store refuses it: {error}")
+            return
+        attached = self._rows.note([file], FileStatus.ATTACHED)[0]
+        self._flying[id_] = attached
+        self._look(attached, listed)
+
+    def _attached(self, file: StoredFile, id_: str) -> ListedFile:
+        """Attach a file; an attempt without an answer, or refused, may have been made."""
+        digest = file.version.hash.hex()
+        url = attribute_of_url(file.version.url)
+        patience = self._new_patience()  # the server may answer everything else
+        while True:
+            self._check_ending()
+            try:
+                listed = self._api.attach(id_, source=self._items.source, url=url, digest=digest)
+            except (AwayError, RefusedError) as error:
+                if isinstance(error, AwayError):
+                    patience.wait(error)
+                found = self._found(id_)
+                if found is not None:
+                    return found
+                if isinstance(error, RefusedError):
+                    raise
+            else:
+                return listed
+
+    def _found(self, id_: str) -> ListedFile | None:
+        """Return a file of the store; None: it is not attached."""
+        try:
+            return self._ask(lambda: self._api.attached(id_))
+        except AbsentError:
+            self._ask(self._api.check_store)
+            return None
+
+    # Waiting
+
+    def _make_room(self) -> None:
+        if len(self._flying) >= _IN_FLIGHT:
+            self._settle(until=_IN_FLIGHT // 2)
+
+    def _settle(self, *, until: int) -> None:
+        """Wait until the store embeds at most ``until`` files.
+
+        Raises:
+            PushError: it has finished none for VECTOR_STORE_WAIT_SECONDS.
+        """
+        self._moved = self._clock()
+        pause = _FIRST_LOOK
+        while len(self._flying) > until:
+            before = len(self._flying)
+            for file in list(self._flying.values()):
+                found = self._found(file.file or "")
+                if found is None:
+                    self._end(file, "another program detached it")
+                else:
+                    self._look(file, found)
+            if len(self._flying) < before:
+                self._moved, pause = self._clock(), _FIRST_LOOK
+            if len(self._flying) <= until:
+                return
+            if self._clock() + pause - self._moved > self._options.wait:
+                raise PushError(
+                    f"the vector store has embedded no file for {self._options.wait} s"
+                    f" (VECTOR_STORE_WAIT_SECONDS): the next push goes on from here"
+                )
+            self._sleep(pause)
+            pause = min(2 * pause, _LONGEST_LOOK)
+
+    def _look(self, file: StoredFile, found: ListedFile) -> None:
+        """Record the status of a file: completed, the former version leaves; failed, both do."""
+        match status_of_listed(found):
+            case FileStatus.COMPLETED:
+                del self._flying[found.id]
+                self._rows.note_completed(file)
+                self._pushed.completed += 1
+                self._remove(self._former.pop(file.version.no, []))
+                self._report_done()
+            case FileStatus.LEAVING:
+                self._end(file, f"the store could not embed it: {found.error or found.status}")
+
+    def _end(self, file: StoredFile, why: str) -> None:
+        """Give up a file in this push, and remove it with the former version of its page."""
+        self._flying.pop(file.file or "", None)
+        self._fail(file, why)
+        self._remove([file])
+        self._remove_former(file)
+
+    def _remove_former(self, file: StoredFile) -> None:
+        """Remove the files of a page whose text is not in the registry any more."""
+        former = self._former.pop(file.version.no, [])
+        self._remove(former)
+
+    def _fail(self, file: StoredFile, why: str) -> None:
+        is_replaced = bool(self._former.get(file.version.no))
+        more = "; its former version was removed, too" if is_replaced else ""
+        self._pushed.failed.append((file.version.url, f"{why}{more}"))
+
+    # Asking
+
+    def _ask(self, request: Callable[[], _T]) -> _T:
+        self._check_ending()
+        return self._patience.asked(request)
+
+    def _new_patience(self) -> StorePatience:
+        options = self._options
+        return StorePatience(options.destination, options.away, self._clock, self._sleep)
+
+    def _check_ending(self) -> None:
+        if self._is_ending():
+            raise PushError("the process ends: the next push goes on from here")
+
+    def _gone(self, error: AbsentError) -> str:
+        return (
+            f"{self._options.destination} has no vector store {self._options.store} ({error}): set"
+            " VECTOR_STORE_ID, and VECTOR_STORE_URL, to one that is there; nothing was made or"
+            " removed since"
+        )
+
+    def _report_done(self) -> None:
+        self._report(self._pushed.unchanged + self._pushed.completed)

@@ -1,0 +1,176 @@
+"""Reading a store to its end, and making the registry's rows agree with it.
+
+A crash leaves rows that say less than the server knows. Files of ours that no row has are found by
+their attributes; an upload without an id by the unique name of its intent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol, TypeVar
+
+from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
+from smartcrawl.index.vectorstore.ports import (
+    FileStatus,
+    ItemVersion,
+    ListedFile,
+    StoredFile,
+    UploadedFile,
+    attribute_of_url,
+)
+from smartcrawl.index.vectorstore.rows import StoreRows
+from smartcrawl.model.exceptions import PushError
+
+_LATE: Final = 3_600  #: seconds after which an upload without an answer does not appear any more
+_SKEW: Final = 86_400  #: seconds that the server's clock may be behind ours
+_FAILED: Final = ("failed", "cancelled")  #: statuses that a file of a store does not leave
+
+
+class Identified(Protocol):
+    """Entry of a list."""
+
+    @property
+    def id(self) -> str:
+        """Its id."""
+
+
+_File = TypeVar("_File", bound=Identified)
+_T = TypeVar("_T")
+
+Page = Callable[[str | None], tuple[list[_File], bool]]
+
+
+class Ask(Protocol):
+    """Makes a request, and waits where the server is away."""
+
+    def __call__(self, request: Callable[[], _T]) -> _T:
+        """Return its answer."""
+
+
+def read_to_end(ask: Ask, page: Page[_File]) -> dict[str, _File]:
+    """Return all entries of a list by their ids.
+
+    Raises:
+        PushError: the list has no end, or the server is away: what was read proves nothing.
+    """
+    found: dict[str, _File] = {}
+    after: str | None = None
+    while True:
+        last = after
+        files, more = ask(lambda: page(last))  # noqa: B023  # called at once
+        if more and files[-1].id in found:
+            raise PushError("the server's list of files has no end: nothing was changed")
+        found |= {file.id: file for file in files}
+        if not more:
+            return found
+        after = files[-1].id
+
+
+class StoreReader:
+    """Makes the rows of a source agree with its store."""
+
+    def __init__(self, api: VectorStoreApi, rows: StoreRows, ask: Ask, now: int) -> None:
+        """``now``: Unix seconds."""
+        self.adopted: set[str] = set()  #: intents of files that the registry did not know
+        self._api, self._rows, self._ask, self._now = api, rows, ask, now
+        self._listed: dict[str, ListedFile] = {}
+
+    def files(self, source: str, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
+        """Return the files of a source, as of the server.
+
+        Raises:
+            AbsentError: the store is gone.
+        """
+        self._listed = read_to_end(self._ask, self._api.listed_page)
+        known = [self._seen(file) for file in self.recovered(self._rows.files())]
+        ids = {file.file for file in known}
+        orphans = [
+            file for file in self._listed.values() if file.source == source and file.id not in ids
+        ]
+        return [*known, *self._adopted(orphans, versions)]
+
+    def recovered(self, files: Sequence[StoredFile]) -> list[StoredFile]:
+        """Return files, after looking for those whose upload was intended and got no answer."""
+        unknown = [file for file in files if file.file is None]
+        if not unknown:
+            return list(files)
+        taken = {file.file for file in files} | self._listed.keys()
+        uploads = read_to_end(self._ask, self._api.uploaded_page)
+        by_name: dict[str, list[UploadedFile]] = {}
+        for upload in uploads.values():
+            if upload.id not in taken:
+                by_name.setdefault(upload.name, []).append(upload)
+        found = [file for file in files if file.file is not None]
+        for file in unknown:
+            same = [upload for upload in by_name.get(file.name, ()) if self._is_of(upload, file)]
+            if same:
+                self.adopted.add(file.intent)
+                found.append(self._rows.note_upload(file, same[0].id))
+            elif self._now - file.intended_at > _LATE:
+                self._rows.drop([file])
+        return found
+
+    @staticmethod
+    def _is_of(upload: UploadedFile, file: StoredFile) -> bool:
+        """Whether an upload is that of an intent: its unique name, its size, and made after it."""
+        return upload.size == file.size and upload.created_at >= file.intended_at - _SKEW
+
+    def _seen(self, file: StoredFile) -> StoredFile:
+        """Return a file with the status that the store has for it, and record that."""
+        if file.file is None or file.status is FileStatus.LEAVING:
+            return file
+        listed = self._listed.get(file.file)
+        if listed is None and file.status is not FileStatus.UPLOADED:
+            listed = self._looked_up(file.file)
+        if listed is None:
+            before_attach = file.status is FileStatus.UPLOADED
+            status = FileStatus.UPLOADED if before_attach else FileStatus.LEAVING
+        else:
+            status = status_of_listed(listed)
+        return file if status is file.status else self._rows.note([file], status)[0]
+
+    def _looked_up(self, id_: str) -> ListedFile | None:
+        """Return a file that the list lacks, or None: the store does not have it.
+
+        Raises:
+            AbsentError: the store is gone.
+        """
+        try:
+            return self._ask(lambda: self._api.attached(id_))
+        except AbsentError:
+            self._ask(self._api.check_store)
+            return None
+
+    def _adopted(
+        self, orphans: Iterable[ListedFile], versions: Mapping[int, ItemVersion]
+    ) -> list[StoredFile]:
+        """Record files of ours that no row has; those of unknown pages are leaving."""
+        orphans = list(orphans)
+        if not orphans:
+            return []
+        by_url = {attribute_of_url(version.url): version for version in versions.values()}
+        found = []
+        for orphan in orphans:
+            version, status = by_url.get(orphan.url), status_of_listed(orphan)
+            if version is None:
+                version, status = ItemVersion(0, orphan.url, b""), FileStatus.LEAVING
+            elif orphan.hash != version.hash.hex():
+                version = ItemVersion(version.no, version.url, _bytes_of(orphan.hash))
+            adopted = self._rows.adopt(orphan, version, status)
+            self.adopted.add(adopted.intent)
+            found.append(adopted)
+        return found
+
+
+def status_of_listed(file: ListedFile) -> FileStatus:
+    """Return our word for the status of a file in a store; one that failed is to leave it."""
+    if file.status == "completed":
+        return FileStatus.COMPLETED
+    return FileStatus.LEAVING if file.status in _FAILED else FileStatus.ATTACHED
+
+
+def _bytes_of(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        return b""

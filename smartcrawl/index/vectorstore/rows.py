@@ -1,0 +1,138 @@
+"""The files that were given to vector stores, in the registry.
+
+Each method is one transaction, durable on return: a row is written before the request that it
+announces, and changed after the answer that it records.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+from smartcrawl.index.vectorstore.ports import (
+    FileStatus,
+    ItemVersion,
+    ListedFile,
+    StoredFile,
+    StoreItem,
+)
+from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.database.transactions import transaction
+
+_NOTE_STORE = """
+INSERT INTO vector_store (url, id) VALUES (?, ?) ON CONFLICT (url, id) DO NOTHING
+"""
+_STORE = "SELECT no FROM vector_store WHERE url = ? AND id = ?"
+_ROWS = """
+SELECT intent, no, url, content_hash, name, size, file, status, intended_at
+  FROM store_file WHERE store = ? AND source = ? ORDER BY intended_at, intent
+"""
+_INTEND = """
+INSERT INTO store_file (intent, store, source, no, url, content_hash, body_hash, size, name, file,
+                        status, intended_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_UPLOADED = "UPDATE store_file SET file = ?, status = ? WHERE intent = ?"
+_STATUS = "UPDATE store_file SET status = ? WHERE intent IN carray(?)"
+_DROP = "DELETE FROM store_file WHERE intent IN carray(?)"
+_LEAVE_OTHERS = """
+UPDATE store_file SET status = 'leaving'
+ WHERE store = ? AND source = ? AND no = ? AND intent <> ? AND file IS NOT NULL
+"""
+_INTENT_BYTES: Final = 8
+
+
+class StoreRows:
+    """The rows of one store and source."""
+
+    def __init__(
+        self, connection: Connection, *, url: str, store: str, source: int, now: int
+    ) -> None:
+        """``now``: Unix seconds."""
+        self._connection = connection
+        self._source, self._now = source, now
+        with transaction(connection):
+            connection.execute(_NOTE_STORE, (url, store))
+            self._store = int(connection.execute(_STORE, (url, store)).get)
+
+    def files(self) -> list[StoredFile]:
+        """Return the rows, the oldest intent first."""
+        return stored_files(self._connection, self._store, self._source)
+
+    def intend(self, item: StoreItem) -> StoredFile:
+        """Record the intent to upload a file; its name has the unique id."""
+        intent = secrets.token_hex(_INTENT_BYTES)
+        name = f"{item.name}-{intent}.md"
+        digest = sha256(item.body).digest()
+        file = StoredFile(
+            intent, item.version, name, len(item.body), None, FileStatus.INTENDED, self._now
+        )
+        self._insert(file, digest)
+        return file
+
+    def adopt(self, found: ListedFile, version: ItemVersion, status: FileStatus) -> StoredFile:
+        """Record a file of ours that is in the store, and that no row has."""
+        intent = secrets.token_hex(_INTENT_BYTES)
+        file = StoredFile(intent, version, "", None, found.id, status, self._now)
+        self._insert(file, None)
+        return file
+
+    def note_upload(self, file: StoredFile, id_: str) -> StoredFile:
+        """Record the id that the server gave to a file."""
+        with transaction(self._connection):
+            self._connection.execute(_UPLOADED, (id_, FileStatus.UPLOADED.value, file.intent))
+        return file._replace(file=id_, status=FileStatus.UPLOADED)
+
+    def note(self, files: Iterable[StoredFile], status: FileStatus) -> list[StoredFile]:
+        """Record the status of files."""
+        files = list(files)
+        if files:
+            with transaction(self._connection):
+                self._connection.execute(_STATUS, (status.value, _intents(files)))
+        return [file._replace(status=status) for file in files]
+
+    def note_completed(self, file: StoredFile) -> None:
+        """Record that a file is completed, and that the former ones of its page may go."""
+        place = (self._store, self._source, file.version.no, file.intent)
+        with transaction(self._connection):
+            completed = (FileStatus.COMPLETED.value, Many([file.intent]))
+            self._connection.execute(_STATUS, completed)
+            self._connection.execute(_LEAVE_OTHERS, place)
+
+    def drop(self, files: Sequence[StoredFile]) -> None:
+        """Forget files that are neither in the store nor in the account any more."""
+        if files:
+            with transaction(self._connection):
+                self._connection.execute(_DROP, (_intents(files),))
+
+    def _insert(self, file: StoredFile, digest: bytes | None) -> None:
+        no, url, hash_ = file.version
+        values = (
+            *(file.intent, self._store, self._source, no, url, hash_),
+            *(digest, file.size, file.name, file.file, file.status.value, file.intended_at),
+        )
+        with transaction(self._connection):
+            self._connection.execute(_INTEND, values)
+
+
+def stored_files(connection: Connection, store: int, source: int) -> list[StoredFile]:
+    """Return the rows of a store and a source, the oldest intent first."""
+    rows: Any = connection.execute(_ROWS, (store, source))
+    return [
+        StoredFile(
+            intent, ItemVersion(no, url, bytes(hash_)), name, size, file, FileStatus(status), at
+        )
+        for intent, no, url, hash_, name, size, file, status, at in rows
+    ]
+
+
+def store_number(connection: Connection, url: str, store: str) -> int | None:
+    """Return the number of a store, or None: nothing was pushed to it."""
+    number: int | None = connection.execute(_STORE, (url, store)).get
+    return number
+
+
+def _intents(files: Sequence[StoredFile]) -> Many:
+    return Many([file.intent for file in files])

@@ -1,0 +1,296 @@
+"""A server of vector stores on loopback, which keeps files and stores, and fails as a test says."""
+
+import json
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from email.parser import BytesParser
+from email.policy import HTTP
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+KEY = "sk-geheim0123456789"
+STORE = "vs_ours"
+PAGE = 3  #: entries of a list at most, so that lists have pages
+
+
+@dataclass
+class Reply:
+    """An answer in place of the right one."""
+
+    status: int = 500
+    body: object = None  #: bytes are sent as they are, anything else as JSON
+    headers: dict[str, str] = field(default_factory=dict)
+    is_done: bool = False  #: whether the request is carried out nevertheless
+    breaks_off: bool = False  #: whether the connection breaks off before the answer's end
+
+
+@dataclass
+class Asked:
+    """One request."""
+
+    act: str  #: such as "attach"; ``Acts`` has them all
+    path: str
+    file: str = ""  #: id of a file, where the request names one
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+ACTS = ("store", "list", "uploads", "upload", "attach", "look", "detach", "delete")
+
+
+def error(message: str, status: int, code: str | None = None, **headers: str) -> Reply:
+    """Return an answer with an error in the API's form."""
+    body = {"error": {"message": message, "type": "some_error", "param": None, "code": code}}
+    return Reply(status, body, {name.replace("_", "-"): text for name, text in headers.items()})
+
+
+class Stores:
+    """Files, and stores that they are attached to."""
+
+    def __init__(self, port: int) -> None:
+        self.url = f"http://127.0.0.1:{port}/v1"
+        self.host = f"127.0.0.1:{port}"
+        self.stores: dict[str, dict[str, dict[str, Any]]] = {STORE: {}}
+        self.uploads: dict[str, dict[str, Any]] = {}  #: of the account; ``content`` is the text
+        self.asked: list[Asked] = []
+        self.replies: list[Reply | None] = []  #: one for each request; None: the right answer
+        self.answer: Callable[[Asked], Reply | None] = lambda asked: None
+        self.after: Callable[[Asked], None] = lambda asked: None  #: called before the answer
+        self.looks = 0  #: how often a file is in progress before it is completed
+        self.fails: Callable[[str], str] = lambda text: ""  #: why a text cannot be embedded
+        self.clock = 1_800_000_000  #: Unix seconds
+        self._number = 0
+        self.lock = threading.RLock()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """The settings of its client, which does not wait for it in an outage."""
+        return {
+            "VECTOR_STORE_URL": self.url,
+            "VECTOR_STORE_ID": STORE,
+            "SINK_WAIT_SECONDS": "0",
+            "OPENAI_API_KEY": KEY,
+        }
+
+    @property
+    def acts(self) -> list[str]:
+        return [asked.act for asked in self.asked]
+
+    def texts(self, store: str = STORE) -> dict[str, str]:
+        """Return the completed texts of a store by ``smartcrawl_url``; none is there twice."""
+        found = [
+            (entry["attributes"]["smartcrawl_url"], self.uploads[id_]["content"])
+            for id_, entry in self.stores[store].items()
+            if "smartcrawl_url" in entry["attributes"] and entry["status"] == "completed"
+        ]
+        assert len(dict(found)) == len(found), f"twice: {sorted(url for url, _ in found)}"
+        return dict(found)
+
+    def put(
+        self, text: str, *, store: str | None = STORE, name: str = "theirs.md", **attributes: Any
+    ) -> str:
+        """Upload and attach a file that another program made."""
+        id_ = self._upload(name, text)
+        if store is not None:
+            self.stores[store][id_] = self._entry(id_, store, attributes)
+            self.stores[store][id_]["status"] = "completed"
+        return id_
+
+    def _upload(self, name: str, text: str) -> str:
+        self._number += 1
+        id_ = f"file-{self._number:04}"
+        self.uploads[id_] = {
+            "id": id_, "object": "file", "bytes": len(text.encode()), "created_at": self.clock,
+            "filename": name, "purpose": "assistants", "status": "processed", "content": text,
+        }  # fmt: skip
+        return id_
+
+    def _entry(self, id_: str, store: str, attributes: dict[str, Any]) -> dict[str, Any]:
+        return {
+            "id": id_, "object": "vector_store.file", "created_at": self.clock,
+            "vector_store_id": store, "status": "in_progress", "last_error": None,
+            "usage_bytes": 0, "attributes": attributes, "left": self.looks,
+        }  # fmt: skip
+
+    def _step(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """Let the server work at a file, and return it."""
+        if entry["status"] == "in_progress":
+            if entry["left"] > 0:
+                entry["left"] -= 1
+            elif why := self.fails(self.uploads[entry["id"]]["content"]):
+                entry |= {"status": "failed"}
+                entry["last_error"] = {"code": "unsupported_file", "message": why}
+            else:
+                entry["status"] = "completed"
+        return {key: value for key, value in entry.items() if key != "left"}
+
+    # Requests
+
+    def carry_out(self, asked: Asked, body: bytes, kind: str, query: dict[str, str]) -> Reply:
+        """Return the right answer."""
+        match asked.act:
+            case "uploads":
+                entries = {id_: self._shown(id_) for id_ in self.uploads}
+                return _listed(entries, query)
+            case "upload":
+                name, text = _form(body, kind)
+                return Reply(200, self._shown(self._upload(name, text)))
+            case "delete":
+                if self.uploads.pop(asked.file, None) is None:
+                    return error(f"No such File object: {asked.file}", 404)
+                for entries in self.stores.values():
+                    entries.pop(asked.file, None)
+                return Reply(200, {"id": asked.file, "object": "file", "deleted": True})
+        store = asked.path.split("/")[3]
+        if store not in self.stores:
+            return error(f"Vector store with id '{store}' not found.", 404)
+        return self._of_store(store, asked, body, query)
+
+    def _of_store(self, store: str, asked: Asked, body: bytes, query: dict[str, str]) -> Reply:
+        entries = self.stores[store]
+        match asked.act:
+            case "store":
+                return Reply(200, {"id": store, "object": "vector_store", "name": "ours",
+                                   "created_at": 0, "status": "completed"})  # fmt: skip
+            case "list":
+                return _listed({id_: self._step(entry) for id_, entry in entries.items()}, query)
+            case "attach":
+                sent = json.loads(body)
+                id_ = asked.file = sent["file_id"]
+                if id_ not in self.uploads:
+                    return error(f"File with id '{id_}' not found.", 404)
+                entries[id_] = self._entry(id_, store, sent.get("attributes") or {})
+                shown = {key: value for key, value in entries[id_].items() if key != "left"}
+                return Reply(200, shown)
+        if asked.file not in entries:
+            return error(f"No file found with id '{asked.file}' in vector store.", 404)
+        if asked.act == "look":
+            return Reply(200, self._step(entries[asked.file]))
+        assert asked.act == "detach"
+        del entries[asked.file]
+        deleted = {"id": asked.file, "object": "vector_store.file.deleted", "deleted": True}
+        return Reply(200, deleted)
+
+    def _shown(self, id_: str) -> dict[str, Any]:
+        return {key: value for key, value in self.uploads[id_].items() if key != "content"}
+
+
+def _listed(entries: dict[str, dict[str, Any]], query: dict[str, str]) -> Reply:
+    ids = list(entries)
+    start = ids.index(query["after"]) + 1 if query.get("after") in entries else 0
+    found = ids[start : start + min(PAGE, int(query.get("limit", "20")))]
+    body = {
+        "object": "list", "data": [entries[id_] for id_ in found],
+        "first_id": found[0] if found else None, "last_id": found[-1] if found else None,
+        "has_more": start + len(found) < len(ids),
+    }  # fmt: skip
+    return Reply(200, body)
+
+
+def _form(body: bytes, kind: str) -> tuple[str, str]:
+    """Return name and text of the file in a form."""
+    message = BytesParser(policy=HTTP).parsebytes(
+        b"Content-Type: " + kind.encode() + b"\r\n\r\n" + body
+    )
+    parts = {
+        part.get_param("name", header="content-disposition"): part for part in message.iter_parts()
+    }
+    assert parts["purpose"].get_payload(decode=True) == b"assistants"
+    file = parts["file"]
+    payload = file.get_payload(decode=True)
+    assert isinstance(payload, bytes)
+    return file.get_filename() or "", payload.decode()
+
+
+_PATHS = (
+    ("POST", r"/v1/files", "upload"),
+    ("GET", r"/v1/files", "uploads"),
+    ("DELETE", r"/v1/files/([^/]+)", "delete"),
+    ("GET", r"/v1/vector_stores/[^/]+", "store"),
+    ("POST", r"/v1/vector_stores/[^/]+/files", "attach"),
+    ("GET", r"/v1/vector_stores/[^/]+/files", "list"),
+    ("GET", r"/v1/vector_stores/[^/]+/files/([^/]+)", "look"),
+    ("DELETE", r"/v1/vector_stores/[^/]+/files/([^/]+)", "detach"),
+)
+
+
+def _asked(method: str, path: str, headers: dict[str, str]) -> Asked | None:
+    for known, pattern, act in _PATHS:
+        found = re.fullmatch(pattern, path)
+        if known == method and found is not None:
+            return Asked(act, path, *found.groups(), headers=headers)
+    return None
+
+
+@contextmanager
+def stores_server() -> Iterator[Stores]:
+    """Serve until the end of the block."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else each answer takes 40 ms
+
+        def answer(self) -> None:
+            url = urlsplit(self.path)
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            query = {name: values[0] for name, values in parse_qs(url.query).items()}
+            headers = {name.lower(): text for name, text in self.headers.items()}
+            asked = _asked(self.command, url.path, headers)
+            with stores.lock:
+                reply = self.reply(asked, body, query)
+            self.send(reply)
+
+        def reply(self, asked: Asked | None, body: bytes, query: dict[str, str]) -> Reply:
+            if asked is None:
+                return error(f"Unknown request URL: {self.command} {self.path}", 404)
+            stores.asked.append(asked)
+            if asked.headers.get("authorization") != f"Bearer {KEY}":
+                return error("Incorrect API key provided", 401)
+            given = stores.replies.pop(0) if stores.replies else stores.answer(asked)
+            kind = asked.headers.get("content-type", "")
+            if given is None or given.is_done:
+                right = stores.carry_out(asked, body, kind, query)
+                stores.after(asked)
+                return right if given is None else given
+            return given
+
+        def do_GET(self) -> None:
+            self.answer()
+
+        def do_POST(self) -> None:
+            self.answer()
+
+        def do_DELETE(self) -> None:
+            self.answer()
+
+        def send(self, reply: Reply) -> None:
+            text = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text) + reply.breaks_off))
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(text)
+            self.close_connection = reply.breaks_off
+
+        def log_message(self, *args: object) -> None:
+            """Print nothing."""
+
+        def handle(self) -> None:
+            with suppress(BrokenPipeError, ConnectionResetError):  # of a client that has given up
+                super().handle()
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
+        stores = Stores(listening.server_port)
+        listening.daemon_threads = True
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield stores
+        finally:
+            listening.shutdown()
+            thread.join()
