@@ -29,6 +29,7 @@ SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.
 """
 _HELD = "UPDATE record SET sunk = ? WHERE no = ?"
 _HELD_VECTORS = "UPDATE record SET sunk_vectors = ? WHERE no = ?"
+_HELD_NO_VECTORS = "UPDATE record SET sunk_vectors = 0 WHERE no IN carray(?) AND sunk_vectors <> 0"
 _DONE = "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent <= :number"
 _DONE_UNLESS_OPENED = (
     "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent = :number"
@@ -208,6 +209,8 @@ class OutgoingIndexWrites:
         if self._vectors is not None:
             some = [(taken.vectors.get(no, 0), no) for _, no in done]
             connection.executemany(_HELD_VECTORS, some)
+        else:
+            connection.execute(_HELD_NO_VECTORS, (numbers_for_sql(no for _, no in done),))
         groups: defaultdict[int, list[int]] = defaultdict(list)
         for _, no in done:
             groups[taken.versions[no]].append(no)
