@@ -27,11 +27,9 @@ from smartcrawl.index.choice import (
     index_facts_of_registry,
     open_index_to_compare,
     open_remote_index,
-    stored_document_chunker,
+    remote_indexing_of_sink,
 )
-from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
-from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.exceptions import (
     RegistryError,
     RunHeldError,
@@ -200,7 +198,8 @@ class Command(ChangingCommand):
             self._report(found, None, why, opts)
             if self.dry and found.total():
                 counts = found.counts
-                writes = counted_noun(counts[Kind.MISSING] + counts[Kind.CHANGED], "document")
+                kinds = (Kind.MISSING, Kind.CHANGED, Kind.VECTORS)
+                writes = counted_noun(sum(counts[kind] for kind in kinds), "document")
                 goes = counted_noun(counts[Kind.SURPLUS], "document")
                 print_complaint("audit", f"--repair would write {writes} and remove {goes}")
             if self.dry and facts.identity != sink.identity():
@@ -236,8 +235,7 @@ class Command(ChangingCommand):
             with open_index_to_compare(
                 self.options, replace(facts, epoch=epoch), Opening.ANY
             ) as writing:
-                chunked = stored_document_chunker(self.options.chunks)
-                indexing = RemoteIndexing(ElasticsearchPages(writing), chunked)
+                indexing = remote_indexing_of_sink(writing, self.options)
                 IndexMender(connection, indexing, writing, now, meter.report).mend(found)
                 if not sources:
                     adopt_index(connection, writing, facts, epoch)

@@ -30,6 +30,7 @@ _WORDS: Final = {
     Kind.MISSING: ("missing document", "missing documents"),
     Kind.SURPLUS: ("surplus document", "surplus documents"),
     Kind.CHANGED: ("document with other content", "documents with other content"),
+    Kind.VECTORS: ("document with other vectors", "documents with other vectors"),
     Kind.OPEN: ("open record", "open records"),
     Kind.DEAD: ("dead letter", "dead letters"),
 }

@@ -8,6 +8,8 @@ from argparse import Namespace
 from contextlib import closing
 from functools import partial
 
+from smartcrawl.index import audit_rows
+from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
 from smartcrawl.index.embedded.vectors import (
     count_owed_texts,
@@ -16,6 +18,7 @@ from smartcrawl.index.embedded.vectors import (
 )
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder
+from smartcrawl.index.remote_debts import remote_debts
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.text import counted_noun
@@ -53,9 +56,19 @@ class Command(ChangingCommand):
                 "no embedder: set EMBEDDER to local or openai (docs/vectors.md)",
                 print_help=False,
             )
-        with closing(embedder), self.database.translated("write"):
+        names = []
+        if self.options.elasticsearch is not None:  # a later claim would win over those of a run
+            names = [name for _, name in audit_rows.audited_sources(connection, sources)]
+        with (
+            closing(embedder),
+            self.leased(names),
+            closing(index_writer_of_registry(self.options, connection)) as indexing,
+        ):
+            elsewhere = remote_debts(indexing)
             number = embedder_number(connection, embedder)
             owed = count_owed_texts(connection, number or 0, sources)
+            if elsewhere is not None:
+                owed += elsewhere.count_unknown(connection, number or 0)
             if self.dry:
                 self._print(embedder, PaidDebts(owed=owed), opts)
                 return
@@ -74,6 +87,7 @@ class Command(ChangingCommand):
                     now=int(time.time()),
                     ttl=self.options.undo_ttl,
                     report=partial(meter.report, "embedded"),
+                    elsewhere=elsewhere,
                 )
         if paid.error is not None:
             print_complaint(self.name, str(paid.error))

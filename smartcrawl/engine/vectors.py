@@ -6,14 +6,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime
 
 from scrapy.crawler import Crawler
 
+from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
 from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.index.remote_debts import remote_debts
 from smartcrawl.model.embedder_options import LOCAL
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.commit.run_counts import count_embedded_chunks
@@ -55,7 +58,7 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
             paid = await asyncio.to_thread(
                 _pay, run, lambda: run.batches.embeds_no_more or not crawler.crawling
             )
-    except RegistryError as error:
+    except (RegistryError, RunHeldError, SinkError) as error:
         logger.error("vectors are owed: %s", error)
         return
     crawler.stats.set_value("embedding/owed", paid.owed)
@@ -70,17 +73,29 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
 
 
 def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
-    embedder = open_embedder(run.options)
+    embedder, now = open_embedder(run.options), int(time.time())
     assert embedder is not None, "the caller looked"
-    with closing(embedder), closing(run.registry.database.connect()) as connection:
+    with ExitStack() as stack:
+        stack.enter_context(closing(embedder))
+        connection = stack.enter_context(closing(run.registry.database.connect()))
+        elsewhere = None
+        if run.options.elasticsearch is not None:  # the run has closed its own, and left its lease
+            if not run.opened.shared:
+                since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+                stack.callback(run.registry.database.take(run.source.name, since).release)
+            indexing = index_writer_of_registry(run.options, connection)
+            stack.callback(indexing.close)
+            indexing.stop_when(is_ending)
+            elsewhere = remote_debts(indexing)
         paid = pay_debts(
             connection,
             embedder,
             sources=[run.source.name],
-            now=int(time.time()),
+            now=now,
             ttl=run.options.undo_ttl,
             report=lambda number: None,
             is_ending=is_ending,
+            elsewhere=elsewhere,
         )
         with transaction(connection):
             count_embedded_chunks(connection, run.opened.no, paid.embedded, paid.owed)

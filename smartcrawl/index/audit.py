@@ -22,6 +22,7 @@ from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.scan import Held
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
+from smartcrawl.index.page_vectors import PageVectors
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
@@ -45,6 +46,7 @@ class Kind(StrEnum):
     MISSING = auto()  #: a page in the registry without a living document in the index
     SURPLUS = auto()  #: a living document in the index without a page in the registry
     CHANGED = auto()  #: a document with other content than its page
+    VECTORS = auto()  #: a document whose chunks with a vector are others than in the registry
     OPEN = auto()  #: a page that a process was writing when it died
     DEAD = auto()  #: a page that the index refused
 
@@ -137,7 +139,8 @@ class IndexComparison:
         surplus: list[str] = []
         with closing(self.sink.scan(name)) as scanned:
             documents = self._watched(findings, scanned)
-            pages = audit_rows.audited_entries(self.connection, source)
+            vectors = PageVectors(self.sink.embedder)
+            pages = audit_rows.audited_entries(self.connection, source, vectors)
             for key, page, held in pair_pages_with_index(name, pages, documents):
                 self._count(findings)
                 living = held is not None and not held.deleted
@@ -150,6 +153,9 @@ class IndexComparison:
                 elif held is not None and held.content_hash != f"sha256:{page.content_hash.hex()}":
                     changed = Finding(key, name, page.url, page.no, held.content_hash)
                     findings.add(Kind.CHANGED, changed)
+                elif held is not None and held.vectors_hash != page.vectors_hash:
+                    other = Finding(key, name, page.url, page.no, held.vectors_hash)
+                    findings.add(Kind.VECTORS, other)
                 if len(surplus) >= _BATCH:
                     self._surplus(findings, source, name, surplus)
         self._surplus(findings, source, name, surplus)
@@ -246,7 +252,10 @@ class IndexMender:
         Raises:
             SinkError: the index no longer takes writes; earlier repairs stay.
         """
-        kinds = (Kind.MISSING, Kind.CHANGED, Kind.OPEN, Kind.DEAD, Kind.SURPLUS)
+        kinds = (
+            *(Kind.MISSING, Kind.CHANGED, Kind.VECTORS),
+            *(Kind.OPEN, Kind.DEAD, Kind.SURPLUS),
+        )
         known_ = (one.no for kind in kinds for one in findings.of(kind) if one.no is not None)
         done = 0
         for batch in _batches(known_):

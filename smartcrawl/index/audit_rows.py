@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
+from smartcrawl.index.elasticsearch.documents import index_vectors_hash
+from smartcrawl.index.page_vectors import PageVectors
 from smartcrawl.registry.connection import Connection, Many
 
 _PAGE: Final = 2_000  #: records of one statement
@@ -17,7 +19,7 @@ SELECT count(*) FROM record r JOIN source o ON o.no = r.source
 """
 #: The pages that index/writing.py would write.
 _ENTRIES = """
-SELECT r.no, r.id, r.url, c.content_hash
+SELECT r.no, r.id, r.url, c.content_hash, c.no
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
  WHERE r.source = ? AND r.id > ? AND r.entry > 0
  ORDER BY r.id LIMIT ?
@@ -33,6 +35,7 @@ SELECT r.no, r.id, r.url, d.reason
  WHERE r.source = ? AND r.no > ? ORDER BY r.no LIMIT ?
 """
 _KNOWN = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
+_NONE: Final = PageVectors(None)
 
 
 class Entry(NamedTuple):
@@ -42,6 +45,7 @@ class Entry(NamedTuple):
     id: bytes  #: SHA-256 of the normalized source
     url: str
     content_hash: bytes
+    vectors_hash: str = ""  #: of its chunks with a vector (documents.index_vectors_hash)
 
 
 class Marked(NamedTuple):
@@ -65,14 +69,20 @@ def indexable_page_count(connection: Connection, names: Sequence[str]) -> int:
     return int(connection.execute(_PAGES, values).get)
 
 
-def audited_entries(connection: Connection, source: int) -> Iterator[Entry]:
+def audited_entries(
+    connection: Connection, source: int, vectors: PageVectors = _NONE
+) -> Iterator[Entry]:
     """Yield the pages of a source that belong in the index, in the order of the ids.
 
-    Each statement reads another moment. A caller without the lease may see a run at work.
+    ``vectors`` are those of the index. Each statement reads another moment. A caller without the
+    lease may see a run at work.
     """
     last = b""
     while found := connection.execute(_ENTRIES, (source, last, _PAGE)).fetchall():
-        yield from (Entry(no, bytes(key), url, bytes(mark)) for no, key, url, mark in found)
+        some = vectors.chunks_with_one(connection, {row[-1] for row in found})
+        for no, key, url, mark, content in found:
+            with_one = index_vectors_hash(some.get(content, ()))
+            yield Entry(no, bytes(key), url, bytes(mark), with_one)
         last = bytes(found[-1][1])
 
 

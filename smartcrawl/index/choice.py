@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Final
 
 from smartcrawl.extract.chunks import document_chunks
@@ -15,12 +17,15 @@ from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.index.embedded.choice import embedded_index
+from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.outgoing import Chunked
+from smartcrawl.index.page_vectors import PageVectors
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.index.writing import EmbeddedIndexing, RemoteIndexing
 from smartcrawl.model.documents import Chunk, ChunkSize
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
@@ -46,6 +51,7 @@ UPDATE state SET intent = number + 1
 """
 _FIRST_ANSWER: Final = 30.0  #: seconds
 _HOLDS = "SELECT 1 FROM chunk LIMIT 1"
+_NO_VECTORS = "UPDATE record SET sunk_vectors = 0 WHERE sunk_vectors <> 0"
 
 
 def index_writer_of_registry(options: Options, connection: Connection) -> Indexing:
@@ -69,9 +75,28 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
                 known.read_index_facts(connection).get(known.IDENTITY) != sink.identity()
             ):  # another process did not
                 known.note_index_facts(connection, identity=sink.identity(), epoch="1", sealed="0")
+    if known.read_index_facts(connection).get(known.EMBEDDER, "") != _embedder_fact(sink):
+        with transaction(connection):
+            known.note_index_facts(connection, embedder=_embedder_fact(sink))
+    return remote_indexing_of_sink(sink, options, waiting)
+
+
+def remote_indexing_of_sink(
+    sink: ElasticsearchSink, options: Options, waiting: Waiting | None = None
+) -> RemoteIndexing:
+    """Return the writer of an Elasticsearch that is open."""
+    has_vectors = options.embedder is not None or sink.embedder is not None
     return RemoteIndexing(
-        ElasticsearchPages(sink), stored_document_chunker(options.chunks), waiting
+        ElasticsearchPages(sink),
+        stored_document_chunker(options.chunks),
+        waiting,
+        PageVectors(sink.embedder) if has_vectors else None,
     )
+
+
+def _embedder_fact(sink: ElasticsearchSink) -> str:
+    """Return the embedder of an index as a fact of the registry; empty: it has none."""
+    return "" if sink.embedder is None else json.dumps(sink.embedder)
 
 
 def check_index_server(target: ElasticsearchTarget) -> None:
@@ -121,7 +146,26 @@ def open_index_to_compare(
     """
     assert options.elasticsearch is not None, "the caller asks"
     patience = ElasticsearchPatience(options.sink_wait, on_wait or Waiting())
-    return ElasticsearchSink.open(options.elasticsearch, facts, patience=patience, how=how)
+    return ElasticsearchSink.open(
+        options.elasticsearch,
+        facts,
+        patience=patience,
+        how=how,
+        embedder=partial(_embedder_of_new_index, options),
+    )
+
+
+def _embedder_of_new_index(options: Options) -> EmbedderKey | None:
+    """Return the embedder whose vectors a new index gets.
+
+    Raises:
+        SettingError: it cannot be opened.
+    """
+    embedder = open_embedder(options)
+    if embedder is None:
+        return None
+    with closing(embedder):
+        return EmbedderKey(embedder.name, embedder.model, embedder.dimension)
 
 
 def index_facts_of_registry(connection: Connection) -> Known:
@@ -171,16 +215,19 @@ def write_index_anew(
         SinkError: the index cannot be opened or written.
     """
     sink = open_remote_index(options, connection, Opening.ANEW)
-    indexing = RemoteIndexing(ElasticsearchPages(sink), stored_document_chunker(options.chunks))
+    indexing = remote_indexing_of_sink(sink, options)
     if known.EPOCH not in known.read_index_facts(connection):
         with transaction(connection):
             known.note_index_facts(connection, epoch="1", sealed="0")
     try:
+        if indexing.vectors is None:
+            with transaction(connection):
+                connection.execute(_NO_VECTORS)
         count = indexing.write_all(connection, now, report)
         sink.refresh()
         identity = sink.publish()
         with transaction(connection):
-            known.note_index_facts(connection, identity=identity)
+            known.note_index_facts(connection, identity=identity, embedder=_embedder_fact(sink))
         indexing.seal(connection)
     finally:
         indexing.close()

@@ -6,13 +6,15 @@ from typing import Final
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
+from smartcrawl.registry.remote_chunks import INDEXED_EMBEDDER
 
 IDENTITY: Final = "index identity"
 EPOCH: Final = "index epoch"
 SEALED: Final = "index sealed"
 SEALING: Final = "index sealing"
+EMBEDDER: Final = INDEXED_EMBEDDER  #: empty: the index has no field for vectors
 
-_NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING)
+_NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING, EMBEDDER)
 
 
 def read_index_facts(connection: Connection) -> dict[str, str]:

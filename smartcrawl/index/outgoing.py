@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from smartcrawl.index.images import images_to_index
+from smartcrawl.index.page_vectors import PageVectors, chunk_digests
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import IndexedImage, IndexedPage
 from smartcrawl.model.urls import url_content_group
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.remote_chunks import forget_remote_chunks, put_remote_chunks
 
 _AFFECTED = """
 SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
@@ -26,6 +28,8 @@ SELECT r.no, r.url, r.canonical_url, r.last_changed, r.content_type, s.depth, c.
  WHERE r.no IN carray(?)
 """
 _HELD = "UPDATE record SET sunk = ? WHERE no = ?"
+_HELD_VECTORS = "UPDATE record SET sunk_vectors = ? WHERE no = ?"
+_HELD_NO_VECTORS = "UPDATE record SET sunk_vectors = 0 WHERE no IN carray(?) AND sunk_vectors <> 0"
 _DONE = "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent <= :number"
 _DONE_UNLESS_OPENED = (
     "UPDATE state SET intent = 0 WHERE no IN carray(:numbers) AND intent = :number"
@@ -42,6 +46,7 @@ class Taken:
 
     marks: dict[int, bytes | None] = field(default_factory=dict)
     versions: dict[int, int] = field(default_factory=dict)  #: claim numbers of the writes
+    vectors: dict[int, int] = field(default_factory=dict)  #: chunks with a vector
     dead: set[int] = field(default_factory=set)  #: pages that the index refused
     overtaken: set[int] = field(default_factory=set)  #: pages that another worker wrote later
 
@@ -51,9 +56,17 @@ class OutgoingIndexWrites:
 
     is_elsewhere: Final = True
 
-    def __init__(self, connection: Connection, chunked: Chunked) -> None:
+    def __init__(
+        self, connection: Connection, chunked: Chunked, vectors: PageVectors | None = None
+    ) -> None:
+        """``vectors``: those of the documents; None: no chunk gets any."""
         self._connection = connection
         self._chunked = chunked
+        self._vectors = vectors
+        self._digests: dict[int, list[bytes]] = {}  #: of contents to write at the next flush
+        self._renewed: set[int] = set()  #: contents whose digests change at the next flush
+        #: content_hash and digests of contents that ``pages`` read, by content.no
+        self.cut: dict[int, tuple[bytes, list[bytes]]] = {}
         self._put: dict[int, Sequence[Chunk]] = {}
         self._contents: set[int] = set()
         self._again: set[int] = set()
@@ -68,11 +81,16 @@ class OutgoingIndexWrites:
         """Note the chunks of a content row."""
         self._put[content] = chunks
         self._contents.add(content)
+        self._renewed.add(content)
+        if self._vectors is not None:
+            self._digests[content] = chunk_digests(title, chunks)
 
     def remove(self, content: int) -> None:
         """Note that a content row is unused by now, or is written anew."""
         self._put.pop(content, None)
+        self._digests.pop(content, None)
         self._contents.add(content)
+        self._renewed.add(content)
 
     def moved(self, contents: Iterable[int]) -> None:
         """Note contents whose original pages may have changed."""
@@ -88,7 +106,11 @@ class OutgoingIndexWrites:
         self.again(former)
 
     def flush(self) -> None:
-        """Do nothing: the index is written while no transaction is open."""
+        """Write the digests of the chunks; the index is written while no transaction is open."""
+        if self._renewed:
+            forget_remote_chunks(self._connection, self._renewed - self._digests.keys())
+            put_remote_chunks(self._connection, self._digests)
+        self._renewed, self._digests = set(), {}
 
     def pages(self, taken: Mapping[int, bytes | None]) -> list[IndexedPage]:
         """Return the pages to write to the index, promotions before removals.
@@ -129,9 +151,14 @@ class OutgoingIndexWrites:
         if not wanted:
             return found
         images = _images(self._connection, wanted)
+        self.cut.clear()
         for row in self._connection.execute(_PAGES, (numbers_for_sql(wanted),)).fetchall():
             no, url, canonical, changed, mime, depth, content, digest, *texts, packed = row
             chunks = self._put.get(content)
+            if chunks is None:
+                chunks = self._chunked(packed)
+            if self._vectors is not None:
+                self.cut[content] = (bytes(digest), chunk_digests(texts[0], chunks))
             found.append(
                 IndexedPage(
                     no,
@@ -146,11 +173,21 @@ class OutgoingIndexWrites:
                     title=texts[0],
                     description=texts[1],
                     language=texts[2],
-                    chunks=tuple(self._chunked(packed) if chunks is None else chunks),
+                    chunks=tuple(chunks),
                     images=tuple(images[no]),
                 )
             )
-        return found
+        return found if self._vectors is None else self._with_vectors(found)
+
+    def _with_vectors(self, pages: list[IndexedPage]) -> list[IndexedPage]:
+        """Return pages with those vectors of their chunks that the registry has by now."""
+        assert self._vectors is not None, "the caller looked"
+        digests = {page.no: chunk_digests(page.title, page.chunks) for page in pages}
+        known = self._vectors.of_chunks(self._connection, set().union(*digests.values()))
+        return [
+            replace(page, vectors={one: known[one] for one in digests[page.no] if one in known})
+            for page in pages
+        ]
 
     @property
     def touched(self) -> set[int]:
@@ -169,6 +206,11 @@ class OutgoingIndexWrites:
             return True
         connection = self._connection
         connection.executemany(_HELD, done)
+        if self._vectors is not None:
+            some = [(taken.vectors.get(no, 0), no) for _, no in done]
+            connection.executemany(_HELD_VECTORS, some)
+        else:
+            connection.execute(_HELD_NO_VECTORS, (numbers_for_sql(no for _, no in done),))
         groups: defaultdict[int, list[int]] = defaultdict(list)
         for _, no in done:
             groups[taken.versions[no]].append(no)

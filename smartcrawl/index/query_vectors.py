@@ -18,6 +18,7 @@ from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.queries import search_query_text
 from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
+from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
@@ -33,23 +34,27 @@ class SearchMode(StrEnum):
 
 
 def query_meaning(
-    connection: Connection, options: Options, mode: SearchMode
+    connection: Connection,
+    options: Options,
+    mode: SearchMode,
+    indexed: EmbedderKey | None = None,
 ) -> QueryMeaning | None:
     """Return the function that finds the vector of a query; None: only words count.
 
-    It raises NoVectorsError where the query has no meaning, EmbedderError where the embedder does
-    not answer, and SettingError where it cannot be opened.
+    ``indexed``: the embedder whose vectors an index elsewhere has. The function raises
+    NoVectorsError where the query has no meaning, EmbedderError where the embedder does not answer,
+    and SettingError where it cannot be opened.
 
     Raises:
         NoVectorsError: ``mode`` needs vectors, and there are none.
     """
     if mode is SearchMode.TEXT:
         return None
-    stored = _searched_embedder(connection, options)
+    stored = _searched_embedder(connection, options, indexed)
     if stored is None or options.embedder is None:
         if mode is SearchMode.BEST:
             return None
-        raise NoVectorsError(_missing(options, mode))
+        raise NoVectorsError(_missing(options, mode, indexed))
     return partial(_query_vector, stored, options.embedder, mode)
 
 
@@ -81,23 +86,33 @@ def _query_vector(
     return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR)
 
 
-def _missing(options: Options, mode: SearchMode) -> str:
+def _missing(options: Options, mode: SearchMode, indexed: EmbedderKey | None) -> str:
     if options.embedder is None:
         return (
             f"mode {mode} needs vectors: set EMBEDDER to local or openai, and run"
             f" {program_name()} embed"
         )
+    if options.elasticsearch is not None and indexed is None:
+        return (
+            f"mode {mode} needs vectors, and the index has no field for them: run {program_name()}"
+            " reindex --from-registry"
+        )
     return f"mode {mode} needs vectors, and there are none yet: run {program_name()} embed"
 
 
-def _searched_embedder(connection: Connection, options: Options) -> StoredEmbedder | None:
+def _searched_embedder(
+    connection: Connection, options: Options, indexed: EmbedderKey | None
+) -> StoredEmbedder | None:
     """Return the embedder whose vectors are searched: that of the settings, once it is whole.
 
-    One that was whole before another was may lack vectors of pages that came meanwhile.
+    One that was whole before another was may lack vectors of pages that came meanwhile. An index
+    elsewhere has the vectors of one embedder, ``indexed``.
     """
-    if options.embedder is None or options.elasticsearch:
+    if options.embedder is None:
         return None
     whole = whole_embedders(connection)
+    if options.elasticsearch is not None:
+        return next((one for one in whole if one[1:] == indexed), None)
     own = [one for one in whole if _is_of(one, options.embedder)]
     if own and (own[0] == whole[0] or not count_owed_texts(connection, own[0].no)):
         return own[0]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
+from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.index.hits import Answer, Hit, is_lost_page
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.query_vectors import SearchMode, query_meaning
@@ -19,6 +20,9 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_item_id
 from smartcrawl.registry.connection import Connection, Many
+
+if TYPE_CHECKING:
+    from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 
 _FACTS = """
 SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
@@ -51,7 +55,6 @@ def search_index(
         EmbedderError: ``mode`` needs the embedder, which does not answer.
         SettingError: ``mode`` needs the embedder, which cannot be opened.
     """
-    meaning = query_meaning(connection, options, mode)
     within: dict[str, Any] = {
         "sources": sources,
         "limit": limit,
@@ -61,21 +64,35 @@ def search_index(
     }
     if options.elasticsearch is None:
         search = partial(embedded.search_embedded_index, connection, query, **within)
-        try:
-            return search(meaning=meaning)
-        except NoVectorsError as error:  # of the query
-            if mode is SearchMode.VECTOR:
-                raise
-            note = f"only words counted: {error}"
-        except (EmbedderError, SettingError) as error:
-            if mode is not SearchMode.BEST:
-                raise
-            note = f"only words counted: {error}"
-        return replace(search(), note=note)
+        return _answer(search, query_meaning(connection, options, mode), mode)
     from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_remote_index(options, connection) as index:
-        found, meant = index.answer(query, **within)
+        meaning = query_meaning(connection, options, mode, index.embedder)
+        return _answer(partial(_remote_answer, connection, index, query, **within), meaning, mode)
+
+
+def _answer(
+    search: Callable[..., Answer], meaning: QueryMeaning | None, mode: SearchMode
+) -> Answer:
+    """Search by words and meaning; only by words, with a note, where the query has no vector."""
+    try:
+        return search(meaning=meaning)
+    except NoVectorsError as error:  # of the query
+        if mode is SearchMode.VECTOR:
+            raise
+        note = f"only words counted: {error}"
+    except (EmbedderError, SettingError) as error:
+        if mode is not SearchMode.BEST:
+            raise
+        note = f"only words counted: {error}"
+    return replace(search(), note=note)
+
+
+def _remote_answer(
+    connection: Connection, index: ElasticsearchSink, query: str, **within: Any
+) -> Answer:
+    found, meant = index.answer(query, **within)
     return Answer(_joined(connection, found), meant)
 
 

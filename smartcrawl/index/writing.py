@@ -8,12 +8,13 @@ may be repeated, but the registry never records a write that the index did not a
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, TypeVar
 
 from smartcrawl.index import known
 from smartcrawl.index.outgoing import Chunked, OutgoingIndexWrites, Taken
+from smartcrawl.index.page_vectors import PageVectors, vector_count
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
@@ -22,6 +23,7 @@ from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_s
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import PageIndex, Sink
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.remote_chunks import renew_remote_chunks
 
 logger = logging.getLogger(__name__)
 
@@ -44,6 +46,8 @@ _ENTRIES = """
 SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL AND no > ? ORDER BY no LIMIT ?
 """
 _BATCH: Final = 500  #: pages in one transaction
+_BATCH_WITH_VECTORS: Final = 100
+_UNKNOWN: Final = -1  #: chunks with a vector of a document that a later claim wrote
 
 Work = Callable[[Sink, int], _T]  #: work of a transaction, given its claim number
 Refused = Callable[[int, str | None], bool]
@@ -122,10 +126,19 @@ class RemoteIndexing:
     that finds a higher mark was overtaken, and writes again (docs/adr/0030).
     """
 
-    def __init__(self, index: PageIndex, chunked: Chunked, waiting: Waiting | None = None) -> None:
+    def __init__(
+        self,
+        index: PageIndex,
+        chunked: Chunked,
+        waiting: Waiting | None = None,
+        vectors: PageVectors | None = None,
+    ) -> None:
+        """``vectors``: those of the documents; None: no chunk gets any."""
         self._index = index
-        self._chunked = chunked
+        self.chunked = chunked
         self._waiting = waiting
+        self.vectors = vectors
+        self._at_once = _BATCH if vectors is None else _BATCH_WITH_VECTORS
 
     def stop_when(self, stopping: Callable[[], bool]) -> None:
         """Wait for the index only until ``stopping`` returns True."""
@@ -149,7 +162,7 @@ class RemoteIndexing:
             wanted: list[IndexedPage] = []
             try:
                 with transaction(connection):
-                    outgoing = OutgoingIndexWrites(connection, self._chunked)
+                    outgoing = OutgoingIndexWrites(connection, self.chunked, self.vectors)
                     result = work(outgoing, claim)
                     wanted = outgoing.pages(taken.marks)
                     if wanted or not outgoing.note(taken, alone=alone):
@@ -162,6 +175,7 @@ class RemoteIndexing:
                     self._write(
                         connection,
                         wanted,
+                        cut=outgoing.cut,
                         number=claim,
                         now=now,
                         taken=taken,
@@ -180,7 +194,7 @@ class RemoteIndexing:
     def rehearse(self, connection: Connection, work: Work[object], number: int) -> None:
         """Do some work and roll it back; see ``ports.Indexing``."""
         with suppress(_UndoneError), transaction(connection):
-            outgoing = OutgoingIndexWrites(connection, self._chunked)
+            outgoing = OutgoingIndexWrites(connection, self.chunked, self.vectors)
             work(outgoing, number)
             outgoing.pages({})
             raise _UndoneError
@@ -190,6 +204,7 @@ class RemoteIndexing:
         connection: Connection,
         wanted: Sequence[IndexedPage],
         *,
+        cut: Mapping[int, tuple[bytes, Sequence[bytes]]],
         number: int,
         now: int,
         taken: Taken,
@@ -200,6 +215,7 @@ class RemoteIndexing:
         with transaction(connection):
             names = {"number": number, "numbers": numbers_for_sql(page.no for page in wanted)}
             connection.execute(_OPEN, names)
+            renew_remote_chunks(connection, cut)
         dead: list[tuple[int, int, int, str]] = []
         for page, why in zip(wanted, self._index.write(wanted, number, now), strict=True):
             if why is not None and refused is not None and refused(page.no, why or None):
@@ -210,6 +226,7 @@ class RemoteIndexing:
                 taken.overtaken.add(page.no)
                 continue
             taken.marks[page.no], taken.versions[page.no] = page.mark, number
+            taken.vectors[page.no] = vector_count(page) if why is None else _UNKNOWN
             if why:
                 dead.append((page.no, number, now, why[:1024]))
                 logger.error("the index does not take %s: %s", page.url or page.no, why)
@@ -241,7 +258,8 @@ class RemoteIndexing:
     def mend(self, connection: Connection, source: int, *, number: int | None, now: int) -> int:
         """Finish the writes of a dead process; return the number of pages."""
         count = 0
-        while some := [no for (no,) in connection.execute(_LEFT, (source, _BATCH)).fetchall()]:
+        names = (source, self._at_once)
+        while some := [no for (no,) in connection.execute(_LEFT, names).fetchall()]:
             self.rewrite(connection, some, now=now, number=number)
             count += len(some)
         return count
@@ -249,7 +267,8 @@ class RemoteIndexing:
     def write_all(self, connection: Connection, now: int, report: Callable[[int], None]) -> int:
         """Write all pages with an index entry; report the count per batch, and return the total."""
         after = count = 0
-        while some := [no for (no,) in connection.execute(_ENTRIES, (after, _BATCH)).fetchall()]:
+        while rows := connection.execute(_ENTRIES, (after, self._at_once)).fetchall():
+            some = [no for (no,) in rows]
             self.rewrite(connection, some, now=now)
             after, count = some[-1], count + len(some)
             report(count)

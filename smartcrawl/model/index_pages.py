@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from smartcrawl.model.documents import Chunk
+
+
+class EmbedderKey(NamedTuple):
+    """Name, model and dimension of an embedder; vectors of different keys are never compared."""
+
+    name: str
+    model: str
+    dimension: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +48,4 @@ class IndexedPage:
     language: str = ""
     chunks: tuple[Chunk, ...] = ()
     images: tuple[IndexedImage, ...] = ()
+    vectors: Mapping[bytes, bytes] = field(default_factory=dict)  #: by the digests of chunks

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final, NamedTuple
 
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.choices import stored_choices
+from smartcrawl.registry.remote_chunks import INDEXED_EMBEDDER, chunk_table, has_remote_chunks
 from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.reports.text import counted_noun
 
 #: The embedder that was used last for all chunks, else the latest one.
 _EMBEDDER: Final = """
-SELECT no, name, model FROM embedder ORDER BY whole_at IS NULL, whole_at DESC, no DESC LIMIT 1
+SELECT no, name, model, dimension FROM embedder
+ ORDER BY whole_at IS NULL, whole_at DESC, no DESC LIMIT 1
 """
 _COUNTS: Final = """
 SELECT {key}, count(DISTINCT k.hash), count(DISTINCT v.hash) FILTER (WHERE v.refused IS NULL),
        count(DISTINCT v.hash) FILTER (WHERE v.refused IS NOT NULL)
-  FROM {pages} JOIN chunk k ON k.content = {content}
+  FROM {pages} JOIN {chunks} k ON k.content = {content}
   LEFT JOIN {vector} v ON v.hash = k.hash AND v.embedder = :embedder
  WHERE k.hash IS NOT NULL GROUP BY 1
 """
@@ -35,6 +40,7 @@ class VectorCounts(NamedTuple):
     chunks: int
     embedded: int
     refused: int  #: their text has no meaning for the model
+    indexed: bool = True  #: whether the index has vectors of this embedder
 
     @property
     def owed(self) -> int:
@@ -61,11 +67,16 @@ def vector_counts_text(counts: VectorCounts) -> str:
 
     >>> vector_counts_text(VectorCounts("local", "m", 9, 6, 1))
     '6 of 9 chunks (local, m), 1 refused, 2 owed'
+    >>> "not in the index" in vector_counts_text(VectorCounts("local", "m", 9, 9, 0, False))
+    True
     """
     text = f"{counts.embedded:,} of {counted_noun(counts.chunks, 'chunk')}"
     text += f" ({counts.embedder}, {counts.model})"
     more = ((counts.refused, "refused"), (counts.owed, "owed"))
-    return text + "".join(f", {number:,} {word}" for number, word in more if number)
+    text += "".join(f", {number:,} {word}" for number, word in more if number)
+    if not counts.indexed:
+        text += f"; not in the index: {program_name()} reindex --from-registry"
+    return text
 
 
 def _counts(
@@ -74,7 +85,10 @@ def _counts(
     embedder: Any = connection.execute(_EMBEDDER).fetchone()
     if embedder is None:
         return {}
-    number, *facts = embedder
-    statement = _COUNTS.format(vector=vector_table(connection), **parts)
+    number, *facts, dimension = embedder
+    tables = {"vector": vector_table(connection), "chunks": chunk_table(connection)}
+    statement = _COUNTS.format(**tables, **parts)
     rows = connection.execute(statement, names | {"embedder": number}).fetchall()
-    return {key: VectorCounts(*facts, *counts) for key, *counts in rows}
+    indexed = stored_choices(connection).get(INDEXED_EMBEDDER)
+    is_there = not has_remote_chunks(connection) or indexed == json.dumps([*facts, dimension])
+    return {key: VectorCounts(*facts, *counts)._replace(indexed=is_there) for key, *counts in rows}

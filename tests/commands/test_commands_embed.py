@@ -216,12 +216,12 @@ def test_embed_of_an_unknown_source_names_the_known_ones(place: Place):
 
 @pytest.mark.parametrize("args", [["crawl", "site", "-a", "url=http://127.0.0.1:1/"], ["embed"]],
                          ids=["crawl", "embed"])  # fmt: skip
-def test_an_embedder_is_refused_beside_elasticsearch_before_the_first_request(
+def test_an_index_that_was_beside_the_registry_is_refused_elsewhere_before_the_first_request(
     place: Place, args: list[str]
 ):
     result = place.run(*args, expect=1, ELASTICSEARCH_URL="http://127.0.0.1:1")
 
-    assert "EMBEDDER is 'local': only a registry with its own index keeps" in result.err
+    assert "the pages of this registry are in its embedded index" in result.err
     assert place.desk.value("SELECT count(*) FROM run WHERE source > 2") == 0
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import servers
 from tests.crawls.commands import Crawl, path_of, vector_table_of
 from tests.index.embedding.embeddings_server import (
     KEY,
@@ -128,3 +129,30 @@ def test_a_refused_key_ends_the_requests_of_the_run_and_no_page_is_lost(
     assert "check OPENAI_API_KEY" in result.err
     assert "without a vector; the next run, or scrapy embed, tries again" in result.err
     assert KEY not in result.err + result.out
+
+
+@pytest.mark.covers("R1-07", "R1-36")
+def test_the_next_run_writes_the_vectors_that_documents_lack_although_its_page_answers_304(
+    site: Site,
+    crawl: Crawl,
+    server: EmbeddingsServer,
+    elasticsearch: servers.Elasticsearch,
+    elasticsearch_prefix: str,
+):
+    """The run has closed its own index and left its lease by then."""
+    crawl.environment |= {
+        "ELASTICSEARCH_URL": elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
+    }
+    site.pages["/"] = Page(html("Jobs", text="How to cancel a paused job"), etag='"1"')
+    server.answer = lambda asked: error("busy", 503)
+    crawl(site.url("/"))
+    held = "SELECT sunk_vectors FROM record"
+    assert crawl.rows(held) == [(0,)]
+    server.answer = lambda asked: None
+
+    result = crawl(site.url("/"))
+
+    assert "vectors are owed" not in result.err
+    assert crawl.rows(held) == crawl.rows("SELECT count(*) FROM remote_chunk")
+    assert path_of(crawl.search("banana", "--mode", "vector")[0]["url"]) == "/"

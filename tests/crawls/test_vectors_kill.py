@@ -11,8 +11,10 @@ from array import array
 from collections.abc import Iterator
 
 import pytest
+from elasticsearch import Elasticsearch as Client
 
 from smartcrawl.index.embedded.vectors import embedded_text
+from tests import servers
 from tests.crawls.commands import Crawl, vector_table_of
 from tests.crawls.killing import run
 from tests.index.embedding.embeddings_server import (
@@ -28,6 +30,7 @@ pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
 PARTS = 6  #: sections of the page, of which each edit changes one
 _CHUNKS = "SELECT title, headings, text, hash FROM chunk ORDER BY content, position"
+_FIELDS = ("title", "headings", "text")
 _VECTORS = {
     "vector": "SELECT hash, vector FROM vector WHERE refused IS NULL",
     "chunk_vector": "SELECT hash, vector::real[] FROM chunk_vector WHERE refused IS NULL",
@@ -39,6 +42,16 @@ def embedder(crawl: Crawl) -> Iterator[EmbeddingsServer]:
     with embeddings_server() as server:
         crawl.environment |= server.settings | {"OPENAI_API_KEY": KEY, "UNDO_TTL_SECONDS": "0"}
         yield server
+
+
+@pytest.fixture
+def remote(crawl: Crawl, elasticsearch: servers.Elasticsearch, elasticsearch_prefix: str) -> Client:
+    """Let the index of the crawls of a test be in an Elasticsearch; return a client of it."""
+    crawl.environment |= {
+        "ELASTICSEARCH_URL": elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
+    }
+    return Client(elasticsearch.url)
 
 
 def edition(number: int) -> str:
@@ -101,3 +114,56 @@ def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
     assert stored_version(crawl) == edits
     hashes = {bytes(row[3]) for row in crawl.rows(_CHUNKS)}
     assert stored_vectors(crawl).keys() == hashes  # no debt, none too many
+
+
+def indexed_version(crawl: Crawl, client: Client) -> tuple[int, list[bool]]:
+    """Return the version of the page in the index, all of it, and which chunks have a vector.
+
+    Each vector is that of its chunk.
+    """
+    prefix = crawl.environment["ELASTICSEARCH_INDEX_PREFIX"]
+    client.indices.refresh(index=f"{prefix}-write")
+    [hit] = client.search(index=prefix)["hits"]["hits"]
+    chunks, ending = hit["_source"]["chunks"], f"_{hit['_source'].get('language', '')}".rstrip("_")
+    texts = [[chunk[f"{name}{ending}"] for name in _FIELDS] for chunk in chunks]
+    whole = " ".join(text for _, _, text in texts)
+    [begins], [ends] = re.findall(r"edition(\d+)", whole), re.findall(r"end(\d+)", whole)
+    assert begins == ends
+    for chunk, some in zip(chunks, texts, strict=True):
+        expected = memoryview(vector(embedded_text(*some))).cast("f").tolist()
+        assert chunk.get("vector", expected) == pytest.approx(expected, abs=1e-6)
+    return int(begins), ["vector" in chunk for chunk in chunks]
+
+
+@pytest.mark.covers("R1-33", "R1-36")
+@pytest.mark.parametrize("edits", [3, pytest.param(20, marks=pytest.mark.slow)])
+def test_no_death_and_no_failure_parts_a_document_from_its_vectors(
+    edits: int, site: Site, crawl: Crawl, embedder: EmbeddingsServer, remote: Client
+):
+    chance = random.Random(int(os.environ["KILL_SEED"]) + edits)
+    site.pages["/"] = Page(edition(0))
+    status, out = run(crawl, site, 0)
+    assert status == 0, out
+    found = re.search(r"places: (\d+)", out)
+    assert found is not None, out
+    assert indexed_version(crawl, remote) == (0, [True] * (PARTS + 1))
+    embedder.answer = lambda asked: error("busy", 503) if chance.random() < 0.5 else None
+    version = 0
+    for number in range(1, edits + 1):
+        site.pages["/"] = Page(edition(number))
+        run(crawl, site, chance.randint(1, int(found[1])))
+        seen, _ = indexed_version(crawl, remote)
+        assert seen in (version, number)
+        version = seen
+
+    embedder.answer = lambda asked: None
+    status, out = run(crawl, site, 0)
+
+    assert status == 0, out
+    version, has_vector = indexed_version(crawl, remote)
+    assert version == edits
+
+    assert all(has_vector)
+    hashes = {bytes(hash_) for (hash_,) in crawl.rows("SELECT hash FROM remote_chunk")}
+    assert stored_vectors(crawl).keys() == hashes  # no debt, none too many
+    crawl.run("audit")

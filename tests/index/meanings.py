@@ -3,20 +3,23 @@
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from smartcrawl import settings
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.hashes import document_content_hash, text_hash
-from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.batch_vectors import BatchVectors
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector, normed_vector
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Section
+from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.commit.visit import Judgement
@@ -26,6 +29,8 @@ from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.registry.writer import RegistryWriter, Written
+from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, Reply, embeddings
+from tests.index.remote_desk import RemoteDesk
 from tests.registry.build import NOW, Desk, begin_registry
 
 TTL = 1_000  #: seconds; UNDO_TTL_SECONDS of these tests
@@ -40,6 +45,18 @@ def topic_numbers(text: str) -> list[float]:
     """Return the numbers of a text, not of length 1; texts of no topic are alike."""
     words = text.casefold().split()
     return [0.01 + sum(word in topic.split() for word in words) for topic in TOPICS]
+
+
+def topics_of(asked: Asked) -> Reply:
+    """Answer with the vectors of topics, whichever model is asked."""
+    found = embeddings(asked.texts, [topic_numbers(text) for text in asked.texts])
+    return Reply(found | {"model": asked.body["model"]})
+
+
+def embedder_options(server: EmbeddingsServer, **changed: object) -> EmbedderOptions:
+    found = EmbedderOptions.of(settings.defaults | server.settings)
+    assert found is not None
+    return replace(found, **changed)
 
 
 class Topics:
@@ -159,12 +176,13 @@ def desk_at(url: str) -> Desk:
 class Room:
     """A registry, which the writer of a run writes; its batches are embedded."""
 
-    def __init__(self, file: Path, embedder: Embedder) -> None:
+    def __init__(self, file: Path, embedder: Embedder, elsewhere: Options | None = None) -> None:
+        """``elsewhere``: options that name an Elasticsearch, which is the index then."""
         if Desk.database is None:
             begin_registry(file)
         database = (Desk.database or SqliteDatabase)(file)
-        self.registry = Registry(database, database.open(), EMBEDDED)
-        self.desk = Desk(file)
+        self.desk = Desk(file) if elsewhere is None else RemoteDesk(elsewhere, file)
+        self.registry = Registry(database, database.open(), self.desk.indexing)
         self.run = self.desk.open()
         self.writer = RegistryWriter(
             self.registry, self.run, judgement=Judgement(), embedding=BatchVectors(embedder)

@@ -1,14 +1,16 @@
 """Searches by meaning, and by words and meaning, over the vectors of registries."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from smartcrawl import settings
 from smartcrawl.index import query_vectors
+from smartcrawl.index.choice import write_index_anew
 from smartcrawl.index.embedded import near_chunks
 from smartcrawl.index.embedded.vectors import whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder, open_embedder_of
@@ -16,7 +18,9 @@ from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.ranking import MOST_PARTS
+from smartcrawl.index.remote_debts import remote_debts
 from smartcrawl.index.search import search_index
+from smartcrawl.model.documents import Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
@@ -33,20 +37,27 @@ from tests.index.embedding.embeddings_server import (
     embeddings_server,
     error,
 )
-from tests.index.meanings import Topics, desk_at, pay, topic_numbers, vector_registry
+from tests.index.meanings import (
+    Topics,
+    desk_at,
+    embedder_options,
+    pay,
+    topic_numbers,
+    topics_of,
+    vector_registry,
+    visit_of_sections,
+)
+from tests.index.remote_desk import RemoteDesk
 from tests.index.searches import PAGES, SEARCHES
-from tests.registry.build import LATER, Desk, chunk
+from tests.registry.build import LATER, Desk
 from tests.server.api_client import error_of
 from tests.server.data.library import Library
+from tests.servers import Elasticsearch
 
+#: Tests that write or read what only a registry with its own index has.
+DATABASES = pytest.mark.parametrize("kind", ["sqlite", "postgres"], indirect=True, scope="module")
 TEXT, VECTOR, HYBRID = SearchMode.TEXT, SearchMode.VECTOR, SearchMode.HYBRID
 BASE = "http://a.example/"
-
-
-def topics_of(asked: Asked) -> Reply:
-    """Answer with the vectors of topics, whichever model is asked."""
-    found = embeddings(asked.texts, [topic_numbers(text) for text in asked.texts])
-    return Reply(found | {"model": asked.body["model"]})
 
 
 @pytest.fixture
@@ -64,18 +75,19 @@ def fresh_embedders() -> Iterator[None]:
     query_vectors._opened.cache_clear()
 
 
-def embedder_options(server: EmbeddingsServer, **changed: object) -> EmbedderOptions:
-    found = EmbedderOptions.of(settings.defaults | server.settings)
-    assert found is not None
-    return replace(found, **changed)
+class Place(NamedTuple):
+    """Where a registry and its index are."""
+
+    url: str = ""  #: of a registry in PostgreSQL; "": in SQLite
+    index: ElasticsearchTarget | None = None  #: None: beside the registry
 
 
 class Searched:
     """A registry whose chunks have vectors, and its searches."""
 
-    def __init__(self, folder: Path, chosen: EmbedderOptions | None, url: str) -> None:
-        self.desk = desk_at(url)
-        self.options: Options = options(folder, embedder=chosen)
+    def __init__(self, folder: Path, chosen: EmbedderOptions | None, place: Place) -> None:
+        self.options: Options = options(folder, embedder=chosen, elasticsearch=place.index)
+        self.desk = desk_at(place.url) if place.index is None else RemoteDesk(self.options)
 
     def put(self, source: str, **pages: str | list[str]) -> None:
         """Store pages of a source: the last part of the address, and the texts of its chunks."""
@@ -84,15 +96,20 @@ class Searched:
         visits: list[Visit] = []
         for place, texts in pages.items():
             some = [texts] if isinstance(texts, str) else texts
-            visit = self.desk.visit(f"http://{source}.example/{place}", " ".join(some))
-            visit.parsed.chunks = [chunk(text) for text in some]
-            visits.append(visit)
+            sections = [Section(0, "", text) for text in some]
+            url = f"http://{source}.example/{place}"
+            visits.append(visit_of_sections(self.desk, url, sections))
         self.desk.write(*visits)
         self.desk.seal()
 
     def pay(self) -> None:
         assert self.options.embedder is not None
-        assert pay(self.desk.connection, open_embedder_of(self.options.embedder)).owed == 0
+        paid = pay(
+            self.desk.connection,
+            open_embedder_of(self.options.embedder),
+            elsewhere=remote_debts(self.desk.indexing),
+        )
+        assert paid.owed == 0
 
     def answer(self, query: str, mode: SearchMode = HYBRID, **more: Any) -> Answer:
         return search_index(self.desk.connection, query, self.options, mode=mode, **more)
@@ -105,9 +122,9 @@ class Searched:
         ]
 
 
-def filled(folder: Path, server: EmbeddingsServer, url: str) -> Searched:
+def filled(folder: Path, server: EmbeddingsServer, place: Place) -> Searched:
     """Two sources with vectors of topics."""
-    found = Searched(folder, embedder_options(server), url)
+    found = Searched(folder, embedder_options(server), place)
     found.put(
         "docs",
         cancel="cancel the paused job",
@@ -124,10 +141,23 @@ def filled(folder: Path, server: EmbeddingsServer, url: str) -> Searched:
 New = Callable[[EmbedderOptions | None], Searched]
 
 
-@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+@pytest.fixture(scope="module", params=["sqlite", "postgres", "elasticsearch"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """The database of a registry."""
+    """The index: that of a registry in a database, or one elsewhere."""
     return str(request.param)
+
+
+@contextmanager
+def vector_place(kind: str, request: pytest.FixtureRequest) -> Iterator[Place]:
+    """An empty registry and its index."""
+    if kind == "elasticsearch":
+        server: Elasticsearch = request.getfixturevalue("elasticsearch")
+        server.start()
+        with server.prefix() as prefix:
+            yield Place(index=ElasticsearchTarget(server.url, prefix))
+    else:
+        with vector_registry(kind, request) as url:
+            yield Place(url)
 
 
 @pytest.fixture
@@ -136,10 +166,10 @@ def new(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[N
     made: list[Searched] = []
 
     def make(chosen: EmbedderOptions | None) -> Searched:
-        made.append(Searched(tmp_path, chosen, url))
+        made.append(Searched(tmp_path, chosen, place))
         return made[-1]
 
-    with vector_registry(kind, request) as url:
+    with vector_place(kind, request) as place:
         yield make
         for one in made:
             one.desk.close()
@@ -150,8 +180,8 @@ def searched(
     kind: str, request: pytest.FixtureRequest, tmp_path: Path, server: EmbeddingsServer
 ) -> Iterator[Searched]:
     """Two sources with vectors of topics."""
-    with vector_registry(kind, request) as url:
-        found = filled(tmp_path, server, url)
+    with vector_place(kind, request) as place:
+        found = filled(tmp_path, server, place)
         yield found
         found.desk.close()
 
@@ -161,9 +191,9 @@ def library(
     kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[Searched, EmbeddingsServer]]:
     """The same, for tests that only read; and its server."""
-    with embeddings_server() as server, vector_registry(kind, request) as url:
+    with embeddings_server() as server, vector_place(kind, request) as place:
         server.answer = topics_of
-        found = filled(tmp_path_factory.mktemp("library"), server, url)
+        found = filled(tmp_path_factory.mktemp("library"), server, place)
         yield found, server
         found.desk.close()
 
@@ -173,9 +203,9 @@ def crowded(
     kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searched]:
     """A large source whose 1,000 chunks are nearer to fruit than any of a small one."""
-    with embeddings_server() as server, vector_registry(kind, request) as url:
+    with embeddings_server() as server, vector_place(kind, request) as place:
         server.answer = topics_of
-        found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server), url)
+        found = Searched(tmp_path_factory.mktemp("crowded"), embedder_options(server), place)
         crowd = {f"page{p}": [f"crowd banana {p} {n}" for n in range(100)] for p in range(10)}
         found.put("large", **crowd)
         found.put("small", far="winter is yellow", near="banana ship yellow")
@@ -187,6 +217,7 @@ def crowded(
 # Words alone
 
 
+@DATABASES
 def test_text_searches_find_the_same_with_and_without_vectors(new: New, server: EmbeddingsServer):
     searched = new(None)
     desk = searched.desk
@@ -227,6 +258,7 @@ def test_without_an_embedder_the_default_is_text_without_a_note(searched: Search
 # Meaning
 
 
+@DATABASES
 @pytest.mark.covers("M-47")
 @pytest.mark.parametrize(
     "mode", [VECTOR, HYBRID, SearchMode.BEST], ids=["vector", "hybrid", "best"]
@@ -295,6 +327,7 @@ def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(s
     assert hits["http://shop.example/apple"].snippet == "an apple a day"
 
 
+@DATABASES
 @pytest.mark.covers("M-47")
 @pytest.mark.parametrize(
     ("mode", "numbers"),
@@ -316,6 +349,7 @@ def test_a_hit_has_the_chunks_of_its_mode(searched: Searched, mode: SearchMode, 
     assert hit.chunks[0].highlight == hit.snippet == f"<banana>{texts[numbers[0]][6:]}"
 
 
+@DATABASES
 def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
     filler = [f"line {n} of many" for n in range(MOST_PARTS)]
     searched.put("long", page=[*filler, "a ship"])
@@ -326,6 +360,7 @@ def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
     assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
 
 
+@DATABASES
 @pytest.mark.covers("M-47")
 def test_hybrid_loses_no_page_that_text_finds(new: New, server: EmbeddingsServer):
     searched = new(embedder_options(server))
@@ -450,6 +485,7 @@ def test_a_condition_holds_for_each_page_that_has_a_chunk(searched: Searched, mo
     assert searched.find('ship "second"', mode) == ["two/page"]
 
 
+@DATABASES
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_language_limits_the_search(searched: Searched, mode: SearchMode):
     searched.desk.connection.execute(
@@ -509,9 +545,9 @@ def deep(
     kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Searched]:
     """60 pages with the words, 60 of the meaning, and 40 that come after both in both lists."""
-    with embeddings_server() as server, vector_registry(kind, request) as url:
+    with embeddings_server() as server, vector_place(kind, request) as place:
         server.answer = topics_of
-        found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server), url)
+        found = Searched(tmp_path_factory.mktemp("deep"), embedder_options(server), place)
         words = {f"words{n}": f"papyrus apple papyrus snow snow snow snow {n}" for n in range(60)}
         meaning = {f"meaning{n}": f"fruit fruit fruit {n}" for n in range(60)}
         both = {f"both{n}": f"papyrus apple snow {'among reeds ' * 99}{n}" for n in range(40)}
@@ -569,22 +605,43 @@ def test_a_mode_without_vectors_is_an_error_with_its_remedy(
     assert server.asked == []
 
 
-def test_an_index_that_keeps_no_vectors_has_no_mode_for_them(searched: Searched):
-    target = ElasticsearchTarget("http://127.0.0.1:1", "none")
-    searched.options = replace(searched.options, elasticsearch=target)
+def test_an_index_that_was_made_without_an_embedder_is_searched_by_words(
+    tmp_path: Path, server: EmbeddingsServer, elasticsearch: Elasticsearch, elasticsearch_prefix
+):
+    """It has no field for vectors until it is built anew; the registry keeps them."""
+    place = Place(index=ElasticsearchTarget(elasticsearch.url, elasticsearch_prefix))
+    searched = Searched(tmp_path, None, place)
+    searched.put("docs", apple="an apple a day", snow="the snow")
+    searched.options = replace(searched.options, embedder=embedder_options(server))
+    searched.desk.reopen(searched.options)
+    searched.put("docs", late="a banana")
+    searched.pay()
 
-    with pytest.raises(NoVectorsError):
-        searched.answer("fruit", VECTOR)
+    assert searched.find("banana", SearchMode.BEST) == ["docs/late"]
+    for mode in (VECTOR, HYBRID):
+        with pytest.raises(NoVectorsError, match=r"no field for them: run .* reindex --from-regis"):
+            searched.answer("fruit", mode)
+    asked = len(server.asked)
+
+    assert write_index_anew(searched.options, searched.desk.connection, LATER, print) == 3
+
+    assert set(searched.find("fruit", VECTOR, limit=2)) == {"docs/apple", "docs/late"}
+    assert len(server.asked) == asked + 1  # the query
+    searched.desk.close()
 
 
 @pytest.mark.parametrize("name", ["local", "openai"])
-def test_an_embedder_is_refused_beside_an_index_that_keeps_no_vectors(
+def test_an_embedder_is_refused_where_no_vectors_are_kept(
     tmp_path: Path, server: EmbeddingsServer, name: str
 ):
-    target = ElasticsearchTarget("http://127.0.0.1:1", "none")
-    chosen = options(tmp_path, embedder=embedder_options(server, name=name), elasticsearch=target)
+    chosen = options(
+        tmp_path,
+        embedder=embedder_options(server, name=name),
+        elasticsearch=ElasticsearchTarget("http://127.0.0.1:1", "none"),
+        registry="postgresql://db.example/registry",
+    )
 
-    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': only a registry with its own"):
+    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': Elasticsearch gets vectors"):
         open_embedder(chosen)
 
 
@@ -604,6 +661,7 @@ def test_the_default_falls_back_to_words_with_a_note_while_the_embedder_is_away(
     assert searched.answer("banana", TEXT).note == ""
 
 
+@DATABASES
 def test_an_embedder_that_refused_its_key_is_asked_again_by_the_next_search(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -614,6 +672,7 @@ def test_an_embedder_that_refused_its_key_is_asked_again_by_the_next_search(
     assert searched.answer("fruit", SearchMode.BEST).note == ""
 
 
+@DATABASES
 def test_a_former_embedder_that_cannot_be_opened_leaves_the_words(
     searched: Searched, server: EmbeddingsServer, monkeypatch: pytest.MonkeyPatch
 ):
@@ -634,6 +693,7 @@ def test_a_former_embedder_that_cannot_be_opened_leaves_the_words(
 # Two embedders
 
 
+@DATABASES
 def test_queries_go_to_the_model_that_made_the_vectors_until_the_other_is_whole(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -664,6 +724,7 @@ def test_queries_go_to_the_model_that_made_the_vectors_until_the_other_is_whole(
     assert back == first
 
 
+@DATABASES
 def test_a_former_embedder_is_searched_again_once_it_has_the_new_pages_too(
     searched: Searched, server: EmbeddingsServer
 ):
@@ -682,6 +743,7 @@ def test_a_former_embedder_is_searched_again_once_it_has_the_new_pages_too(
     assert server.asked[-1].body["model"] == "some-model"
 
 
+@DATABASES
 def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):
     connection = searched.desk.connection
     before = searched.answer("fruit", VECTOR)
@@ -697,6 +759,7 @@ def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):
     assert searched.answer("fruit", VECTOR) == before
 
 
+@DATABASES
 def test_vectors_of_another_version_of_the_local_model_are_not_compared(new: New):
     """As in a registry that was restored from another machine."""
     searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
@@ -766,6 +829,7 @@ def test_a_query_of_10000_words_is_answered(
     assert library[0].find(query, mode)[0] in ("docs/banana", "docs/words", "shop/apple")
 
 
+@DATABASES
 def test_a_query_that_the_model_does_not_know_leaves_the_words(new: New):
     searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
     searched.put("docs", odd="ᏣᎳᎩ here", other="a boat")

@@ -16,6 +16,8 @@ from tests.registry.build import Desk
 class Index:
     """As much of an index as its registry asks for when it is opened."""
 
+    embedder = None
+
     def identity(self) -> str:
         return "index 1"
 
@@ -27,6 +29,7 @@ def options() -> Options:
     class Named:
         elasticsearch = "http://127.0.0.1:9200"
         chunks = DEFAULT_CHUNK_SIZE
+        embedder = None
 
     return cast("Options", Named())
 

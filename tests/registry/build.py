@@ -34,6 +34,7 @@ from smartcrawl.registry.database.sqlite import (
     migrate,
 )
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
@@ -163,6 +164,7 @@ class Desk:
     def __init__(self, path: Path | None = None, *, source: str = "docs") -> None:
         self.connection = (self.connected or in_sqlite)(path)
         self.source = source
+        self.indexing: Indexing = EMBEDDED
         self.run: OpenRun | None = None
         self.closing = closing()  #: replace it to play another source or other choices
         self.trackers = DEFAULT_TRACKERS
@@ -215,8 +217,8 @@ class Desk:
 
     def end(self, ending: EndingRunRow) -> None:
         self.removed.clear()
-        runs.settle_sealed_row(self.connection, ending, EMBEDDED)
-        runs.sweep_candidate_rows(self.connection, EMBEDDED, ending, self.removed.extend)
+        runs.settle_sealed_row(self.connection, ending, self.indexing)
+        runs.sweep_candidate_rows(self.connection, self.indexing, ending, self.removed.extend)
 
     @property
     def _run(self) -> OpenRun:
@@ -301,11 +303,11 @@ class Desk:
         visit.verdict = decide(page.state.standing, outcome, force=self._run.forced, alias=alias)
         return visit
 
-    def commit(self, *, number: int | None = None) -> RegistryCommit:
+    def commit(self, *, number: int | None = None, sink: Sink | None = None) -> RegistryCommit:
         run = self._run
         return RegistryCommit(
             self.connection,
-            embedded_index(self.connection),
+            sink or embedded_index(self.connection),
             run=run.no,
             source=run.source,
             number=number or run.number,
@@ -337,10 +339,14 @@ class Desk:
         for visit in visits:
             batch.counts["visits"] += 1
             batch.counts["requests"] += visit.traffic.requests
-        with transaction(self.connection):
-            stale = self.commit(number=number).write(batch, now)
+        stale = self.committed(batch, number, now)
         assert counts_are_true(self.connection, self._run.no)
         return stale
+
+    def committed(self, batch: Batch, number: int | None, now: int) -> int:
+        """Write a batch in one transaction; return how many of its visits were stale."""
+        with transaction(self.connection):
+            return self.commit(number=number).write(batch, now)
 
     def index(self, url: str, text: str = "", **told: object) -> int:
         """Register, visit and write one page with this text; return its number."""

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from hashlib import sha256
+from typing import Any, Final
 
 from smartcrawl.index.elasticsearch.analysis import analyzer_suffix
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.urls import url_item_id
+
+_DIGITS: Final = 8  #: decimal places of the numbers of a vector, of which float32 keeps fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,7 @@ class PageDocument:
     depth: int = 0
     chunks: Sequence[Chunk] = ()
     images: Sequence[ElasticsearchImage] = ()
+    vectors: Mapping[bytes, bytes] = field(default_factory=dict)  #: by the digests of chunks
 
     @property
     def id(self) -> str:
@@ -82,18 +88,21 @@ class PageDocument:
         its title is found.
         """
         ending = analyzer_suffix(self.language)
+        some = self.chunks or (Chunk((), ""),)
+        digests = [chunk.digest(self.title) for chunk in some]
         chunks = [
             {
                 "position": position,
                 "level": chunk.level,
                 "types": list(chunk.types),
                 "repeated": chunk.repeated,
-                "hash": chunk.digest(self.title).hex(),
+                "hash": digest.hex(),
                 f"title{ending}": self.title,
                 f"headings{ending}": chunk.path,
                 f"text{ending}": chunk.text,
             }
-            for position, chunk in enumerate(self.chunks or (Chunk((), ""),))
+            | self._vector(digest)
+            for position, (chunk, digest) in enumerate(zip(some, digests, strict=True))
         ]
         fields = {
             "key": self.key,
@@ -113,10 +122,32 @@ class PageDocument:
             else index_timestamp(self.last_changed),
             "mimeType": self.mime_type,
             "depth": self.depth,
+            "vectorsHash": index_vectors_hash(one for one in digests if one in self.vectors),
             "chunks": chunks,
             "images": [image.as_json(self.id, self.url) for image in self.images],
         }
         return {name: value for name, value in fields.items() if value not in (None, "", [])}
+
+    def _vector(self, digest: bytes) -> dict[str, Any]:
+        """Return the vector of a chunk as a field; nothing where it has none."""
+        if digest not in self.vectors:
+            return {}
+        numbers = array("f", self.vectors[digest])
+        if sys.byteorder == "big":
+            numbers.byteswap()
+        return {"vector": [round(number, _DIGITS) for number in numbers]}
+
+
+def index_vectors_hash(digests: Iterable[bytes]) -> str:
+    """Return the hash of the set of chunks that have a vector, by their digests; empty for none.
+
+    >>> index_vectors_hash([b"a", b"b"]) == index_vectors_hash([b"b", b"a", b"b"])
+    True
+    >>> index_vectors_hash([])
+    ''
+    """
+    some = sorted(set(digests))
+    return f"sha256:{sha256(b''.join(some)).hexdigest()}" if some else ""
 
 
 def index_document_key(source: str, url_hash: bytes) -> str:

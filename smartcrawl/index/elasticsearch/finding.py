@@ -5,16 +5,31 @@ The server proposes pages and counts how many have each word; ``ranking`` sorts 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch import search
+from smartcrawl.index.elasticsearch.nearness import (
+    NearHit,
+    exact_nearness_request,
+    near_hits,
+    nearness_request,
+)
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit, Tags
-from smartcrawl.index.proposing import propose_search_hits, weighed_search_terms
-from smartcrawl.index.queries import MOST, Query, parsed_search_query, search_query_sources
-from smartcrawl.index.ranking import Ranked, rank_searched_pages
+from smartcrawl.index.embedded.nearness import joined_rankings
+from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
+from smartcrawl.index.proposing import (
+    MOST_PROPOSED,
+    propose_search_hits,
+    search_pool,
+    weighed_search_terms,
+)
+from smartcrawl.index.queries import MOST, Query, Term, parsed_search_query, search_query_sources
+from smartcrawl.index.ranking import POOL, Ranked, rank_searched_pages
 from smartcrawl.index.spelling import SpellingFound, search_spelling_variants
 
+_Page = tuple[Ranked, tuple[str, ...]]  #: a page, and the sources that have it
 Ask = Callable[..., Any]  #: sends a search request and returns the body of the answer
 
 
@@ -31,6 +46,9 @@ class _Proposed(NamedTuple):
         return not self.hits
 
 
+_NOTHING: Final = _Proposed([], [], 0)
+
+
 def elasticsearch_answer(
     ask: Ask,
     query: str,
@@ -40,10 +58,12 @@ def elasticsearch_answer(
     offset: int = 0,
     marks: Tags,
     language: str = "",
+    meaning: QueryMeaning | None = None,
 ) -> tuple[list[ElasticsearchHit], str]:
     """Return the pages that answer a query, best first, and the query that they answer.
 
     The first ``offset`` pages are left out. The query is empty if it is the one that was asked.
+    ``meaning`` finds the vector of a query, where meaning counts, too.
     """
     asked = parsed_search_query(query, language)
     asked = asked.only(asked.terms[:MOST])
@@ -54,7 +74,48 @@ def elasticsearch_answer(
     finder = _Finder(ask, search.searched_field_endings(listed["aggregations"]), wanted)
     asked = finder.bounded(asked)
     asked, found, meant = propose_search_hits(query, asked, finder, limit, offset)
-    return finder.found(asked, found, slice(offset, offset + limit), marks), meant
+    places = slice(offset, offset + limit)
+    near = None if meaning is None else meaning(meant or query)
+    if near is None:
+        best, terms = finder.best(asked, found, [])
+    elif near.only:
+        pages = finder.nearest_pages(asked, near, search_pool(limit, offset))
+        best, terms = finder.best(asked, _NOTHING, pages)
+    else:
+        best, terms = _joined_pages(
+            finder, asked, near, {search_pool(limit, offset): found}, places
+        )
+    return finder.shown(best[places], terms, marks), meant
+
+
+def _joined_pages(
+    finder: _Finder,
+    query: Query,
+    near: VectorQuery,
+    proposed: Mapping[int, _Proposed],
+    wanted: slice,
+) -> tuple[list[_Page], Sequence[Term]]:
+    """Return pages that have the words of a query or are near to it; the words to mark in them.
+
+    As ``index/embedded/finding.py`` does: what more proposals add comes last.
+    """
+    best: list[_Page] = []
+    pool = POOL
+    while True:
+        pages = finder.nearest_pages(query, near, pool)
+        words = proposed.get(pool) or finder.proposed(query, pool)
+        found, terms = finder.best(query, words, pages, fused=True)
+        known = {_address(one) for one, _ in best}
+        least = best[-1][0].score if best else inf
+        best += [
+            (one._replace(score=min(one.score, least)), sources)
+            for one, sources in found
+            if _address(one) not in known
+        ]
+        is_all = len(pages) < pool and len(words.hits) < pool
+        if is_all or len(best) >= wanted.stop or pool == MOST_PROPOSED:
+            return best, terms
+        pool = MOST_PROPOSED
 
 
 class _Finder:
@@ -86,19 +147,52 @@ class _Finder:
         ]
         return SpellingFound(forms, search.indexed_texts(hits))
 
-    def found(
-        self, query: Query, found: _Proposed, wanted: slice, marks: Tags
-    ) -> list[ElasticsearchHit]:
-        """Rate the pages; of all, best first, return those ``wanted``."""
+    def nearest_pages(self, query: Query, near: VectorQuery, pool: int) -> list[NearHit]:
+        """Return pages that are near to a query in meaning, and have all that they must have."""
+        asked = (query, near.vector, self._held, self._sources, pool)
+        hits = self._ask(**nearness_request(*asked))["hits"]["hits"]
+        if len(hits) < pool:  # there may be more, which the graph does not lead to
+            hits = self._ask(**exact_nearness_request(*asked))["hits"]["hits"]
+        return near_hits(hits)
+
+    def best(
+        self, query: Query, found: _Proposed, near: Sequence[NearHit], *, fused: bool = False
+    ) -> tuple[list[_Page], Sequence[Term]]:
+        """Rate pages; return them, best first, and the words to mark in them.
+
+        ``near``: pages that are near in meaning. With ``fused`` their order and that of the words
+        are joined.
+        """
         places, terms, weights = weighed_search_terms(query, found)
-        pages = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
-        best = _once(rank_searched_pages(terms, weights, pages))[wanted]
-        if not best:
-            return []
+        by_words = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
+        ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
+        if near:
+            pages = {one.near.content: search.indexed_page_of_hit(one.hit, places) for one in near}
+            pages |= {page.key: page for page in by_words}
+            ranked = joined_rankings(ranked, pages, [one.near for one in near], fused=fused)
+        return _once(ranked), terms or query.terms
+
+    def shown(
+        self, best: Sequence[_Page], terms: Sequence[Term], marks: Tags
+    ) -> list[ElasticsearchHit]:
+        """Return hits with their snippets."""
         tags = search.search_highlight_marks()
-        keys = [str(one.page.key) for one, _ in best]
-        hits = self._ask(**search.indexed_snippets(keys, terms, self._held, tags))["hits"]["hits"]
-        by_key = {hit["_source"]["key"]: hit for hit in hits}
+        words = [str(one.page.key) for one, _ in best if one.found]
+        near = {
+            str(one.page.key): one.part.key
+            for one, _ in best
+            if not one.found and one.part is not None
+        }
+        by_key: dict[str, Any] = {}
+        if words:
+            request = search.indexed_snippets(words, terms, self._held, tags)
+            by_key = {hit["_source"]["key"]: hit for hit in self._ask(**request)["hits"]["hits"]}
+        if near:
+            request = search.indexed_parts(near, terms, self._held, tags)
+            for hit in self._ask(**request)["hits"]["hits"]:
+                key = hit["_source"]["key"]
+                chunk = hit["inner_hits"][str(near[key])]
+                by_key[key] = {**hit, "inner_hits": {"chunks": chunk}}
         return [
             search.search_hit(by_key[str(one.page.key)], one.score, sources, tags, marks)
             for one, sources in best
@@ -106,9 +200,14 @@ class _Finder:
         ]
 
 
-def _once(ranked: Sequence[Ranked]) -> list[tuple[Ranked, tuple[str, ...]]]:
+def _address(one: Ranked) -> str:
+    """Return the hash of the address of a page, which is the same in all sources."""
+    return str(one.page.key).rpartition(":")[2]
+
+
+def _once(ranked: Sequence[Ranked]) -> list[_Page]:
     """Return each page once, with the sources that have it."""
-    found: dict[str, tuple[Ranked, tuple[str, ...]]] = {}
+    found: dict[str, _Page] = {}
     for one in ranked:
         source, _, address = str(one.page.key).rpartition(":")
         if address in found:

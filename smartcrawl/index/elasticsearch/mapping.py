@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analysis, analyzer
+from smartcrawl.model.index_pages import EmbedderKey
 
 #: Version of the fields. It rises with each change that an older index cannot take.
 MAPPING_VERSION: Final = 2
@@ -27,13 +28,20 @@ def index_settings() -> dict[str, Any]:
     }
 
 
-def index_mappings() -> dict[str, Any]:
-    """Return the fields of a page and of a tombstone."""
+def index_mappings(embedder: EmbedderKey | None = None) -> dict[str, Any]:
+    """Return the fields of a page and of a tombstone, with vectors if there is an embedder."""
     keyword = {"type": "keyword", "ignore_above": _LONGEST}
     text = {"type": "text", "analyzer": analyzer("")}
+    meta: dict[str, Any] = {"product": "smartcrawl", "version": MAPPING_VERSION}
+    chunk = _chunk()
+    page: dict[str, Any] = {}
+    if embedder is not None:
+        meta["embedder"] = embedder._asdict()
+        chunk["vector"] = _vector(embedder.dimension)
+        page["vectorsHash"] = keyword
     return {
         "dynamic": "false",
-        "_meta": {"product": "smartcrawl", "version": MAPPING_VERSION},
+        "_meta": meta,
         "properties": {
             "key": keyword,  # the same as _id, which cannot be sorted by
             "id": keyword,  # id of the registry
@@ -52,7 +60,8 @@ def index_mappings() -> dict[str, Any]:
             "lastChanged": {"type": "date"},
             "mimeType": keyword,
             "depth": {"type": "integer"},
-            "chunks": {"type": "nested", "dynamic": "false", "properties": _chunk()},
+            **page,
+            "chunks": {"type": "nested", "dynamic": "false", "properties": chunk},
             "images": {
                 "type": "nested",
                 "dynamic": "false",
@@ -81,12 +90,28 @@ def _chunk() -> dict[str, Any]:
     return {"position": {"type": "integer"}, **fields}
 
 
-def index_template(pattern: str) -> dict[str, Any]:
+def _vector(dimension: int) -> dict[str, Any]:
+    return {
+        "type": "dense_vector",
+        "dims": dimension,
+        "index": True,
+        "similarity": "cosine",
+        "index_options": {"type": "hnsw"},
+    }
+
+
+def mapped_embedder(mappings: Mapping[str, Any]) -> EmbedderKey | None:
+    """Return the embedder whose vectors an index has; None: it has no field for vectors."""
+    named = mappings.get("_meta", {}).get("embedder")
+    return None if named is None else EmbedderKey(**named)
+
+
+def index_template(pattern: str, embedder: EmbedderKey | None = None) -> dict[str, Any]:
     """Return the composable template of the indices whose names match a pattern."""
     return {
         "index_patterns": [pattern],
         "priority": _PRIORITY,
-        "template": {"settings": index_settings(), "mappings": index_mappings()},
+        "template": {"settings": index_settings(), "mappings": index_mappings(embedder)},
         "_meta": {"product": "smartcrawl", "version": MAPPING_VERSION},
     }
 

@@ -14,13 +14,16 @@ from smartcrawl.index.elasticsearch.mapping import (
     index_mappings,
     index_settings,
     index_template,
+    mapped_embedder,
     mapping_differences,
 )
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.index_pages import EmbedderKey
 
 _MAJORS: Final = ("8", "9")
+_WITH_VECTORS: Final = (8, 13)  #: the first version that searches vectors of nested chunks
 _SHOWN: Final = 3  #: differences that a message lists
 CLUSTER_RIGHTS: Final = ("monitor", "manage_index_templates")
 INDEX_RIGHTS: Final = ("read", "write", "manage")
@@ -56,6 +59,7 @@ class Index(NamedTuple):
 
     name: str
     uuid: str
+    embedder: EmbedderKey | None = None  #: whose vectors it has; None: it has no field for them
 
 
 def connect_elasticsearch(target: ElasticsearchTarget, timeout: float) -> library.Elasticsearch:
@@ -147,7 +151,8 @@ class Indices:
         for name, about in found.items():
             if name == self._names.write:
                 raise self._taken(name)
-            return Index(name, about["settings"]["index"]["uuid"])
+            found_embedder = mapped_embedder(about["mappings"])
+            return Index(name, about["settings"]["index"]["uuid"], found_embedder)
         return None
 
     def exist(self) -> list[str]:
@@ -167,8 +172,9 @@ class Indices:
                     f"{self._name}: {name} was made for version {version} of the fields, and this"
                     f" program writes version {MAPPING_VERSION}; {REBUILD}"
                 )
+            fields = index_mappings(mapped_embedder(about["mappings"]))
             wrong = [*mapping_differences(index_settings(), about["settings"]),
-                     *mapping_differences(index_mappings(), about["mappings"])]  # fmt: skip
+                     *mapping_differences(fields, about["mappings"])]  # fmt: skip
             if wrong:
                 more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
                 raise SinkError(
@@ -189,12 +195,18 @@ class Indices:
         """Let searches see the written index, without its tombstones."""
         self._point([self._shown(name) for name in self._found(self._names.write)])
 
-    def make(self, *, searched: bool) -> None:
+    def make(self, embedder: EmbedderKey | None = None, *, searched: bool) -> None:
         """Create the next index, and let the write alias lead to it alone.
 
-        ``searched``: searches use it, too. Two processes may do this at the same time.
+        ``embedder``: it has a field for its vectors. ``searched``: searches use it, too. Two
+        processes may do this at the same time.
+
+        Raises:
+            SinkError: the server is too old for vectors, or does not make it.
         """
-        wanted = index_template(self._names.pattern)
+        if embedder is not None:
+            self._check_vectors()
+        wanted = index_template(self._names.pattern, embedder)
         self._ask(
             partial(self._client.indices.put_index_template, name=self._names.template, **wanted)
         )
@@ -215,6 +227,15 @@ class Indices:
         ]
         actions.append({"add": {"index": name, "alias": self._names.write, "is_write_index": True}})
         self._point([*actions, *([self._shown(name)] if searched else [])])
+
+    def _check_vectors(self) -> None:
+        version = str(self._ask(self._client.info)["version"]["number"])
+        if tuple(map(int, version.split(".")[:2])) < _WITH_VECTORS:
+            least = ".".join(map(str, _WITH_VECTORS))
+            raise SinkError(
+                f"{self._name} is an Elasticsearch {version}, and vectors need {least} or later:"
+                " leave EMBEDDER empty, or upgrade it"
+            )
 
     def publish(self) -> Index:
         """Let searches see the written index, and delete the others."""

@@ -94,5 +94,6 @@ def _entry(page: IndexedPage, number: int) -> Entry:
             ElasticsearchImage(i.id, i.src, i.alt, i.context, i.width, i.height)
             for i in page.images
         ],
+        vectors=page.vectors,
     )
     return Entry(document.key, number, document.as_json())

@@ -12,7 +12,7 @@ from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.versions import claim_of_index_version, epoch_of_index_version
 
 _PAGE: Final = 1_000  #: documents of one request
-_READ: Final = ("key", "contentHash", "deleted")
+_READ: Final = ("key", "contentHash", "deleted", "vectorsHash")
 _KEEP: Final = "5m"  #: how long the server keeps its view for the next request
 
 
@@ -25,6 +25,7 @@ class Held(NamedTuple):
     deleted: bool  #: whether it is a tombstone
     version: int  #: epoch and number
     epoch: int
+    vectors_hash: str = ""  #: of the chunks with a vector (documents.index_vectors_hash)
 
 
 class IndexScanner:
@@ -99,4 +100,5 @@ def _held(hit: Mapping[str, Any]) -> Held:
         deleted=fields.get("deleted", [False])[0],
         version=version,
         epoch=epoch_of_index_version(version),
+        vectors_hash=fields.get("vectorsHash", [""])[0],
     )

@@ -23,6 +23,12 @@ MOST_CLAUSES: Final = 4_000
 _WORD: Final = re.compile(r"[\u2e80-\U0010ffff]|[^\W\u2e80-\U0010ffff]{1,255}")
 _SNIPPET: Final = 200  #: characters, about the 32 words of the embedded index
 _SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
+#: Fields of a page that is rated; its vectors would be most of the answer.
+RATED: Final[Mapping[str, Any]] = {
+    "includes": ["key", "url", "source", "title", "language", "chunks"],
+    "excludes": ["chunks.vector"],
+}
+_PARTS: Final = {"excludes": ["chunks.vector", "vector"]}  #: of the source of inner hits
 _TEXTS: Final = 20  #: pages in which nearest words are looked for
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
 
@@ -101,6 +107,27 @@ def search_proposal_request(
     ``held`` are the endings of the fields with text.
     """
     named = [_anywhere(term.text, held, name=str(place)) for place, term in enumerate(terms)]
+    counts = {str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)}
+    return {
+        "query": {
+            "bool": {
+                "should": named,
+                "minimum_should_match": 1,
+                **search_filters(query, held, sources),
+            }
+        },
+        "aggregations": {"all": {"global": {}, "aggregations": counts}},
+        "size": max(0, min(limit, MOST_HITS)),
+        "sort": ["_score", {"urlLength": "asc"}, {"url": "asc"}],
+        "source": RATED,
+        "track_total_hits": False,
+    }
+
+
+def search_filters(
+    query: Query, held: Sequence[str], sources: Sequence[str]
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the conditions of a query on pages, as parts of ``bool``."""
     filters: list[dict[str, Any]] = [_anywhere(text, held) for text in query.required]
     if sources:
         filters.append({"terms": {"source": list(sources)}})
@@ -111,22 +138,7 @@ def search_proposal_request(
     excluded = [_anywhere(text, held) for text in query.excluded] + _at_sites(query.excluded_sites)
     if query.excluded_sources:
         excluded.append({"terms": {"source": list(query.excluded_sources)}})
-    counts = {str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)}
-    return {
-        "query": {
-            "bool": {
-                "should": named,
-                "minimum_should_match": 1,
-                "filter": filters,
-                "must_not": excluded,
-            }
-        },
-        "aggregations": {"all": {"global": {}, "aggregations": counts}},
-        "size": max(0, min(limit, MOST_HITS)),
-        "sort": ["_score", {"urlLength": "asc"}, {"url": "asc"}],
-        "source": ["key", "url", "source", "title", "language", "chunks"],
-        "track_total_hits": False,
-    }
+    return {"filter": filters, "must_not": excluded}
 
 
 def _anywhere(text: str, held: Sequence[str], *, name: str | None = None) -> dict[str, Any]:
@@ -210,6 +222,7 @@ def indexed_snippets(
         "inner_hits": {
             "size": MOST_SHOWN,
             "sort": ["_score", {"chunks.position": "asc"}],
+            "_source": _PARTS,
             "highlight": _highlight(held, tags),
         },
     }
@@ -218,6 +231,38 @@ def indexed_snippets(
             "bool": {"filter": [{"terms": {"key": list(keys)}}], "must": [{"nested": nested}]}
         },
         "size": len(keys),
+        "source": _SHOWN,
+        "track_total_hits": False,
+    }
+
+
+def indexed_parts(
+    positions: Mapping[str, int], terms: Sequence[Term], held: Sequence[str], tags: Tags
+) -> dict[str, Any]:
+    """Return the request for one chunk of each of some pages, by the keys of these.
+
+    It may have none of the words. It is the inner hit that has its position for a name.
+    """
+    texts = [term.text for term in terms]
+    words = {"dis_max": {"queries": [_words(texts, ending) for ending in held]}}
+    wanted = []
+    for position in sorted(set(positions.values())):
+        nested = {
+            "path": "chunks",
+            "query": {"term": {"chunks.position": position}},
+            "inner_hits": {
+                "name": str(position),
+                "size": 1,
+                "_source": _PARTS,
+                "highlight": _highlight(held, tags) | {"highlight_query": words},
+            },
+        }
+        keys = [key for key, place in positions.items() if place == position]
+        filters = [{"terms": {"key": keys}}, {"nested": nested}]
+        wanted.append({"bool": {"filter": filters}})
+    return {
+        "query": {"bool": {"should": wanted, "minimum_should_match": 1}},
+        "size": len(positions),
         "source": _SHOWN,
         "track_total_hits": False,
     }

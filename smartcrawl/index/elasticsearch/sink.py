@@ -30,8 +30,10 @@ from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.scan import Held, IndexScanner
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.elasticsearch.versions import index_version
+from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.index_pages import EmbedderKey
 
 _STARTING: Final = 30  #: seconds for the parts of an index that a server has to find first
 
@@ -56,18 +58,19 @@ class ElasticsearchSink:
         self,
         client: library.Elasticsearch,
         target: ElasticsearchTarget,
-        identity: str,
+        opened: tuple[str, EmbedderKey | None],
         *,
         epoch: int,
         patience: ElasticsearchPatience,
         now: Callable[[], float],
     ) -> None:
+        """``opened``: the identity of the index, and the embedder whose vectors it has."""
         names = IndexNames.of(target.prefix)
         server = (target.url, patience)
         self._client = client
         self._names = names
         self._name = target.url
-        self._identity = identity
+        self._identity, self.embedder = opened
         self._epoch = epoch
         self._patience = patience
         self._meta = IndexMetaDocument(client, names.meta, *server)
@@ -87,12 +90,14 @@ class ElasticsearchSink:
         how: Opening = Opening.KNOWN,
         timeout: float = 60,
         now: Callable[[], float] = time.time,
+        embedder: Callable[[], EmbedderKey | None] = lambda: None,
     ) -> Self:
         """Connect, and check the server and the index before the first page is written.
 
         Missing indices are created. ``patience`` is for later requests. Opening does not wait for
         the server, except up to 30 seconds for indices that it is creating or recovering.
-        ``timeout`` is for one answer, in seconds.
+        ``timeout`` is for one answer, in seconds. ``embedder`` returns the embedder whose vectors
+        a new index has a field for.
 
         Raises:
             SinkError: the server does not answer, is no Elasticsearch 8 or 9, rights are missing,
@@ -108,13 +113,13 @@ class ElasticsearchSink:
             indices = Indices(client, names, target.url, soon)
             match how:
                 case Opening.KNOWN | Opening.ANY:
-                    identity = _checked(meta, indices, target, known, how)
+                    opened = _checked(meta, indices, target, known, how, embedder=embedder)
                 case Opening.ANEW:
-                    identity = _anew(meta, indices)
+                    opened = _anew(meta, indices, embedder())
         except BaseException:
             client.close()
             raise
-        return cls(client, target, identity, epoch=known.epoch, patience=patience, now=now)
+        return cls(client, target, opened, epoch=known.epoch, patience=patience, now=now)
 
     def close(self) -> None:
         """Close the connections."""
@@ -214,7 +219,7 @@ class ElasticsearchSink:
         language: str = "",
     ) -> list[ElasticsearchHit]:
         """Return the pages that answer ``query``, best first; see ``answer``."""
-        within = {"limit": limit, "offset": offset}
+        within: dict[str, Any] = {"limit": limit, "offset": offset}
         found, _ = self.answer(query, sources=sources, **within, marks=marks, language=language)
         return found
 
@@ -227,20 +232,28 @@ class ElasticsearchSink:
         offset: int = 0,
         marks: tuple[str, str] = ("[", "]"),
         language: str = "",
+        meaning: QueryMeaning | None = None,
     ) -> tuple[list[ElasticsearchHit], str]:
         """Return the pages that answer ``query``, best first, and the query that they answer.
 
         The latter is empty if it is the query as it was asked. ``sources`` empty means all, and
         ``language`` any. The first ``offset`` pages are left out. ``marks`` are put around the
         words found. The first 32 words of a query count, fewer if the index has more than 40
-        languages. A server that does not answer is not waited for.
+        languages. A server that does not answer is not waited for. ``meaning`` finds the vector of
+        a query, where meaning counts, too; its errors are raised.
 
         Raises:
             SinkError: the server does not answer.
         """
         within = {"limit": limit, "offset": offset}
         return finding.elasticsearch_answer(
-            self._search, query, sources=sources, **within, marks=marks, language=language
+            self._search,
+            query,
+            sources=sources,
+            **within,
+            marks=marks,
+            language=language,
+            meaning=meaning,
         )
 
     def _search(self, **asked: Any) -> Any:
@@ -269,8 +282,10 @@ def _checked(
     target: ElasticsearchTarget,
     known: Known,
     how: Opening,
-) -> str:
-    """Check that the index is the known one, or create it; return its identity.
+    *,
+    embedder: Callable[[], EmbedderKey | None],
+) -> tuple[str, EmbedderKey | None]:
+    """Check that the index is the known one, or create it; return its identity and embedder.
 
     A deleted index is not created again in mode ``KNOWN``: it would be empty, and the run would
     take it for the one that has every page. In mode ``ANY`` it is, with another identity.
@@ -297,25 +312,31 @@ def _checked(
             raise SinkError(f"{where} was deleted, or created anew by another program; {REBUILD}")
         memory = meta.change(memory.identity, identity=uuid4().hex)
     if index is None:
-        indices.make(searched=True)
+        indices.make(embedder(), searched=True)
         index = indices.written()
     indices.check()
     if how is Opening.KNOWN and known.identity is None and not indices.is_empty():
         raise SinkError(f"{where} {FOREIGN}")
     indices.show()
     assert index is not None, "it was checked"
-    return meta.change(memory.identity, index=index.uuid).identity
+    return meta.change(memory.identity, index=index.uuid).identity, index.embedder
 
 
-def _anew(meta: IndexMetaDocument, indices: Indices) -> str:
-    """Begin a new index, or continue one; return its identity until it is published."""
+def _anew(
+    meta: IndexMetaDocument, indices: Indices, embedder: EmbedderKey | None
+) -> tuple[str, EmbedderKey | None]:
+    """Begin a new index, or continue one; return its identity until it is published.
+
+    One that was begun with another embedder is not continued. Second, return the embedder.
+    """
     memory, index = meta.found(), indices.written()
-    if memory.building is None or index is None or memory.building != index.uuid:
-        indices.make(searched=False)
+    is_begun = index is not None and memory.building == index.uuid
+    if index is None or not is_begun or index.embedder != embedder:
+        indices.make(embedder, searched=False)
         index = indices.written()
     indices.check()
     assert index is not None, "it was checked"
-    return meta.change(memory.identity, building=index.uuid).identity
+    return meta.change(memory.identity, building=index.uuid).identity, index.embedder
 
 
 def _where(target: ElasticsearchTarget) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from smartcrawl.index.embedded.vectors import (
+    OwedText,
     count_owed_texts,
     drop_unused_vectors,
     lock_embedders,
@@ -34,6 +35,31 @@ class PaidDebts:
     error: EmbedderError | None = None  #: why some are owed
 
 
+class DebtsElsewhere(Protocol):
+    """Debts of chunks that an index elsewhere has."""
+
+    def note_chunks(self, connection: Connection, is_ending: Callable[[], bool]) -> bool:
+        """Note the chunks of contents that were stored without an embedder; whether of all."""
+
+    def owed_texts(
+        self, connection: Connection, embedder: int, sources: Sequence[str], most: int
+    ) -> Iterator[list[OwedText]]:
+        """Yield chunks without a vector, as ``vectors.owed_texts`` does."""
+
+    def write(self, connection: Connection, sources: Sequence[str], now: int) -> None:
+        """Write the pages whose documents lack vectors that the registry has.
+
+        Raises:
+            SinkError: the index takes nothing any more.
+        """
+
+    def lacking(self, connection: Connection, sources: Sequence[str] = ()) -> list[int]:
+        """Return the pages whose documents lack vectors, or have too many."""
+
+    def searched(self, connection: Connection) -> int | None:
+        """Return the embedder whose vectors the documents have, or None."""
+
+
 def pay_debts(
     connection: Connection,
     embedder: Embedder,
@@ -43,19 +69,26 @@ def pay_debts(
     ttl: int,
     report: Callable[[int], None],
     is_ending: Callable[[], bool] = lambda: False,
+    elsewhere: DebtsElsewhere | None = None,
 ) -> PaidDebts:
     """Embed the chunks that have no vector; ``sources`` empty means all.
 
     When none is left in any source, searches use the vectors of this embedder, and those of former
     ones are unused. Vectors that are unused for ``ttl`` seconds are dropped. ``report`` is called
     with the number of chunks so far. An embedder that does not answer leaves the rest for a later
-    call.
+    call. ``elsewhere``: the debts of an index that is elsewhere; its documents are written, too.
+
+    Raises:
+        SinkError: the index elsewhere takes nothing any more; the registry has the vectors.
     """
-    paid = PaidDebts()
+    paid, is_known, searched = PaidDebts(), True, None
     with transaction(connection):
         number = note_embedder(connection, embedder)
+    if elsewhere is not None:
+        is_known = elsewhere.note_chunks(connection, is_ending)
+    owed_of = owed_texts if elsewhere is None else elsewhere.owed_texts
     try:
-        for texts in owed_texts(connection, number, sources, _AT_ONCE):
+        for texts in owed_of(connection, number, sources, _AT_ONCE):
             if is_ending():
                 break
             found = embedder.embed([owed.text for owed in texts])
@@ -69,11 +102,19 @@ def pay_debts(
             report(paid.embedded + paid.refused)
     except EmbedderError as error:
         paid.error = error
+    if elsewhere is not None:
+        elsewhere.write(connection, sources, now)
     with transaction(connection):
         lock_embedders(connection)
         number = note_embedder(connection, embedder)
+        if elsewhere is not None:
+            searched = elsewhere.searched(connection)
+            is_known = is_known and not (searched == number and elsewhere.lacking(connection))
         paid.owed = count_owed_texts(connection, number, sources)
-        if not paid.owed and not (sources and count_owed_texts(connection, number)):
+        is_paid = not paid.owed and not (sources and count_owed_texts(connection, number))
+        if is_paid and is_known:
             note_whole_embedder(connection, number, now)
-            paid.dropped = drop_unused_vectors(connection, number, now=now, ttl=ttl)
+            paid.dropped = drop_unused_vectors(
+                connection, number, now=now, ttl=ttl, searched=searched
+            )
     return paid

@@ -71,9 +71,9 @@ _MORE: Final = 8  #: times as many are looked at next
 class NearPage(NamedTuple):
     """A content, and its chunk that is nearest to a query."""
 
-    content: int
+    content: Any  #: content.no; in an index elsewhere the key of a document
     distance: float  #: 0 to 2
-    chunk: int  #: chunk.no
+    chunk: int  #: chunk.no; in an index elsewhere its position
 
 
 def nearest_pages(

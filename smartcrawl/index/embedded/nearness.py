@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from smartcrawl.index.embedded.near_chunks import NearPage, nearest_chunks
 from smartcrawl.index.embedded.vectors import VectorQuery
@@ -13,7 +14,7 @@ from smartcrawl.rules.fusion import fuse
 
 def joined_rankings(
     by_words: Sequence[Ranked],
-    pages: Mapping[int, ProposedPage],
+    pages: Mapping[Any, ProposedPage],
     near: Sequence[NearPage],
     *,
     fused: bool,

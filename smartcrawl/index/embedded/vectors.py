@@ -17,6 +17,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.remote_chunks import chunk_table
 from smartcrawl.registry.vector_table import vector_table
 
 _NOTE = """
@@ -40,12 +41,12 @@ _OWED = """
 SELECT k.hash, min(k.title), min(k.headings), min(k.text) FROM chunk k
  WHERE k.hash > :after AND {owed} GROUP BY k.hash ORDER BY k.hash LIMIT :most
 """
-_COUNT = "SELECT count(DISTINCT k.hash) FROM chunk k WHERE {owed}"
+_COUNT = "SELECT count(DISTINCT k.hash) FROM {chunks} k WHERE {owed}"
 _KNOWN = "SELECT hash FROM {vector} WHERE embedder = ? AND hash IN carray(?)"
 #: No vector without its chunk.
 _PUT = """
 INSERT INTO vector (hash, embedder, vector, refused)
-SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM chunk WHERE hash = ?1)
+SELECT ?1, ?2, ?3, ?4 WHERE EXISTS (SELECT 1 FROM {chunks} WHERE hash = ?1)
 ON CONFLICT (hash, embedder) DO NOTHING
 """
 #: The same in PostgreSQL, of many rows.
@@ -53,14 +54,15 @@ _PUT_MANY = """
 INSERT INTO chunk_vector (hash, embedder, vector, refused)
 SELECT t.hash, {embedder}, t.vector::halfvec, t.refused
   FROM unnest(?::bytea[], ?::text[], ?::text[]) AS t (hash, vector, refused)
- WHERE EXISTS (SELECT 1 FROM chunk k WHERE k.hash = t.hash)
+ WHERE EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = t.hash)
  ORDER BY t.hash
 ON CONFLICT (hash, embedder) DO NOTHING
 """
 _IS_WHOLE = "UPDATE embedder SET whole_at = ? WHERE no = ?"
 #: Vectors of chunks that are gone, and those of embedders before the one that is whole.
 _UNUSED = """
-embedder <> :embedder OR NOT EXISTS (SELECT 1 FROM chunk k WHERE k.hash = {vector}.hash)
+embedder NOT IN (:embedder, :searched)
+    OR NOT EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = {vector}.hash)
 """
 _USED_AGAIN = f"""
 UPDATE {{vector}} SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT ({_UNUSED})
@@ -70,7 +72,8 @@ UPDATE {{vector}} SET unused_since = :now WHERE unused_since IS NULL AND ({_UNUS
 """
 _DROP = "DELETE FROM {vector} WHERE unused_since <= :before"
 _DROP_EMBEDDERS = """
-DELETE FROM embedder WHERE no <> :embedder AND no NOT IN (SELECT embedder FROM {vector})
+DELETE FROM embedder
+ WHERE no NOT IN (:embedder, :searched) AND no NOT IN (SELECT embedder FROM {vector})
 RETURNING no
 """
 
@@ -206,7 +209,8 @@ def owed_texts(
 def count_owed_texts(connection: Connection, embedder: int, sources: Sequence[str] = ()) -> int:
     """Return how many different chunks have no vector; ``sources`` empty means all."""
     names = {"embedder": embedder, "sources": Many(list(sources))}
-    statement = _COUNT.format(owed=_owed(connection, sources))
+    owed = _owed(connection, sources)
+    statement = _COUNT.format(owed=owed, chunks=chunk_table(connection))
     return int(connection.execute(statement, names).get)
 
 
@@ -235,8 +239,10 @@ def put_vectors(
         (hash_, None, one.reason[:1024]) if isinstance(one, RefusedText) else (hash_, one, None)
         for hash_, one in found
     ]
+    chunks = chunk_table(connection)
     if connection.dialect != "postgres":
-        connection.executemany(_PUT, [(row[0], embedder, *row[1:]) for row in rows])
+        statement = _PUT.format(chunks=chunks)
+        connection.executemany(statement, [(row[0], embedder, *row[1:]) for row in rows])
     elif rows:
         hashes, vectors, reasons = zip(*rows, strict=True)
         columns = (
@@ -244,7 +250,7 @@ def put_vectors(
             Many([vector and halfvec_text(vector) for vector in vectors]),
             Many([reason and reason.replace("\0", " ") for reason in reasons]),
         )
-        connection.execute(_PUT_MANY.format(embedder=embedder), columns)
+        connection.execute(_PUT_MANY.format(embedder=embedder, chunks=chunks), columns)
 
 
 def halfvec_text(vector: bytes) -> str:
@@ -269,16 +275,19 @@ def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None
     connection.execute(_IS_WHOLE, (now, embedder))
 
 
-def drop_unused_vectors(connection: Connection, embedder: int, *, now: int, ttl: int) -> int:
+def drop_unused_vectors(
+    connection: Connection, embedder: int, *, now: int, ttl: int, searched: int | None = None
+) -> int:
     """Drop vectors that no chunk has used for ``ttl`` seconds; return their number.
 
     The undo of a removal finds them until then. Vectors of embedders other than ``embedder``, which
-    is whole, are unused.
+    is whole, and ``searched``, whose vectors an index elsewhere has, are unused.
     """
     lock_embedders(connection)
-    names = {"embedder": embedder, "now": now, "before": now - ttl}
+    names = {"embedder": embedder, "searched": searched or embedder}
+    names |= {"now": now, "before": now - ttl}
     used_again, unused_now, drop, drop_embedders = (
-        statement.format(vector=vector_table(connection))
+        statement.format(vector=vector_table(connection), chunks=chunk_table(connection))
         for statement in (_USED_AGAIN, _UNUSED_NOW, _DROP, _DROP_EMBEDDERS)
     )
     connection.execute(used_again, names)

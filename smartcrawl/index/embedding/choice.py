@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
@@ -18,10 +20,10 @@ def open_embedder(options: Options) -> Embedder | None:
     """
     if options.embedder is None:
         return None
-    if options.elasticsearch is not None:
+    if options.elasticsearch is not None and not isinstance(options.registry, Path):
         raise SettingError(
-            f"EMBEDDER is {options.embedder.name!r}: only a registry with its own index keeps"
-            " vectors in this version; leave EMBEDDER or ELASTICSEARCH_URL empty"
+            f"EMBEDDER is {options.embedder.name!r}: Elasticsearch gets vectors only out of a"
+            " registry in SQLite; leave EMBEDDER, REGISTRY_URL or ELASTICSEARCH_URL empty"
         )
     return open_embedder_of(options.embedder)
 

@@ -190,6 +190,7 @@ def _empty(connection: SqliteConnection, *, links: bool) -> int:
     used = "SELECT content FROM record WHERE content IS NOT NULL UNION SELECT content FROM evidence"
     connection.execute(f"DELETE FROM content WHERE no NOT IN ({used} WHERE content IS NOT NULL)")
     connection.execute("DELETE FROM chunk WHERE content NOT IN (SELECT no FROM content)")
+    connection.execute("DELETE FROM remote_chunk WHERE content NOT IN (SELECT no FROM content)")
     # A clone whose original is lost becomes the index entry of the content.
     connection.execute(
         "INSERT OR IGNORE INTO alone SELECT no FROM record WHERE duplicate_of IN"

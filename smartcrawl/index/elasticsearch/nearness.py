@@ -1,0 +1,101 @@
+"""Pages of an Elasticsearch that are near to a query in meaning: kNN over their chunks."""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from math import sqrt
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.index.elasticsearch.search import RATED, search_filters
+from smartcrawl.index.embedded.near_chunks import NearPage
+from smartcrawl.index.queries import Query
+
+_LEAST_CANDIDATES: Final = 500  #: chunks of a shard that are looked at, at least
+_CANDIDATES: Final = 5  #: the same for each page that is wanted
+_MOST_CANDIDATES: Final = 10_000  #: Elasticsearch's own limit
+#: The score of a kNN search.
+_SCORE: Final = "(1.0 + cosineSimilarity(params.vector, 'chunks.vector')) / 2.0"
+
+
+class NearHit(NamedTuple):
+    """A page near to a query."""
+
+    near: NearPage
+    hit: Mapping[str, Any]  #: its fields are those of ``RATED``
+
+
+def nearness_request(
+    query: Query, vector: bytes, held: Sequence[str], sources: Sequence[str], pool: int
+) -> dict[str, Any]:
+    """Return the request for the pages whose chunks are nearest to a vector, each page once.
+
+    The filters of a query hold before the pages are counted. ``held`` are the endings of the fields
+    with text; ``vector`` has float32 numbers, little-endian.
+    """
+    candidates = max(_LEAST_CANDIDATES, _CANDIDATES * pool)
+    return {
+        "knn": {
+            "field": "chunks.vector",
+            "query_vector": _numbers(vector),
+            "k": pool,
+            "num_candidates": min(candidates, _MOST_CANDIDATES),
+            "filter": {"bool": search_filters(query, held, sources)},
+            "inner_hits": {"size": 1, "_source": False},
+        },
+        "size": pool,
+        "source": RATED,
+        "track_total_hits": False,
+    }
+
+
+def exact_nearness_request(
+    query: Query, vector: bytes, held: Sequence[str], sources: Sequence[str], pool: int
+) -> dict[str, Any]:
+    """Return the request for the same pages by a comparison with every chunk.
+
+    The graph of an index does not lead out of many chunks that have equal vectors.
+    """
+    wanted = {
+        "query": {"exists": {"field": "chunks.vector"}},
+        "script": {"source": _SCORE, "params": {"vector": _numbers(vector)}},
+    }
+    nested = {
+        "path": "chunks",
+        "score_mode": "max",
+        "query": {"script_score": wanted},
+        "inner_hits": {"size": 1, "_source": False},
+    }
+    return {
+        "query": {"bool": {"must": [{"nested": nested}], **search_filters(query, held, sources)}},
+        "size": pool,
+        "source": RATED,
+        "track_total_hits": False,
+    }
+
+
+def _numbers(vector: bytes) -> list[float]:
+    numbers = array("f", vector)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tolist()
+
+
+def near_hits(hits: Iterable[Mapping[str, Any]]) -> list[NearHit]:
+    """Return the pages of an answer, the nearest first, with the position of their nearest chunk.
+
+    The score of a hit is half of 1 + the cosine; of equal ones the order is that of addresses.
+    """
+    found = []
+    for hit in hits:
+        (chunk,) = hit["inner_hits"]["chunks"]["hits"]["hits"]
+        distance = sqrt(max(0.0, 4 - 4 * hit["_score"]))
+        page = NearPage(hit["_source"]["key"], distance, chunk["_nested"]["offset"])
+        found.append(NearHit(page, hit))
+    return sorted(found, key=_order)
+
+
+def _order(one: NearHit) -> tuple[float, int, str, str]:
+    url = one.hit["_source"]["url"]
+    return one.near.distance, len(url), url, one.near.content
