@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.index.embedded.choice import search_embedded_index
+from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.registry.database.sqlite import connect_sqlite
 from tests.crawls.commands import Crawl, Record
 from tests.crawls.files import FilesStory, Folder
@@ -115,6 +116,7 @@ def test_no_text_of_a_renamed_folder_is_extracted_and_search_never_lacks_a_page(
     chunks = "SELECT title, headings, text FROM chunk ORDER BY title, text"
     was = (story.crawl.rows(links), story.crawl.rows(chunks))
 
+    shown = min(many, MOST_PROPOSED)  # a search has no more pages
     folder.rename("old", "new")
     with watched(story, "treasure") as found:
         result = story.run(settings={"LOG_LEVEL": "INFO", "STATS_DUMP": 1})
@@ -122,9 +124,11 @@ def test_no_text_of_a_renamed_folder_is_extracted_and_search_never_lacks_a_page(
     assert story.extracted() == []
     assert f"'document/taken_over': {many}," in result.err
     assert len(found) > 3
-    assert set(found) == {many}
+    assert set(found) == {shown}
     assert story.counts() == {"moved": many, "redirected": many, "requests": many}
-    assert story.hits("treasure") == sorted(f"new/{name(n)}" for n in range(many))
+    hits = story.hits("treasure")
+    assert len(hits) == shown
+    assert set(hits) <= {f"new/{name(n)}" for n in range(many)}
     after = story.files
     assert all(
         stored(after[f"new/{name(n)}"]) == stored(before[f"old/{name(n)}"]) for n in range(many)
