@@ -124,7 +124,8 @@ def test_only_existing_settings_are_named(page):
     known |= {"SMARTCRAWL_TEST_ELASTICSEARCH", "ES_JAVA_HOME"}
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
     known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
-    known |= {"OPENAI_API_KEY", "TOKENIZERS_PARALLELISM", "PYTHONDONTWRITEBYTECODE"}  # of Python, too
+    known |= {"OPENAI_API_KEY", "TOKENIZERS_PARALLELISM"}  # of the environment alone
+    known |= {"PYTHONDONTWRITEBYTECODE"}  # Python's
     known |= {"POST", "DELETE"}  # methods of HTTP
     known |= {"GITHUB_TOKEN", "HEAD"}  # of the environment alone; a ref of git
     levels = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}

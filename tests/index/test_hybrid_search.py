@@ -327,7 +327,6 @@ def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(s
     assert hits["http://shop.example/apple"].snippet == "an apple a day"
 
 
-@DATABASES
 @pytest.mark.covers("M-47")
 @pytest.mark.parametrize(
     ("mode", "numbers"),
@@ -349,7 +348,6 @@ def test_a_hit_has_the_chunks_of_its_mode(searched: Searched, mode: SearchMode, 
     assert hit.chunks[0].highlight == hit.snippet == f"<banana>{texts[numbers[0]][6:]}"
 
 
-@DATABASES
 def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
     filler = [f"line {n} of many" for n in range(MOST_PARTS)]
     searched.put("long", page=[*filler, "a ship"])

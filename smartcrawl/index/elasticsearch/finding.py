@@ -14,7 +14,9 @@ from smartcrawl.index.elasticsearch.nearness import (
     NearHit,
     exact_nearness_request,
     near_hits,
+    nearest_chunks_request,
     nearness_request,
+    shown_chunks,
 )
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit, Tags
 from smartcrawl.index.embedded.nearness import joined_rankings
@@ -85,7 +87,7 @@ def elasticsearch_answer(
         best, terms = _joined_pages(
             finder, asked, near, {search_pool(limit, offset): found}, places
         )
-    return finder.shown(best[places], terms, marks), meant
+    return finder.shown(best[places], terms, marks, near), meant
 
 
 def _joined_pages(
@@ -173,31 +175,43 @@ class _Finder:
         return _once(ranked), terms or query.terms
 
     def shown(
-        self, best: Sequence[_Page], terms: Sequence[Term], marks: Tags
+        self,
+        best: Sequence[_Page],
+        terms: Sequence[Term],
+        marks: Tags,
+        near: VectorQuery | None = None,
     ) -> list[ElasticsearchHit]:
-        """Return hits with their snippets."""
+        """Return hits with their chunks; ``near``: the meaning of the query, where it counts."""
         tags = search.search_highlight_marks()
-        words = [str(one.page.key) for one, _ in best if one.found]
-        near = {
-            str(one.page.key): one.part.key
-            for one, _ in best
-            if not one.found and one.part is not None
-        }
-        by_key: dict[str, Any] = {}
-        if words:
-            request = search.indexed_snippets(words, terms, self._held, tags)
-            by_key = {hit["_source"]["key"]: hit for hit in self._ask(**request)["hits"]["hits"]}
-        if near:
-            request = search.indexed_parts(near, terms, self._held, tags)
-            for hit in self._ask(**request)["hits"]["hits"]:
-                key = hit["_source"]["key"]
-                chunk = hit["inner_hits"][str(near[key])]
-                by_key[key] = {**hit, "inner_hits": {"chunks": chunk}}
-        return [
-            search.search_hit(by_key[str(one.page.key)], one.score, sources, tags, marks)
-            for one, sources in best
-            if one.page.key in by_key
-        ]
+        with_words = [str(one.page.key) for one, _ in best if one.found]
+        words, nearest = {}, {}
+        if with_words:
+            words = self._pages(search.indexed_snippets(with_words, terms, self._held, tags))
+        if near is not None and best:
+            keys = [str(one.page.key) for one, _ in best]
+            asked = (keys, near.vector, terms, self._held, tags)
+            nearest = self._pages(nearest_chunks_request(*asked))
+        found = []
+        for one, sources in best:
+            key = str(one.page.key)
+            hit = words.get(key) or nearest.get(key)
+            if hit is not None:
+                chunks = shown_chunks(words.get(key), nearest.get(key), tags)
+                found.append(
+                    search.search_hit(
+                        hit["_source"],
+                        chunks,
+                        score=one.score,
+                        sources=sources,
+                        tags=tags,
+                        marks=marks,
+                    )
+                )
+        return found
+
+    def _pages(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the pages that answer a request, by their keys."""
+        return {hit["_source"]["key"]: hit for hit in self._ask(**request)["hits"]["hits"]}
 
 
 def _address(one: Ranked) -> str:

@@ -8,9 +8,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.index.elasticsearch.search import RATED, search_filters
+from smartcrawl.index.elasticsearch.search import (
+    PARTS,
+    RATED,
+    SHOWN,
+    Tags,
+    any_words_of_chunk,
+    chunk_highlight,
+    chunks_with_words,
+    search_filters,
+)
 from smartcrawl.index.embedded.near_chunks import NearPage
-from smartcrawl.index.queries import Query
+from smartcrawl.index.queries import Query, Term
+from smartcrawl.index.ranking import MOST_SHOWN
+from smartcrawl.rules.fusion import fuse
 
 _LEAST_CANDIDATES: Final = 500  #: chunks of a shard that are looked at, at least
 _CANDIDATES: Final = 5  #: the same for each page that is wanted
@@ -73,6 +84,58 @@ def exact_nearness_request(
         "source": RATED,
         "track_total_hits": False,
     }
+
+
+def nearest_chunks_request(
+    keys: Sequence[str], vector: bytes, terms: Sequence[Term], held: Sequence[str], tags: Tags
+) -> dict[str, Any]:
+    """Return the request for the nearest chunks of each of some pages, by the keys of these.
+
+    ``tags`` are around the words found, if there are any.
+    """
+    wanted = {
+        "query": {"exists": {"field": "chunks.vector"}},
+        "script": {"source": _SCORE, "params": {"vector": _numbers(vector)}},
+    }
+    words = {"highlight_query": any_words_of_chunk(terms, held)}
+    nested = {
+        "path": "chunks",
+        "query": {"script_score": wanted},
+        "inner_hits": {
+            "size": MOST_SHOWN,
+            "sort": ["_score", {"chunks.position": "asc"}],
+            "_source": PARTS,
+            "highlight": chunk_highlight(held, tags) | words,
+        },
+    }
+    filters = [{"terms": {"key": list(keys)}}, {"nested": nested}]
+    return {
+        "query": {"bool": {"filter": filters}},
+        "size": len(keys),
+        "source": SHOWN,
+        "track_total_hits": False,
+    }
+
+
+def shown_chunks(
+    words: Mapping[str, Any] | None, near: Mapping[str, Any] | None, tags: Tags
+) -> list[Mapping[str, Any]]:
+    """Return the chunks to show of a page, best first.
+
+    First the best by words, if it has any, then both kinds, joined by their ranks. ``words`` and
+    ``near`` are the page as each request found it.
+    """
+    by_words = [] if words is None else chunks_with_words(words, tags)
+    by_meaning = [] if near is None else near["inner_hits"]["chunks"]["hits"]["hits"]
+    known = {_position(chunk): chunk for chunk in (*by_meaning, *by_words)}
+    lists = [[_position(chunk) for chunk in some] for some in (by_words, by_meaning)]
+    first = next(place for places in lists for place in places)
+    order = dict.fromkeys([first, *(place for place, _ in fuse(lists))])
+    return [known[place] for place in order][:MOST_SHOWN]
+
+
+def _position(chunk: Mapping[str, Any]) -> int:
+    return int(chunk["_source"].get("position", 0))
 
 
 def _numbers(vector: bytes) -> list[float]:

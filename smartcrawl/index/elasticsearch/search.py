@@ -22,13 +22,13 @@ MOST_CLAUSES: Final = 4_000
 #: A word for an analyzer, at most; each character of Chinese and the like is one.
 _WORD: Final = re.compile(r"[\u2e80-\U0010ffff]|[^\W\u2e80-\U0010ffff]{1,255}")
 _SNIPPET: Final = 200  #: characters, about the 32 words of the embedded index
-_SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
+SHOWN: Final = ["key", "url", "source", "title", "language", "description"]
 #: Fields of a page that is rated; its vectors would be most of the answer.
 RATED: Final[Mapping[str, Any]] = {
     "includes": ["key", "url", "source", "title", "language", "chunks"],
     "excludes": ["chunks.vector"],
 }
-_PARTS: Final = {"excludes": ["chunks.vector", "vector"]}  #: of the source of inner hits
+PARTS: Final = {"excludes": ["chunks.vector", "vector"]}  #: of the source of inner hits
 _TEXTS: Final = 20  #: pages in which nearest words are looked for
 _LANGUAGES: Final = 200  #: more than ISO 639-1 has
 
@@ -213,17 +213,15 @@ def indexed_snippets(
     keys: Sequence[str], terms: Sequence[Term], held: Sequence[str], tags: Tags
 ) -> dict[str, Any]:
     """Return the request for pages by their keys, with ``tags`` around the words found."""
-    texts_ = [term.text for term in terms]
-    queries = [_words(texts_, ending) for ending in held]
     nested = {
         "path": "chunks",
         "score_mode": "max",
-        "query": {"dis_max": {"queries": queries}},
+        "query": any_words_of_chunk(terms, held),
         "inner_hits": {
             "size": MOST_SHOWN,
             "sort": ["_score", {"chunks.position": "asc"}],
-            "_source": _PARTS,
-            "highlight": _highlight(held, tags),
+            "_source": PARTS,
+            "highlight": chunk_highlight(held, tags),
         },
     }
     return {
@@ -231,41 +229,15 @@ def indexed_snippets(
             "bool": {"filter": [{"terms": {"key": list(keys)}}], "must": [{"nested": nested}]}
         },
         "size": len(keys),
-        "source": _SHOWN,
+        "source": SHOWN,
         "track_total_hits": False,
     }
 
 
-def indexed_parts(
-    positions: Mapping[str, int], terms: Sequence[Term], held: Sequence[str], tags: Tags
-) -> dict[str, Any]:
-    """Return the request for one chunk of each of some pages, by the keys of these.
-
-    It may have none of the words. It is the inner hit that has its position for a name.
-    """
+def any_words_of_chunk(terms: Sequence[Term], held: Sequence[str]) -> dict[str, Any]:
+    """Return the query for any words in a chunk, whatever its language."""
     texts = [term.text for term in terms]
-    words = {"dis_max": {"queries": [_words(texts, ending) for ending in held]}}
-    wanted = []
-    for position in sorted(set(positions.values())):
-        nested = {
-            "path": "chunks",
-            "query": {"term": {"chunks.position": position}},
-            "inner_hits": {
-                "name": str(position),
-                "size": 1,
-                "_source": _PARTS,
-                "highlight": _highlight(held, tags) | {"highlight_query": words},
-            },
-        }
-        keys = [key for key, place in positions.items() if place == position]
-        filters = [{"terms": {"key": keys}}, {"nested": nested}]
-        wanted.append({"bool": {"filter": filters}})
-    return {
-        "query": {"bool": {"should": wanted, "minimum_should_match": 1}},
-        "size": len(positions),
-        "source": _SHOWN,
-        "track_total_hits": False,
-    }
+    return {"dis_max": {"queries": [_words(texts, ending) for ending in held]}}
 
 
 def _words(wanted: Sequence[str], ending: str) -> dict[str, Any]:
@@ -282,7 +254,7 @@ def _words(wanted: Sequence[str], ending: str) -> dict[str, Any]:
     return {"bool": {"should": queries, "minimum_should_match": 1}}
 
 
-def _highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
+def chunk_highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for ending in held:
         fields[f"chunks.headings{ending}"] = {"number_of_fragments": 0}
@@ -294,15 +266,24 @@ def _highlight(held: Sequence[str], tags: Tags) -> dict[str, Any]:
     return {"pre_tags": [tags[0]], "post_tags": [tags[1]], "fields": fields}
 
 
-def search_hit(
-    hit: Mapping[str, Any], score: float, sources: tuple[str, ...], tags: Tags, marks: Tags
-) -> ElasticsearchHit:
-    """Return one hit with its score; ``marks`` replace ``tags`` around the words found."""
-    page = hit["_source"]
-    ending = analyzer_suffix(page.get("language", ""))
+def chunks_with_words(hit: Mapping[str, Any], tags: Tags) -> list[Mapping[str, Any]]:
+    """Return the best chunk of a page, and others that have words of the query."""
     best, *others = hit["inner_hits"]["chunks"]["hits"]["hits"]
-    others = [chunk for chunk in others if _has_words(chunk, tags)]
-    found = [_hit_chunk(chunk, ending, tags, marks) for chunk in (best, *others)]
+    return [best, *(chunk for chunk in others if _has_words(chunk, tags))]
+
+
+def search_hit(
+    page: Mapping[str, Any],
+    chunks: Iterable[Mapping[str, Any]],
+    *,
+    score: float,
+    sources: tuple[str, ...],
+    tags: Tags,
+    marks: Tags,
+) -> ElasticsearchHit:
+    """Return one hit with its score and chunks; ``marks`` replace ``tags`` around the words."""
+    ending = analyzer_suffix(page.get("language", ""))
+    found = [_hit_chunk(chunk, ending, tags, marks) for chunk in chunks]
     headings, first = found[0]
     return ElasticsearchHit(
         key=page["key"],
