@@ -7,17 +7,20 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from smartcrawl.index.embedded.vectors import vector_of_row
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import EmbedderKey, IndexedPage
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.vector_table import vector_table
 
 _NO = "SELECT no FROM embedder WHERE name = ? AND model = ? AND dimension = ?"
 _VECTORS = """
-SELECT hash, vector FROM vector WHERE embedder = ? AND vector IS NOT NULL AND hash IN carray(?)
+SELECT hash, {numbers} FROM {vector}
+ WHERE embedder = ? AND vector IS NOT NULL AND hash IN carray(?)
 """
 _WITH_ONE = """
-SELECT k.content, k.hash FROM remote_chunk k JOIN vector v ON v.hash = k.hash
+SELECT k.content, k.hash FROM remote_chunk k JOIN {vector} v ON v.hash = k.hash
  WHERE v.embedder = ? AND v.vector IS NOT NULL AND k.content IN carray(?)
 """
 _EMPTY: Final = (Chunk((), ""),)  #: the chunk of a page without text, for its title
@@ -45,8 +48,10 @@ class PageVectors:
         number = self.number(connection)
         if number is None or not digests:
             return {}
-        rows: Any = connection.execute(_VECTORS, (number, Many(sorted(digests)))).fetchall()
-        return {bytes(digest): bytes(vector) for digest, vector in rows}
+        numbers = "vector::real[]" if connection.dialect == "postgres" else "vector"
+        statement = _VECTORS.format(vector=vector_table(connection), numbers=numbers)
+        rows: Any = connection.execute(statement, (number, Many(sorted(digests)))).fetchall()
+        return {bytes(digest): vector_of_row(vector) for digest, vector in rows}
 
     def chunks_with_one(
         self, connection: Connection, contents: Collection[int]
@@ -55,7 +60,8 @@ class PageVectors:
         found: defaultdict[int, set[bytes]] = defaultdict(set)
         number = self.number(connection)
         if number is not None:
-            rows: Any = connection.execute(_WITH_ONE, (number, numbers_for_sql(contents)))
+            statement = _WITH_ONE.format(vector=vector_table(connection))
+            rows: Any = connection.execute(statement, (number, numbers_for_sql(contents)))
             for content, digest in rows.fetchall():
                 found[content].add(bytes(digest))
         return found

@@ -17,6 +17,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.remote_chunks import put_remote_chunks, renew_remote_chunks
+from smartcrawl.registry.vector_table import vector_table
 
 _AT_ONCE: Final = 50  #: documents that are read, or written, together
 _DOCUMENTS = "SELECT no, content_hash, title, document FROM content WHERE no IN carray(?)"
@@ -30,7 +31,7 @@ SELECT c.no FROM content c
 _OWED = """
 SELECT DISTINCT k.content FROM remote_chunk k
  WHERE k.content > :after
-   AND NOT EXISTS (SELECT 1 FROM vector v WHERE v.hash = k.hash AND v.embedder = :embedder)
+   AND NOT EXISTS (SELECT 1 FROM {vector} v WHERE v.hash = k.hash AND v.embedder = :embedder)
    AND (:every OR k.content IN (SELECT c.no FROM content c JOIN source o ON o.no = c.source
                                  WHERE o.name IN carray(:sources)))
  ORDER BY k.content LIMIT :most
@@ -38,7 +39,7 @@ SELECT DISTINCT k.content FROM remote_chunk k
 _LACKING = """
 SELECT r.no FROM record r JOIN source o ON o.no = r.source
   LEFT JOIN (SELECT k.content, count(*) AS most
-               FROM remote_chunk k JOIN vector v ON v.hash = k.hash
+               FROM remote_chunk k JOIN {vector} v ON v.hash = k.hash
               WHERE v.embedder = :embedder AND v.vector IS NOT NULL GROUP BY k.content) h
          ON h.content = r.content
  WHERE r.entry > 0 AND r.content IS NOT NULL AND r.sunk_vectors <> coalesce(h.most, 0)
@@ -109,7 +110,8 @@ class RemoteDebts:
             "most": _AT_ONCE,
         }
         after = 0
-        while rows := connection.execute(_OWED, names | {"after": after}).fetchall():
+        statement = _OWED.format(vector=vector_table(connection))
+        while rows := connection.execute(statement, names | {"after": after}).fetchall():
             some = [no for (no,) in rows]
             cuts = list(self._cut(connection, some))
             with transaction(connection):
@@ -136,7 +138,8 @@ class RemoteDebts:
         if number is None:
             return []
         names = {"embedder": number, "every": not sources, "sources": Many(list(sources))}
-        return [no for (no,) in connection.execute(_LACKING, names).fetchall()]
+        statement = _LACKING.format(vector=vector_table(connection))
+        return [no for (no,) in connection.execute(statement, names).fetchall()]
 
     def write(self, connection: Connection, sources: Sequence[str], now: int) -> None:
         """Write the pages whose documents lack vectors, and make them searchable.

@@ -13,7 +13,7 @@ from smartcrawl.index import query_vectors
 from smartcrawl.index.choice import write_index_anew
 from smartcrawl.index.embedded import near_chunks
 from smartcrawl.index.embedded.vectors import whole_embedders
-from smartcrawl.index.embedding.choice import open_embedder, open_embedder_of
+from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
@@ -626,21 +626,6 @@ def test_an_index_that_was_made_without_an_embedder_is_searched_by_words(
     assert set(searched.find("fruit", VECTOR, limit=2)) == {"docs/apple", "docs/late"}
     assert len(server.asked) == asked + 1  # the query
     searched.desk.close()
-
-
-@pytest.mark.parametrize("name", ["local", "openai"])
-def test_an_embedder_is_refused_where_no_vectors_are_kept(
-    tmp_path: Path, server: EmbeddingsServer, name: str
-):
-    chosen = options(
-        tmp_path,
-        embedder=embedder_options(server, name=name),
-        elasticsearch=ElasticsearchTarget("http://127.0.0.1:1", "none"),
-        registry="postgresql://db.example/registry",
-    )
-
-    with pytest.raises(SettingError, match=f"EMBEDDER is '{name}': Elasticsearch gets vectors"):
-        open_embedder(chosen)
 
 
 def test_the_default_falls_back_to_words_with_a_note_while_the_embedder_is_away(

@@ -26,12 +26,14 @@ from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import ChunkSize, Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.options import Options
+from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     remove_stored_pages,
     undo_stored_removals,
 )
+from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.reports.vectors import reported_vectors_by_source, vector_counts_text
 from smartcrawl.rules.model import Outcome
 from tests import servers
@@ -50,10 +52,11 @@ from tests.index.meanings import (
     pay,
     stored,
     topics_of,
+    vector_registry,
     visit_of_sections,
 )
 from tests.index.remote_desk import RemoteDesk
-from tests.registry.build import LATER, NOW
+from tests.registry.build import LATER, NOW, Desk
 
 BASE = "http://a.example/"
 
@@ -144,16 +147,21 @@ def server() -> Iterator[EmbeddingsServer]:
         yield server
 
 
-@pytest.fixture
+@pytest.fixture(params=["sqlite", "postgres"])
 def shop(
+    request: pytest.FixtureRequest,
     tmp_path: Path,
     server: EmbeddingsServer,
     elasticsearch: servers.Elasticsearch,
     elasticsearch_prefix: str,
 ) -> Iterator[Shop]:
     place = ElasticsearchTarget(elasticsearch.url, elasticsearch_prefix)
-    with closing(Shop(tmp_path, server, place)) as shop:
-        yield shop
+    with vector_registry(request.param, request) as url, pytest.MonkeyPatch.context() as patch:
+        if url:
+            patch.setattr(Desk, "database", staticmethod(lambda _: PostgresDatabase(url)))
+            patch.setattr(Desk, "connected", staticmethod(lambda _: PostgresDatabase(url).open()))
+        with closing(Shop(tmp_path, server, place)) as shop:
+            yield shop
 
 
 @pytest.mark.covers("R1-33", "R1-36", "M-43")
@@ -362,7 +370,8 @@ def test_another_chunk_size_embeds_the_chunks_of_today(shop: Shop):
     assert len(between) > 3
     assert not all(between)
     assert all(shop.vectors()["long"])
-    assert count_owed_texts(shop.desk.connection, 1) == 0
+    [embedder] = whole_embedders(shop.desk.connection)
+    assert count_owed_texts(shop.desk.connection, embedder.no) == 0
     assert shop.compare() == {}
 
 
@@ -382,10 +391,12 @@ def test_an_audit_finds_documents_with_other_vectors_and_mends_them(shop: Shop):
         version_type="external_gte",
     )  # fmt: skip
     boat = shop.desk.number(BASE + "boat")
-    shop.desk.connection.execute(
-        "DELETE FROM vector WHERE hash IN (SELECT hash FROM remote_chunk k JOIN record r"
-        " ON r.content = k.content WHERE r.no = ?)", (boat,),
-    ).fetchall()  # fmt: skip
+    connection = shop.desk.connection
+    connection.execute(
+        f"DELETE FROM {vector_table(connection)} WHERE hash IN"
+        " (SELECT hash FROM remote_chunk k JOIN record r ON r.content = k.content WHERE r.no = ?)",
+        (boat,),
+    ).fetchall()
     assert shop.compare() == {Kind.VECTORS: 2}
 
     shop.mend()

@@ -266,6 +266,20 @@ def halfvec_text(vector: bytes) -> str:
     return f"[{','.join(map(repr, numbers))}]"
 
 
+def vector_of_row(value: Any) -> bytes:
+    """Return a vector that was read: of SQLite its bytes, of PostgreSQL its numbers.
+
+    >>> vector_of_row([1.0, -0.5]) == vector_of_row(b"\\0\\0\\x80?\\0\\0\\0\\xbf")
+    True
+    """
+    if not isinstance(value, list):
+        return bytes(value)
+    numbers = array("f", value)
+    if sys.byteorder == "big":
+        numbers.byteswap()
+    return numbers.tobytes()
+
+
 def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None:
     """Note that every chunk has a vector: from now on searches use this embedder.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
@@ -20,11 +18,6 @@ def open_embedder(options: Options) -> Embedder | None:
     """
     if options.embedder is None:
         return None
-    if options.elasticsearch is not None and not isinstance(options.registry, Path):
-        raise SettingError(
-            f"EMBEDDER is {options.embedder.name!r}: Elasticsearch gets vectors only out of a"
-            " registry in SQLite; leave EMBEDDER, REGISTRY_URL or ELASTICSEARCH_URL empty"
-        )
     return open_embedder_of(options.embedder)
 
 
