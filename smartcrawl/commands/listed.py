@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "embed": "Make the vectors that are missing, without a request to any source",
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
     "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
+    "push": "Make an OpenAI vector store equal to the stored pages of a source",
     "serve": "Serve the HTTP API, or manage its keys",
     "mcp": "Serve the crawled pages to language models, by MCP",
     "config": "Show the settings, and where each comes from",

@@ -77,7 +77,7 @@ def pushed_file_name(url: str) -> str:
     >>> pushed_file_name("https://docs.example.com/guide/install.html")
     'docs.example.com_guide_install.html'
     >>> pushed_file_name("https://docs.example.com/größe").partition("-")[0]
-    'docs.example.com_gre'
+    'docs.example.com_grsse'
     """
     name = exported_file_name(url, "").encode("ascii", "ignore").decode()
     return name[:_LONGEST_NAME].strip("-.") or "page"

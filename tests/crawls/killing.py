@@ -96,7 +96,11 @@ def name_of(url: str) -> str:
 def on_postgres(shaped: dict[str, Any]) -> dict[str, Any]:
     """A shape without what SQLite's index tells in other words: scores and snippets."""
     hits = {
-        word: [{k: v for k, v in hit.items() if k not in {"score", "snippet"}} for hit in found]
+        word: [
+            {k: v for k, v in hit.items() if k not in {"score", "snippet"}}
+            | {"chunks": [(chunk["number"], chunk["path"]) for chunk in hit["chunks"]]}
+            for hit in found
+        ]
         for word, found in shaped["hits"].items()
     }
     return shaped | {"hits": hits}
@@ -257,7 +261,8 @@ def dies_and_ends_as_if_it_never_had(stage: Stage, crawl: Crawl, which: Which, p
     if over:  # there was nothing left to resume, so that was one more run
         assert counts(crawl, 1) == expected["counts"]
         expected = stage.expected(crawl, which, again=True)
-    assert list(differences(shape(crawl), expected)) == [], f"{which}, killed at place {place}"
+    found = list(differences(shape(crawl), expected))
+    assert not found, f"{which}, killed at place {place}: {found}"
     assert is_sound(crawl)
 
 
@@ -295,7 +300,8 @@ def dies_and_goes_on_in_its_job(stage: Stage, crawl: Crawl, place: int) -> None:
 
     assert crawl.rows("SELECT count(*) FROM run") == [(2,)]
     expected = stage.expected(crawl, "refresh")
-    assert list(differences(shape(crawl), expected)) == [], f"killed at place {place}"
+    found = list(differences(shape(crawl), expected))
+    assert not found, f"killed at place {place}: {found}"
     assert is_sound(crawl)
 
 

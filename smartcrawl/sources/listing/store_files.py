@@ -6,8 +6,10 @@ clients that their drivers have. All other drivers are asked for one folder afte
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from hashlib import md5
 from importlib import import_module
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -268,7 +270,20 @@ class _GoogleFiles:
             return StoredBody(file, None)
         generation = described["generation"]
         _, data = await self._system._call(*place, alt="media", ifGenerationMatch=generation)
+        if _is_of_another_state(described, data):  # a server may not know the condition
+            raise StateChangedError
         return StoredBody(file, data if len(data) <= most else None)
+
+
+def _is_of_another_state(item: Mapping[str, Any], data: bytes) -> bool:
+    """Whether a body is not the one that Google's JSON describes, as far as that has its digest.
+
+    The digest is that of the stored bytes, which are sent decoded where they have an encoding.
+    """
+    known: str | None = item.get("md5Hash")
+    if known is None or item.get("contentEncoding"):
+        return False
+    return b64encode(md5(data, usedforsecurity=False).digest()).decode() != known
 
 
 def _object(item: Mapping[str, Any]) -> StoredFile:
