@@ -131,7 +131,7 @@ def indexed_version(crawl: Crawl, client: Client) -> tuple[int, list[bool]]:
     assert begins == ends
     for chunk, some in zip(chunks, texts, strict=True):
         expected = memoryview(vector(embedded_text(*some))).cast("f").tolist()
-        assert chunk.get("vector", expected) == pytest.approx(expected, abs=1e-6)
+        assert chunk.get("vector", expected) == pytest.approx(expected, abs=0.001)
     return int(begins), ["vector" in chunk for chunk in chunks]
 
 
