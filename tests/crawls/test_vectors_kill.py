@@ -16,7 +16,7 @@ from elasticsearch import Elasticsearch as Client
 from smartcrawl.index.embedded.vectors import embedded_text
 from tests import servers
 from tests.crawls.commands import Crawl, vector_table_of
-from tests.crawls.killing import run
+from tests.crawls.killing import ends, run
 from tests.index.embedding.embeddings_server import (
     KEY,
     EmbeddingsServer,
@@ -102,15 +102,15 @@ def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
     version = 0
     for number in range(1, edits + 1):
         site.pages["/"] = Page(edition(number))
+        crawl.bury()
         run(crawl, site, chance.randint(1, int(found[1])))
         crawl.bury()
         assert stored_version(crawl) in (version, number)
         version = stored_version(crawl)
 
     embedder.answer = lambda asked: None
-    status, out = run(crawl, site, 0)
+    ends(crawl, site)
 
-    assert status == 0, out
     assert stored_version(crawl) == edits
     hashes = {bytes(row[3]) for row in crawl.rows(_CHUNKS)}
     assert stored_vectors(crawl).keys() == hashes  # no debt, none too many
@@ -151,18 +151,17 @@ def test_no_death_and_no_failure_parts_a_document_from_its_vectors(
     version = 0
     for number in range(1, edits + 1):
         site.pages["/"] = Page(edition(number))
+        crawl.bury()
         run(crawl, site, chance.randint(1, int(found[1])))
         seen, _ = indexed_version(crawl, remote)
         assert seen in (version, number)
         version = seen
 
     embedder.answer = lambda asked: None
-    status, out = run(crawl, site, 0)
+    ends(crawl, site)
 
-    assert status == 0, out
     version, has_vector = indexed_version(crawl, remote)
     assert version == edits
-
     assert all(has_vector)
     hashes = {bytes(hash_) for (hash_,) in crawl.rows("SELECT hash FROM remote_chunk")}
     assert stored_vectors(crawl).keys() == hashes  # no debt, none too many
