@@ -33,8 +33,8 @@ class RemoteDesk(Desk):
         return RemoteDebts(self.indexing)
 
     def committed(self, batch: Batch, number: int | None, now: int) -> int:
-        def work(sink: Sink, told: int) -> int:
-            return self.commit(number=told, sink=sink).write(batch, now)
+        def work(sink: Sink, claim: int) -> int:
+            return self.commit(number=claim, sink=sink).write(batch, now)
 
         number = number or self._run.number
         return self.indexing.perform(self.connection, work, now=now, number=number)

@@ -413,11 +413,11 @@ def test_an_index_without_an_embedder_has_no_field_for_vectors(
     desk.open()
     desk.index(BASE, "a boat")
     with Client(elasticsearch.url) as client:
-        (told,) = client.indices.get_mapping(index=f"{elasticsearch_prefix}-write").values()
+        (index,) = client.indices.get_mapping(index=f"{elasticsearch_prefix}-write").values()
 
-    assert "vector" not in told["mappings"]["properties"]["chunks"]["properties"]
-    assert "vectorsHash" not in told["mappings"]["properties"]
-    assert "embedder" not in told["mappings"]["_meta"]
+    assert "vector" not in index["mappings"]["properties"]["chunks"]["properties"]
+    assert "vectorsHash" not in index["mappings"]["properties"]
+    assert "embedder" not in index["mappings"]["_meta"]
     assert desk.value("SELECT count(*) FROM remote_chunk") == 0
     assert index_facts_of_registry(desk.connection).identity is not None
     desk.close()

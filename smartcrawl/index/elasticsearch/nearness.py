@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any, Final, NamedTuple
@@ -19,6 +17,7 @@ from smartcrawl.index.elasticsearch.search import (
     search_filters,
 )
 from smartcrawl.index.embedded.near_chunks import NearPage
+from smartcrawl.index.embedded.vectors import vector_numbers
 from smartcrawl.index.queries import Query, Term
 from smartcrawl.index.ranking import MOST_SHOWN
 from smartcrawl.rules.fusion import fuse
@@ -49,7 +48,7 @@ def nearness_request(
     return {
         "knn": {
             "field": "chunks.vector",
-            "query_vector": _numbers(vector),
+            "query_vector": vector_numbers(vector).tolist(),
             "k": pool,
             "num_candidates": min(candidates, _MOST_CANDIDATES),
             "filter": {"bool": search_filters(query, held, sources)},
@@ -68,14 +67,10 @@ def exact_nearness_request(
 
     The graph of an index does not lead out of many chunks that have equal vectors.
     """
-    wanted = {
-        "query": {"exists": {"field": "chunks.vector"}},
-        "script": {"source": _SCORE, "params": {"vector": _numbers(vector)}},
-    }
     nested = {
         "path": "chunks",
         "score_mode": "max",
-        "query": {"script_score": wanted},
+        "query": _every_chunk(vector),
         "inner_hits": {"size": 1, "_source": False},
     }
     return {
@@ -93,14 +88,10 @@ def nearest_chunks_request(
 
     ``tags`` are around the words found, if there are any.
     """
-    wanted = {
-        "query": {"exists": {"field": "chunks.vector"}},
-        "script": {"source": _SCORE, "params": {"vector": _numbers(vector)}},
-    }
     words = {"highlight_query": any_words_of_chunk(terms, held)}
     nested = {
         "path": "chunks",
-        "query": {"script_score": wanted},
+        "query": _every_chunk(vector),
         "inner_hits": {
             "size": MOST_SHOWN,
             "sort": ["_score", {"chunks.position": "asc"}],
@@ -138,11 +129,10 @@ def _position(chunk: Mapping[str, Any]) -> int:
     return int(chunk["_source"].get("position", 0))
 
 
-def _numbers(vector: bytes) -> list[float]:
-    numbers = array("f", vector)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tolist()
+def _every_chunk(vector: bytes) -> dict[str, Any]:
+    """Return the query for all chunks that have a vector, scored as kNN scores them."""
+    script = {"source": _SCORE, "params": {"vector": vector_numbers(vector).tolist()}}
+    return {"script_score": {"query": {"exists": {"field": "chunks.vector"}}, "script": script}}
 
 
 def near_hits(hits: Iterable[Mapping[str, Any]]) -> list[NearHit]:

@@ -260,10 +260,15 @@ def halfvec_text(vector: bytes) -> str:
     >>> halfvec_text(struct.pack("<3f", 1, -0.5, 0))
     '[1.0,-0.5,0.0]'
     """
+    return f"[{','.join(map(repr, vector_numbers(vector)))}]"
+
+
+def vector_numbers(vector: bytes) -> array[float]:
+    """Return the numbers of a vector, whose bytes are float32, little-endian."""
     numbers = array("f", vector)
     if sys.byteorder == "big":
         numbers.byteswap()
-    return f"[{','.join(map(repr, numbers))}]"
+    return numbers
 
 
 def vector_of_row(value: Any) -> bytes:
@@ -274,10 +279,7 @@ def vector_of_row(value: Any) -> bytes:
     """
     if not isinstance(value, list):
         return bytes(value)
-    numbers = array("f", value)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
+    return vector_numbers(array("f", value).tobytes()).tobytes()
 
 
 def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None:

@@ -32,7 +32,7 @@ class Died(BaseException):
 
 
 class Clock:
-    """Time that passes only while somebody waits."""
+    """Time that passes only while the push waits."""
 
     def __init__(self) -> None:
         self.now = 0.0
