@@ -35,3 +35,37 @@ class LibraryItem(NamedTuple):
         """The extension without the dot, lower case; empty without one (R3-50)."""
         stem, dot, extension = self.filename.rpartition(".")
         return extension.lower() if dot and stem else ""
+
+
+class LibraryFile(NamedTuple):
+    """The file of an item after a run has asked for it.
+
+    Bytes that just came are ``staged``. Without them, those of ``held`` go to ``path``. With
+    neither, ``error`` says why there is no file.
+    """
+
+    item: LibraryItem
+    path: str | None  #: its place below the folder of the source, with slashes; None: unknown
+    staged: str | None = None  #: name of its new bytes in the incoming folder
+    held: str | None = None  #: present place of its bytes below the folder of the source
+    downloaded: int = 0  #: Unix microseconds at which its bytes reached the disk
+    error: str | None = None
+
+
+class LibraryRow(NamedTuple):
+    """An item as the registry stores it: the four fields of its file, and where that is.
+
+    Source: R3-02, R3-51.
+    """
+
+    no: int  #: record.no
+    listitem_id: int
+    unique_id: str
+    filename: str
+    server_relative_url: str
+    file_size: int  #: bytes
+    last_modified: int  #: Unix microseconds
+    path: str | None  #: below the folder of the source, with slashes; None: there is no file
+    downloaded: int | None  #: Unix microseconds
+    sharepoint_error: str | None
+    processing_error: str | None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import Chunk, Document
+from smartcrawl.model.library import LibraryFile
 from smartcrawl.rules.model import (
     Action,
     Extraction,
@@ -179,6 +180,7 @@ class PageAnswer:
     retry_after: int | None = None  #: seconds, from a 429 or 503
     location: str | None = None  #: absolute target of a redirect
     response_ms: int = 0
+    file: LibraryFile | None = None  #: of an item of a document library
 
 
 @dataclass(slots=True)

@@ -23,6 +23,7 @@ from smartcrawl.registry.commit.refused import (
 from smartcrawl.registry.commit.run_counts import VisitedHosts, count_embedded_chunks
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.index_protocols import BatchEmbedding, Sink
+from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.runs.shared_reader import Reached, SharedReader
@@ -52,11 +53,14 @@ class RegistryWriter:
         judgement: Judgement,
         merged: Callable[[str, str], str] | None = None,
         embedding: BatchEmbedding | None = None,
+        shelf: LibraryShelf | None = None,
     ) -> None:
         """``merged``: joins the stored shortcomings with new ones; None: the run is not shared.
 
-        ``embedding``: makes the vectors of chunks; None: there are none.
+        ``embedding``: makes the vectors of chunks; None: there are none. ``shelf``: puts the files
+        of a library into their places.
         """
+        self._shelf = shelf
         self._embedding = embedding
         self._database = registry.database
         self._snapshots = registry.snapshots
@@ -110,8 +114,12 @@ class RegistryWriter:
                 new = store.put(self._connection, batch, now)
             if self._embedding is not None:
                 self._embedding.embed(self._connection, batch)
+            if self._shelf is not None:
+                self._shelf.prepare(self._connection, batch)
             failed: list[Failed] = []
             stale = self._committed(batch, new, now, failed)
+            if self._shelf is not None:
+                self._shelf.finish()
             reached = self._reached(batch) if self._sharing is not None else []
         for visit in batch.visits:
             visit.answer.body = None
@@ -188,6 +196,8 @@ class RegistryWriter:
             if self._snapshots is not None:
                 self._snapshots.note(self._connection, batch, new, now)
             stale = commit.write(batch, now)
+            if self._shelf is not None:
+                self._shelf.store(self._connection)
             if self._embedding is not None:
                 embedded = self._embedding.store(self._connection)
                 count_embedded_chunks(self._connection, self._run, embedded)

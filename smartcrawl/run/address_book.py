@@ -86,17 +86,36 @@ class AddressBook:
             found = [renamed.get(number, number) for number in found]
         return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
 
-    def stored_listed(self, urls: Sequence[str]) -> dict[str, ListedRecord]:
-        """Return those URLs, all of which are in scope, that are in the registry."""
-        ids = {url: url_digest(normalize_url(url, self._trackers)) for url in urls}
-        stored = self._reader.listed(tuple(ids.values()))
-        return {url: stored[key] for url, key in ids.items() if key in stored}
+    def stored_listed(self, identities: Sequence[str]) -> dict[str, ListedRecord]:
+        """Return those identities of files in scope that are in the registry.
 
-    def numbers_by_url(self, urls: Sequence[str], register: Register) -> dict[str, int]:
-        """Return the number of each URL, all of which are in scope; nothing is cached."""
-        found = [_OUTSIDE] * len(urls)
-        self._look_up(list(enumerate(urls)), found, register, None)
-        return dict(zip(urls, found, strict=True))
+        The identity of a file is its URL, or the key that its listing has for it.
+        """
+        ids = {name: url_digest(normalize_url(name, self._trackers)) for name in identities}
+        stored = self._reader.listed(tuple(ids.values()))
+        return {name: stored[key] for name, key in ids.items() if key in stored}
+
+    def numbers_by_identity(
+        self, urls: Mapping[str, str], register: Register
+    ) -> dict[str, int]:
+        """Return the number of each identity, all of which are in scope; nothing is cached.
+
+        ``urls``: the URL by the identity, which may be that URL.
+        """
+        ids = self._ids
+        keys = {name: url_digest(normalize_url(name, self._trackers)) for name in urls}
+        stored = self._reader.numbers([key for key in keys.values() if key not in ids])
+        found: dict[str, int] = {}
+        for name, url in urls.items():
+            key = keys[name]
+            number = ids.get(key) or stored.get(key)
+            if number is None:
+                number = ids[key] = self._new_number()
+                normal = normalize_url(name, self._trackers)
+                other = None if normal == url else normal
+                register(Found(number, key, url, other, url_host_key(url)))
+            found[name] = number
+        return found
 
     def _look_up(
         self,

@@ -64,7 +64,7 @@ class ListedFiles:
     def take(self, entries: Sequence[Entry]) -> None:
         """Confirm the unchanged files among some entries, and offer the others."""
         self._listed += len(entries)
-        stored = self._book.stored_listed([entry.url for entry in entries])
+        stored = self._book.stored_listed([entry.key or entry.url for entry in entries])
         if self._unnamed is None:
             self._unnamed = {no for no, _ in self._pinned()}
         self._unnamed.difference_update(record.no for record in stored.values())
@@ -72,7 +72,7 @@ class ListedFiles:
         aside: list[ListedRecord] = []
         to_read: list[Entry] = []
         for entry in entries:
-            record = stored.get(entry.url)
+            record = stored.get(entry.key or entry.url)
             if record is None:
                 to_read.append(entry)
             elif record.visited_run == self._opened.no:
@@ -84,9 +84,11 @@ class ListedFiles:
             else:
                 to_read.append(entry)
         self._confirm(unchanged, aside)
-        numbers = self._offers.numbers_by_url([entry.url for entry in to_read])
-        self._waiting.update((numbers[entry.url], entry) for entry in to_read)
-        self._offers.offer([numbers[entry.url] for entry in to_read], _DEPTH)
+        numbers = self._offers.numbers_by_identity(
+            {entry.identity: entry.url for entry in to_read}
+        )
+        self._waiting.update((numbers[entry.identity], entry) for entry in to_read)
+        self._offers.offer([numbers[entry.identity] for entry in to_read], _DEPTH)
 
     def _confirm(self, unchanged: Sequence[ListedRecord], aside: Sequence[ListedRecord]) -> None:
         """Confirm unchanged files, and note that those without use are listed as before."""
@@ -183,6 +185,7 @@ class ListedFiles:
         """Whether nothing about a stored file needs another look (R0-43, R0-44)."""
         return (
             record.is_settled
+            and not entry.again
             and self._is_same(record, entry)
             and (self._is_hashed or not self._trust.doubts_listed(record))
         )

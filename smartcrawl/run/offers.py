@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from smartcrawl.model.batches import Address
 from smartcrawl.rules.model import PRIORITY
@@ -61,12 +61,13 @@ class Offers:
         register = self._register(origin, depth, kind)
         return self._book.numbers(urls, scope, register, refuse, cached=False)
 
-    def numbers_by_url(self, urls: Sequence[str]) -> dict[str, int]:
-        """Return the number of each URL; those of new addresses are registered.
+    def numbers_by_identity(self, urls: Mapping[str, str]) -> dict[str, int]:
+        """Return the number of each identity; those of new addresses are registered.
 
-        They come from a listing, which knows the scope; no budget limits them.
+        ``urls``: the URL by the identity. They come from a listing, which knows the scope; no
+        budget limits them.
         """
-        return self._book.numbers_by_url(urls, self._register(None, 0))
+        return self._book.numbers_by_identity(urls, self._register(None, 0))
 
     def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
         def register(found: Found) -> None:

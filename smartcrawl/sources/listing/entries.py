@@ -8,6 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
+from smartcrawl.model.library import LibraryItem
 from smartcrawl.rules.changes import Check, Properties, decide_change_check
 
 BATCH: Final = 1_000  #: entries at most in one batch
@@ -20,6 +21,14 @@ class Entry(NamedTuple):
     size: int  #: bytes
     validator: str | None  #: opaque, compared for equality; None: the file must be read
     modified_at: int | None  #: Unix seconds; None: unknown, or outside of the years 1 to 9999
+    key: str | None = None  #: identity that no renaming changes; None: the URL is the identity
+    item: LibraryItem | None = None  #: of a document library
+    again: bool = False  #: whether to read it although nothing about it changed
+
+    @property
+    def identity(self) -> str:
+        """The address by which the registry knows the file, whatever its name is now."""
+        return self.key or self.url
 
 
 class Listing(Protocol):

@@ -1,0 +1,154 @@
+"""The folder of one library source: files reached component by component, never by a symlink."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from smartcrawl.sources.private_files import folder_like_its_parent, is_private_folder
+
+_FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_PIECE: Final = 1 << 20  #: bytes
+
+
+class LibraryFolder:
+    """Files below a folder, each named by its path with slashes.
+
+    Missing folders on the way are made where a file is written or put (B5). Empty ones that a
+    renaming or a removal leaves go.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """``root``: it is made when the first file is written."""
+        self.root = root
+
+    @contextmanager
+    def _opened(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+        """Yield a descriptor of the folder of a path, and the last name of the path.
+
+        Raises:
+            OSError: a component is missing, or no folder.
+        """
+        *folders, name = path.split("/")
+        if make:
+            folder_like_its_parent(self.root)
+        mode = 0o700 if is_private_folder(self.root) else 0o777
+        opened = os.open(self.root, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
+        try:
+            for folder in folders:
+                if make:
+                    with suppress(FileExistsError):
+                        os.mkdir(folder, mode, dir_fd=opened)
+                inner = os.open(folder, _FOLDER_FLAGS, dir_fd=opened)
+                os.close(opened)
+                opened = inner
+            yield opened, name
+        finally:
+            os.close(opened)
+
+    def write(self, path: str, data: bytes, modified: int) -> None:
+        """Write a file and its time of modification, Unix microseconds, down to the disk.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        with self._opened(path, make=True) as (folder, name):
+            mode = 0o600 if is_private_folder(self.root) else 0o666
+            with open(os.open(name, _NEW_FLAGS, mode, dir_fd=folder), "wb", buffering=0) as file:
+                left = memoryview(data)
+                while left:
+                    left = left[file.write(left) :]
+                os.utime(file.fileno(), ns=(modified * 1_000, modified * 1_000))
+                os.fsync(file.fileno())
+            os.fsync(folder)
+
+    def read(self, path: str) -> bytes:
+        """Return the bytes of a file.
+
+        Raises:
+            OSError: there is none, or it cannot be read.
+        """
+        with (
+            self._opened(path) as (folder, name),
+            open(os.open(name, _FILE_FLAGS, dir_fd=folder), "rb") as file,
+        ):
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise OSError(f"{name} is no file")
+            return file.read()
+
+    def facts(self, path: str) -> tuple[int, int] | None:
+        """Return size in bytes and time of modification, Unix microseconds; None: no file."""
+        try:
+            with self._opened(path) as (folder, name):
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except OSError:
+            return None
+        return (found.st_size, found.st_mtime_ns // 1_000) if stat.S_ISREG(found.st_mode) else None
+
+    def rename(self, before: str, after: str) -> None:
+        """Rename a file, down to the disk; a file with the new name is replaced.
+
+        Raises:
+            OSError: it cannot be renamed.
+        """
+        with (
+            self._opened(before) as (folder, name),
+            self._opened(after, make=True) as (other, new),
+        ):
+            os.rename(name, new, src_dir_fd=folder, dst_dir_fd=other)
+            os.fsync(other)
+            os.fsync(folder)
+
+    def remove(self, path: str) -> bool:
+        """Remove a file, and the folders above it that are empty then; return whether it was there.
+
+        Raises:
+            OSError: it cannot be removed.
+        """
+        try:
+            with self._opened(path) as (folder, name):
+                os.unlink(name, dir_fd=folder)
+                os.fsync(folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        self.tidy(path)
+        return True
+
+    def tidy(self, path: str) -> None:
+        """Remove the empty folders above a path, except the first, which the layout names."""
+        while path.count("/") > 1:
+            path = path.rpartition("/")[0]
+            try:
+                with self._opened(path) as (folder, name):
+                    os.rmdir(name, dir_fd=folder)
+            except OSError:  # it has other files
+                return
+
+    def walk(self, top: str) -> Iterator[tuple[str, int, int]]:
+        """Yield path, size in bytes and time (Unix microseconds) of each file below a folder.
+
+        Symlinks are yielded, too, as things that are no file of a library; none is followed.
+
+        Raises:
+            OSError: a folder cannot be read.
+        """
+        pending = [top]
+        while pending:
+            path = pending.pop()
+            try:
+                with self._opened(f"{path}/.") as (folder, _):
+                    names = sorted(os.scandir(folder), key=lambda entry: entry.name)
+                    for entry in names:
+                        if entry.is_dir(follow_symlinks=False):
+                            pending.append(f"{path}/{entry.name}")
+                            continue
+                        found = entry.stat(follow_symlinks=False)
+                        yield f"{path}/{entry.name}", found.st_size, found.st_mtime_ns // 1_000
+            except FileNotFoundError:  # such as no file was ever downloaded
+                continue

@@ -1,0 +1,125 @@
+"""Rows of the items of document libraries (table library_item)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from smartcrawl.model.library import LibraryFile, LibraryRow
+from smartcrawl.registry.connection import Connection, Many
+
+_COLUMNS: Final = ", ".join(f"i.{name}" for name in LibraryRow._fields)
+_ALL: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? ORDER BY i.no"
+_SOME: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.no IN carray(?)"
+_AT: Final = f"""
+SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.path IN carray(?) ORDER BY i.no
+"""
+_OTHERS: Final = """
+SELECT DISTINCT path FROM library_item
+ WHERE source = ? AND path IN carray(?) AND no NOT IN carray(?)
+"""
+_STORE: Final = """
+INSERT INTO library_item (no, source, listitem_id, unique_id, filename, server_relative_url,
+                          file_size, last_modified, path, downloaded)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (no) DO UPDATE
+   SET listitem_id = excluded.listitem_id, unique_id = excluded.unique_id,
+       filename = excluded.filename, server_relative_url = excluded.server_relative_url,
+       file_size = excluded.file_size, last_modified = excluded.last_modified,
+       path = excluded.path, downloaded = excluded.downloaded, sharepoint_error = NULL,
+       processing_error = NULL
+"""
+#: What was there before stays: its file, and the four fields of that.
+_FAILED: Final = """
+INSERT INTO library_item (no, source, listitem_id, unique_id, filename, server_relative_url,
+                          file_size, last_modified, sharepoint_error)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (no) DO UPDATE SET sharepoint_error = excluded.sharepoint_error
+"""
+_PLACED: Final = "UPDATE library_item SET path = ? WHERE no = ?"
+_PROCESSED: Final = "UPDATE library_item SET path = ?, processing_error = ? WHERE no = ?"
+_LOST: Final = "UPDATE library_item SET path = NULL WHERE no IN carray(?)"
+_DELETE: Final = "DELETE FROM library_item WHERE no IN carray(?)"
+#: Items whose content the sweep removed, or that were never indexed and are listed no more.
+_GONE: Final = f"""
+SELECT {_COLUMNS} FROM library_item i JOIN state s USING (no)
+ WHERE i.source = :source AND s.standing = 0 AND s.seen_run < :run ORDER BY i.no
+"""
+
+
+def library_rows(connection: Connection, source: int) -> Iterator[LibraryRow]:
+    """Yield the items of a source, by number."""
+    row: Any
+    for row in connection.execute(_ALL, (source,)):
+        yield LibraryRow._make(row)
+
+
+def library_rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int, LibraryRow]:
+    """Return those items of some records that are stored, by number."""
+    rows: Any = connection.execute(_SOME, (Many(numbers),)).fetchall()
+    return {row[0]: LibraryRow._make(row) for row in rows}
+
+
+def library_rows_at(
+    connection: Connection, source: int, paths: Sequence[str]
+) -> dict[str, LibraryRow]:
+    """Return the items whose files are at some paths, by path."""
+    rows: Any = connection.execute(_AT, (source, Many(paths))).fetchall()
+    found = map(LibraryRow._make, rows)
+    return {row.path: row for row in found if row.path is not None}
+
+
+def paths_of_others(
+    connection: Connection, source: int, rows: Sequence[LibraryRow]
+) -> set[str]:
+    """Return those paths of some items at which other items of the source have their file, too.
+
+    All items of a list have one file.
+    """
+    paths = sorted({row.path for row in rows if row.path is not None})
+    values = (source, Many(paths), Many([row.no for row in rows]))
+    found: Any = connection.execute(_OTHERS, values).fetchall()
+    return {path for (path,) in found}
+
+
+def store_library_file(connection: Connection, source: int, no: int, file: LibraryFile) -> None:
+    """Store an item whose file is in place, or the error of one that could not be had (R3-75)."""
+    item = file.item
+    facts = (
+        no, source, item.listitem_id, item.unique_id, item.filename, item.server_relative_url,
+        item.file_size, item.last_modified,
+    )  # fmt: skip
+    if file.error is not None and file.path is None:
+        connection.execute(_FAILED, (*facts, file.error[:1024]))
+        return
+    connection.execute(_STORE, (*facts, file.path, file.downloaded))
+    if file.error is not None:  # such as a path that the system does not take (E2)
+        connection.execute(_FAILED, (*facts, file.error[:1024]))
+
+
+def place_library_rows(connection: Connection, places: Sequence[tuple[int, str]]) -> None:
+    """Store the present places of files, each with its number."""
+    connection.executemany(_PLACED, [(path, no) for no, path in places])
+
+
+def store_processed_row(
+    connection: Connection, no: int, path: str | None, error: str | None = None
+) -> None:
+    """Store the result of a process step: the place of the processed file, or the error."""
+    connection.execute(_PROCESSED, (path, error, no))
+
+
+def lose_library_files(connection: Connection, numbers: Sequence[int]) -> None:
+    """Store that there are no files of some items: they are to be downloaded again."""
+    connection.execute(_LOST, (Many(numbers),))
+
+
+def gone_library_rows(connection: Connection, source: int, run: int) -> list[LibraryRow]:
+    """Return the items whose pages are not stored any more, and which ``run`` did not list."""
+    rows: Any = connection.execute(_GONE, {"source": source, "run": run}).fetchall()
+    return [LibraryRow._make(row) for row in rows]
+
+
+def delete_library_rows(connection: Connection, numbers: Sequence[int]) -> None:
+    """Delete the rows of items whose files are removed."""
+    connection.execute(_DELETE, (Many(numbers),))

@@ -1,0 +1,239 @@
+"""The files of a library's items, renamed in step with the registry's transactions.
+
+Each renaming of a batch is written down first (library_move). Then the bytes that are in the way
+are set aside, and every file gets its place. The transaction of the batch deletes the written
+renamings: without it they are undone, with it what was set aside goes. So a crash at any moment
+leaves each committed item with its bytes (docs/adr/0083).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.model.batches import Batch
+from smartcrawl.model.library import LibraryFile, LibraryRow
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.registry.library.items import (
+    delete_library_rows,
+    gone_library_rows,
+    library_rows_at,
+    library_rows_of,
+    paths_of_others,
+    place_library_rows,
+    store_library_file,
+)
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+
+logger = logging.getLogger(__name__)
+
+INCOMING: Final = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_INCOMING_SUBFOLDER
+#: Files whose places others took before their own removal or renaming was committed.
+KEPT: Final = f"{INCOMING}/kept"
+_PLACING: Final = f"{INCOMING}/placing"  #: there once files go to their places
+_NOTE: Final = "INSERT INTO library_move (no, source, held, staged, target) VALUES (?, ?, ?, ?, ?)"
+_NOTED: Final = "SELECT no, held, staged, target FROM library_move WHERE source = ? ORDER BY no"
+_FORGET: Final = "DELETE FROM library_move WHERE source = ?"
+
+
+class Move(NamedTuple):
+    """One renaming: bytes that are held or staged go to a target."""
+
+    no: int
+    held: str | None  #: place of its bytes before; None: none
+    staged: str | None  #: place of its new bytes; None: the held ones are renamed
+    target: str
+
+    @property
+    def aside(self) -> str:
+        """The place of the held bytes while renamings are under way."""
+        return f"{INCOMING}/{self.no}.old"
+
+    @property
+    def origin(self) -> str:
+        """The place from which the bytes go to the target."""
+        return self.staged or self.aside
+
+
+def staged_library_path(no: int) -> str:
+    """Return the place of a record's new bytes, below the folder of its source."""
+    return f"{INCOMING}/{no}.new"
+
+
+class LibraryShelf:
+    """Carries out the renamings of batches of one library source."""
+
+    def __init__(self, folder: LibraryFolder, source: int) -> None:
+        """``source``: source.no."""
+        self._folder = folder
+        self._source = source
+        self._files: dict[int, LibraryFile] = {}  #: of the batch, by record.no
+        self._moves: list[Move] = []
+
+    def prepare(self, connection: Connection, batch: Batch) -> None:
+        """Write down the renamings of a batch and carry them out. No transaction is open.
+
+        An item whose file the system does not take gets the reason as its error.
+        """
+        self._files = {
+            visit.page.no: visit.answer.file
+            for visit in batch.visits
+            if visit.answer.file is not None
+        }
+        self._moves = []
+        while self._files:
+            self._moves = self._planned(connection)
+            self._folder.remove(_PLACING)
+            rows = [(m.no, self._source, m.held, m.staged, m.target) for m in self._moves]
+            with transaction(connection):
+                connection.execute(_FORGET, (self._source,))
+                connection.executemany(_NOTE, rows)
+            failed = self._carry_out()
+            if failed is None:
+                return
+            self._undo(self._moves)
+            no, why = failed
+            if no not in self._files:  # it would have made way
+                no = self._in_the_way(no)
+            self._files[no] = self._files[no]._replace(
+                path=None, staged=None, held=None, error=f"it cannot be put into its place: {why}"
+            )
+
+    def _in_the_way(self, no: int) -> int:
+        """Return the number of the file that takes the place of another."""
+        held = next(move.held for move in self._moves if move.no == no)
+        return next(move.no for move in self._moves if move.target == held)
+
+    def _carry_out(self) -> tuple[int, str] | None:
+        """Do the renamings; return the number of the one that fails, and why."""
+        moves = self._moves
+        for move in moves:
+            if move.held is not None:
+                try:
+                    self._folder.rename(move.held, move.aside)
+                except OSError as error:
+                    return move.no, error.strerror or str(error)
+        if moves:
+            self._folder.write(_PLACING, b"", 0)
+        for move in moves:
+            try:
+                self._folder.rename(move.origin, move.target)
+            except OSError as error:
+                return move.no, error.strerror or str(error)
+        return None
+
+    def _undo(self, moves: Sequence[Move]) -> None:
+        """Undo renamings, however many of them were done."""
+        if self._is_there(_PLACING):
+            for move in moves:
+                if not self._is_there(move.origin):
+                    self._folder.rename(move.target, move.origin)
+        for move in moves:
+            if move.held is not None and self._is_there(move.aside):
+                self._folder.rename(move.aside, move.held)
+        self._folder.remove(_PLACING)
+
+    def _planned(self, connection: Connection) -> list[Move]:
+        """Return the renamings that put each file of the batch into its place."""
+        rows = library_rows_of(connection, list(self._files))
+        moves: dict[int, Move] = {}
+        taken: dict[str, int] = {}
+        for no, file in self._files.items():
+            if file.path is None or not (file.staged or file.held):
+                continue
+            held = self._held(rows.get(no), file)
+            if file.staged is None and held is None:  # its bytes vanished meanwhile
+                self._files[no] = file._replace(path=None, error="its file vanished from the disk")
+                continue
+            if file.staged is None and held == file.path:
+                continue
+            if (other := taken.get(file.path)) is not None:  # the library renamed both meanwhile
+                moves[other] = moves[other]._replace(target=_kept(other, file.path))
+            moves[no] = Move(no, held, file.staged, file.path)
+            taken[file.path] = no
+        inside = library_rows_at(connection, self._source, list(taken))
+        for path, row in inside.items():
+            if row.no not in moves and row.no != taken[path] and self._is_there(path):
+                moves[row.no] = Move(row.no, path, None, _kept(row.no, path))
+        return list(moves.values())
+
+    def _held(self, row: LibraryRow | None, file: LibraryFile) -> str | None:
+        """Return the place of the bytes that an item has now; None: there are none."""
+        for path in (file.held, None if row is None else row.path):
+            if path is not None and self._is_there(path):
+                return path
+        return None
+
+    def _is_there(self, path: str) -> bool:
+        return self._folder.facts(path) is not None
+
+    def store(self, connection: Connection) -> None:
+        """Store the items of the batch, within its transaction, and end its renamings."""
+        if not self._files:
+            return
+        moved = {move.no: move.target for move in self._moves}
+        for no, file in self._files.items():
+            place = moved.get(no, file.path)
+            store_library_file(connection, self._source, no, file._replace(path=place))
+        others = [(no, path) for no, path in moved.items() if no not in self._files]
+        place_library_rows(connection, others)
+        connection.execute(_FORGET, (self._source,))
+
+    def finish(self) -> None:
+        """Remove what the renamings of a committed batch set aside."""
+        for move in self._moves:
+            if move.staged is not None and move.held is not None:
+                self._drop(move.aside)
+            if move.held is not None:
+                self._folder.tidy(move.held)
+        if self._moves:
+            self._drop(_PLACING)
+        self._files, self._moves = {}, []
+
+    def _drop(self, path: str) -> None:
+        try:
+            self._folder.remove(path)
+        except OSError as error:  # the next run removes it
+            logger.warning("%s stays on the disk: %s", path, error.strerror)
+
+    def recover(self, connection: Connection) -> int:
+        """Undo the renamings of a process that died, and remove what it staged.
+
+        Returns the number of renamings that were undone.
+
+        Raises:
+            OSError: the disk does not permit it.
+        """
+        rows: Any = connection.execute(_NOTED, (self._source,)).fetchall()
+        moves = [Move(no, held, staged, target) for no, held, staged, target in rows]
+        self._undo(moves)
+        with transaction(connection):
+            connection.execute(_FORGET, (self._source,))
+        left = [path for path, _, _ in self._folder.walk(INCOMING)]
+        named = library_rows_at(connection, self._source, left)
+        for path in left:
+            if path not in named:
+                self._folder.remove(path)
+        return len(moves)
+
+    def remove_gone(self, connection: Connection, run: int) -> int:
+        """Remove the files of items that a sweep removed; return their number.
+
+        It may be repeated: the row of an item goes after its file.
+        """
+        rows = gone_library_rows(connection, self._source, run)
+        gone = {row.path for row in rows if row.path is not None}
+        for path in sorted(gone - paths_of_others(connection, self._source, rows)):
+            self._folder.remove(path)
+        with transaction(connection):
+            delete_library_rows(connection, [row.no for row in rows])
+        return len(rows)
+
+
+def _kept(no: int, path: str) -> str:
+    """Return the place of a file whose own place another file takes."""
+    return f"{KEPT}/{no}/{path.rpartition('/')[2]}"
+
