@@ -15,6 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.libraries import library_entries_of_crawl
 from smartcrawl.engine.repositories import raw_download_place, repository_listing_of_scrapy_settings
 from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.engine.waking import wake_engine
@@ -31,6 +32,7 @@ from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, Listing
 from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.listing.stamps import FileValidator
+from smartcrawl.sources.sharepoint.entries import LibraryEntries
 
 logger = logging.getLogger(__name__)
 
@@ -110,8 +112,12 @@ class ListingFeed:
     async def _feed(self) -> None:
         run = self._run
         try:
+            if run.library is not None:
+                await asyncio.to_thread(run.library.begin)
             listing = self._listing()
             batches = listing.batches()
+            if run.listed is not None and run.listed.waits:
+                batches = iter(await asyncio.to_thread(list, batches))
             while not run.is_ending:
                 entries: list[Entry] | None = await asyncio.to_thread(next, batches, None)
                 if isinstance(listing, RepositoryListing):
@@ -135,7 +141,7 @@ class ListingFeed:
 
     def _may_wait(self, listing: Listing) -> bool:
         """Whether no read waits for the end of the listing, as those of pinned files may."""
-        return not isinstance(listing, RepositoryListing)
+        return not isinstance(listing, RepositoryListing | LibraryEntries)
 
     def _listing(self) -> Listing:
         """Return the listing of the run.
@@ -144,6 +150,8 @@ class ListingFeed:
             SettingError: a setting that it needs is wrong.
         """
         run = self._run
+        if run.library is not None:
+            return library_entries_of_crawl(self._crawler, run, run.library)
         known = None
         if isinstance(run.source, GithubSource):
             known = self._listed.known(run.source.listing_rules(run.options.github.api))
@@ -176,8 +184,11 @@ class ListingFeed:
             self._listed.remember(rules, listing.commit.dumps())
 
     def _end(self, listing: Listing) -> None:
+        if isinstance(listing, LibraryEntries):
+            assert self._run.library is not None, "it is a library"
+            self._run.library.end_listing(listing)
         self._listed.end(self._root, listing)
-        if isinstance(listing, RepositoryListing):
+        if isinstance(listing, RepositoryListing | LibraryEntries):
             for note in listing.notes:
                 logger.warning("%s", note)
         for problem in listing.problems:

@@ -90,6 +90,21 @@ def decide(
     return verdict
 
 
+def decide_moved(verdict: Verdict) -> Verdict:
+    """Return the verdict on an item that has another address now, and its verdict without that.
+
+    Equal content is *moved*; anything else is what it would be at the old address.
+
+    >>> decide_moved(Verdict(INDEX, UNCHANGED)).word.word, decide_moved(Verdict(INDEX, NEW)).word.word
+    ('moved', 'new')
+
+    Source: R3-02, R3-32.
+    """
+    if verdict == Verdict(INDEX, UNCHANGED):
+        return Verdict(INDEX, Word.MOVED)
+    return verdict
+
+
 def decide_extraction(
     standing: Standing, mode: Mode, *, same_configuration: bool, snapshot: bool
 ) -> Extraction:

@@ -16,6 +16,7 @@ from smartcrawl.model.pages import ListedRecord, Visit
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.commit.snapshots import commits_new_snapshot
 from smartcrawl.registry.commit.visit import Judgement
+from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.writer import RegistryWriter, Written
@@ -277,8 +278,12 @@ def open_run_batches(
     opened: OpenRun,
     shortcomings: Shortcomings,
     written: Callable[[Written], None],
+    shelf: LibraryShelf | None = None,
 ) -> Batches:
-    """Return the batches of a run, judged by its source, settings and orders."""
+    """Return the batches of a run, judged by its source, settings and orders.
+
+    ``shelf``: that of a library's files; None: the source is no library.
+    """
     closing = run_closing_from_orders(source, options, orders)
     pace = closing.pace if opened.due else 0
     judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
@@ -286,7 +291,9 @@ def open_run_batches(
     embedder = open_embedder(options)
     embedding = None if embedder is None else BatchVectors(embedder)
     return Batches(
-        RegistryWriter(registry, opened, judgement=judgement, merged=merge, embedding=embedding),
+        RegistryWriter(
+            registry, opened, judgement=judgement, merged=merge, embedding=embedding, shelf=shelf
+        ),
         written=written,
         shortcomings=shortcomings,
         keeps_bodies=registry.snapshots is not None and source.keeps_snapshots,

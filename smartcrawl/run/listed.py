@@ -58,7 +58,9 @@ class ListedFiles:
         self._shortcomings = shortcomings
         self._waiting: dict[int, Entry] = {}  #: by record.no, until the file is read
         self._unnamed: set[int] | None = None  #: pinned files without an entry; None: no entry yet
-        self._is_whole = False  #: whether the listing ended without a problem
+        self.is_whole = False  #: whether the listing ended without a problem
+        #: Whether files wait to be read until the listing has ended.
+        self.waits = source.traits.is_listed_first
         self._listed = 0
 
     def take(self, entries: Sequence[Entry]) -> None:
@@ -138,7 +140,7 @@ class ListedFiles:
 
     def lacks(self, number: int) -> bool:
         """Whether a listing that ended without a problem has no entry of a pinned file."""
-        return self._is_whole and self._unnamed is not None and number in self._unnamed
+        return self.is_whole and self._unnamed is not None and number in self._unnamed
 
     def known(self, rules: str) -> str | None:
         """Return the facts of the last listing; None unless it accounts for every stored file.
@@ -224,7 +226,7 @@ class ListedFiles:
 
     def close(self) -> None:
         """Take no further entries."""
-        self.is_open = False
+        self.is_open = self.waits = False
         self.located.set()
         self.ended.set()
 
@@ -233,7 +235,7 @@ class ListedFiles:
 
         ``root``: as people know it. A root without any file is no evidence while files are stored.
         """
-        self._is_whole = not listing.problems
+        self.is_whole = not listing.problems
         self.close()
         for problem in listing.problems:
             self._shortcomings.add(f"listing: {problem}")

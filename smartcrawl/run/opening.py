@@ -28,7 +28,9 @@ from smartcrawl.sources.declared import (
 from smartcrawl.sources.files import FilesSource, ad_hoc_files_source
 from smartcrawl.sources.github.api import github_token
 from smartcrawl.sources.github.source import GithubSource, ad_hoc_repository_source
-from smartcrawl.sources.kinds import FILES, GITHUB, SITE, Kind
+from smartcrawl.sources.kinds import FILES, GITHUB, SHAREPOINT, SITE, Kind
+from smartcrawl.sources.sharepoint.domains import load_library_source
+from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +38,7 @@ _OF_RUNS = ("force", "resume", "max_pages", "lost_threshold", "job")
 ARGUMENTS = ("url", "sitemap", "source", *_OF_RUNS)  #: of the spider site
 FILES_ARGUMENTS = ("root", "source", *_OF_RUNS)  #: of the spider files
 GITHUB_ARGUMENTS = ("url", "source", *_OF_RUNS)  #: of the spider github
+LIBRARY_ARGUMENTS = ("source", *_OF_RUNS)  #: of the spider sharepoint
 _FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of the HTTP API
 
 
@@ -146,6 +149,27 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
         )
     github_token()  # a wrong one is no run
     return found
+
+
+def library_source_of_run_arguments(
+    options: Options, arguments: dict[str, Any]
+) -> SharepointSource:
+    """Return the source that ``source`` names, ``DOMAIN.SOURCE``, of the spider ``sharepoint``.
+
+    Raises:
+        SourceError: there is none, or an argument is unknown.
+        SettingError: the credentials of the settings do not suffice.
+    """
+    _refuse_unknown(arguments, SHAREPOINT, LIBRARY_ARGUMENTS)
+    name = arguments.get("source")
+    if name is None:
+        raise SourceError(
+            "nothing to crawl: give -a source=DOMAIN.SOURCE, a domain and a source_id of its"
+            f" domain.json below {options.sharepoint.storage}"
+        )
+    source = load_library_source(options.sharepoint.storage, str(name))
+    options.sharepoint.required()
+    return source.model_copy(update={"ca_file": options.sharepoint.ca_file})
 
 
 def _listed_source(

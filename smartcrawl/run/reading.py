@@ -24,7 +24,7 @@ from smartcrawl.model.pages import NAMES_SIGNED, Visit
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.http import redirects_followed
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
-from smartcrawl.rules.reindex import Verdict, decide
+from smartcrawl.rules.reindex import Verdict, decide, decide_moved
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_form
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_in_run
@@ -330,7 +330,9 @@ def verdict_in_run(run: Run, visit: Visit) -> Verdict:
     record = page.record
     force = run.forces(page) or record.configuration != page.plan.wanted or visit.parsed.recanonical
     alias = record.canonical_no is not None
-    return decide(page.state.standing, visit.outcome, force=force, alias=alias)
+    is_moved = visit.answer.file is not None and visit.url != page.url
+    verdict = decide(page.state.standing, visit.outcome, force=force or is_moved, alias=alias)
+    return decide_moved(verdict) if is_moved else verdict
 
 
 def _header_directives(visit: Visit) -> tuple[bool, bool]:

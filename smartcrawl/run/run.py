@@ -25,6 +25,7 @@ from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.trust import open_host_trust
 from smartcrawl.run.limits import UrlBudget
+from smartcrawl.run.library import run_library
 from smartcrawl.run.links import Links
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.offers import Offers
@@ -86,6 +87,7 @@ class Run:
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
         self._book = AddressBook(self._readers.pages, registry.numbers.draw, options.trackers)
+        self.library = run_library(source, registry, opened)
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = open_host_trust(self._readers.hosts, options, self.batches, now, opened.no)
@@ -124,12 +126,12 @@ class Run:
             opened=self.opened,
             shortcomings=self.shortcomings,
             written=self._written,
+            shelf=None if self.library is None else self.library.shelf,
         )
 
     def _new_offers(self) -> Offers:
-        budget = UrlBudget(
-            self._readers.hosts, self.options, self.shortcomings, self.opened.started_at
-        )
+        hosts, started = self._readers.hosts, self.opened.started_at
+        budget = UrlBudget(hosts, self.options, self.shortcomings, started)
         return Offers(self.frontier, self._book, self.batches, budget)
 
     def _new_sitemaps(self) -> SitemapLinks:
@@ -265,6 +267,8 @@ class Run:
                 workers=workers,
                 now=now,
             )
+            if run.library is not None:
+                run.library.recover()
             run._begin(now)
         except BaseException:
             workers.release()
@@ -313,7 +317,8 @@ class Run:
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
-        return None if self.is_ending else self.turns.next_page(free)
+        waits = self.listed is not None and self.listed.waits
+        return None if self.is_ending or waits else self.turns.next_page(free)
 
     @property
     def pending(self) -> bool:
@@ -367,6 +372,8 @@ class Run:
             if self.failure is not None:
                 why = str(self.failure)
             self.result = self.ending.finish(reason, why, now, self._removed)
+            if self.library is not None:
+                self.library.finish(is_complete=self.result.complete)
         finally:
             self.close()
         return self.result

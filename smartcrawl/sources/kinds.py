@@ -21,6 +21,7 @@ class Kind:
     is_shareable: bool  #: several workers may share a run
     #: A validator is a hash of the content: it needs no sample, and no server is asked about it.
     is_hashed: bool = False
+    is_listed_first: bool = False  #: nothing is read before the listing has ended
 
 
 SITE: Final = Kind(
@@ -50,8 +51,15 @@ FILES: Final = Kind(
 #: Files of a repository on GitHub (docs/adr/0067).
 GITHUB: Final = replace(FILES, name="github", spider="github", is_polite=True, is_hashed=True)
 
+#: Items of a document library of SharePoint (docs/adr/0083).
+SHAREPOINT: Final = replace(
+    GITHUB, name="sharepoint", spider="sharepoint", is_listed_first=True
+)
+
 #: All kinds, by name.
-KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS, FILES, GITHUB)}
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind for kind in (SITE, DOCUMENTS, FILES, GITHUB, SHAREPOINT)
+}
 #: The spiders that crawl sources.
 SPIDERS: Final = tuple(dict.fromkeys(kind.spider for kind in KINDS.values()))
 

@@ -1,0 +1,193 @@
+"""The download handler of libraries: the bytes of listed items, each written to disk first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+
+from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.files import TOO_LARGE, media_type_of_download
+from smartcrawl.engine.download.headers import BoundedHttpHandler
+from smartcrawl.engine.download.network import AddressCheck, installed_resolver
+from smartcrawl.engine.download.proxies import EnvironmentProxies
+from smartcrawl.engine.libraries import (
+    LIBRARY_REQUEST,
+    library_api_of_crawl,
+    library_answer,
+    scrapy_library_request,
+)
+from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
+from smartcrawl.model.library import LibraryFile, LibraryItem
+from smartcrawl.model.pages import Page, VisitAttempt
+from smartcrawl.run.library import RunLibrary
+from smartcrawl.run.run import Run
+from smartcrawl.sources.listing.entries import Entry
+from smartcrawl.sources.sharepoint.access import LibraryAnswer, LibraryApi, LibraryError
+from smartcrawl.sources.sharepoint.asking import library_refusal
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+LIBRARY_FILE: Final = "library_file"  #: in the meta of a request: the LibraryFile so far
+_ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
+_HOPS: Final = 3
+_PASSING: Final = frozenset({408, 425, 429})
+
+
+class LibraryHandler(BoundedHttpHandler):
+    """Reads an item under the URL of its page.
+
+    Bytes that the disk has are read there. Others are downloaded by the item's id, so renaming
+    meanwhile does no harm, and written into the incoming folder. What a listing named does not go
+    away by an error, so no answer is evidence against a page.
+    """
+
+    def __init__(self, crawler: Crawler, run: Run, library: RunLibrary) -> None:
+        super().__init__(crawler)
+        assert run.listed is not None, "the source is listed"
+        assert isinstance(run.source, SharepointSource), "its library is known"
+        self._crawler = crawler
+        self._run = run
+        self._listed = run.listed
+        self._library = library
+        self._source = run.source
+        self._most = crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        self._known: LibraryApi | None = None
+        self._proxies = EnvironmentProxies(crawler.settings)
+        self._check = AddressCheck(installed_resolver())
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        """Take the run of the crawler's spider."""
+        run = run_of_crawler(crawler)
+        if run is None or run.library is None:
+            raise NotConfigured("only a crawl of a library reads its files")
+        return cls(crawler, run, run.library)
+
+    @property
+    def _api(self) -> LibraryApi:
+        if self._known is None:
+            self._known = library_api_of_crawl(self._crawler, self._source, self._run.options)
+        return self._known
+
+    async def download_request(self, request: Request) -> Response:
+        """Read the item of a request of the run, or ask the API.
+
+        Raises:
+            StoreAwayError: the item cannot be had; with the reason and the remedy.
+        """
+        attempt = request.meta.get("attempt")
+        if not isinstance(attempt, VisitAttempt):
+            if LIBRARY_REQUEST in request.meta:
+                return await super().download_request(request)
+            return Response(request.url, status=403)
+        page = attempt.page
+        entry: Entry | None = request.meta.setdefault(_ENTRY, self._listed.entry(page.no))
+        if entry is None or entry.item is None:
+            if self._listed.is_whole:
+                return Response(page.url, status=404, flags=["the library has no such item"])
+            raise StoreAwayError("its library could not be listed")
+        item = entry.item
+        request.meta[LIBRARY_FILE] = LibraryFile(item, None, error="it was not read")
+        if self._most and item.file_size > self._most:
+            return Response(
+                page.url, status=TOO_LARGE, headers={"Content-Length": str(item.file_size)}
+            )
+        file, body = await self._file(request, page, entry, item)
+        if isinstance(body, Response):
+            return body
+        request.meta[LIBRARY_FILE] = file
+        headers = {"ETag": entry.validator or ""}
+        media = media_type_of_download(self._library.indexed_name(item))
+        if media is not None:
+            headers["Content-Type"] = media
+        return Response(page.url, headers=headers, body=body)
+
+    async def _file(
+        self, request: Request, page: Page, entry: Entry, item: LibraryItem
+    ) -> tuple[LibraryFile, bytes | Response]:
+        """Return the file of an item and its bytes, or the answer that is no file."""
+        library = self._library
+        if (refused := library.refusal(item)) is not None:
+            raise StoreAwayError(refused)
+        if (excess := library.excess(item)) is not None:
+            note = library.failed_note(item, excess)
+            path = library.failed_path(item)
+            staged = await asyncio.to_thread(library.stage, page.no, item, note)
+            return LibraryFile(item, path, staged, downloaded=_now(), error=excess), note
+        path = library.path(item)
+        if item.content is not None:
+            body = library.converted(item)
+            original = library.original(item)
+            staged = None
+            if original is not None:
+                staged = await asyncio.to_thread(library.stage, page.no, item, original)
+            return LibraryFile(item, path, staged, downloaded=_now()), body
+        if not (entry.again or self._run.forced):
+            held = await asyncio.to_thread(library.held, page.no, item)
+            if held is not None:
+                place, body, downloaded = held
+                return LibraryFile(item, path, held=place, downloaded=downloaded), body
+        answer = await self._downloaded(request, item)
+        if answer.status >= 500 or answer.status in _PASSING:
+            wait = {n: v for n, v in answer.headers.items() if n == "retry-after"}
+            return request.meta[LIBRARY_FILE], Response(
+                page.url, status=answer.status, headers=wait
+            )
+        if answer.status != 200:
+            raise StoreAwayError(str(library_refusal(answer)))
+        if len(answer.body) != item.file_size:
+            raise StoreAwayError(
+                f"{len(answer.body):,} bytes came, and the library says {item.file_size:,}: it"
+                " changed meanwhile, and the next run asks again"
+            )
+        staged = await asyncio.to_thread(library.stage, page.no, item, answer.body)
+        return LibraryFile(item, path, staged, downloaded=_now()), answer.body
+
+    async def _downloaded(self, request: Request, item: LibraryItem) -> LibraryAnswer:
+        """Return the answer for the bytes of an item.
+
+        Raises:
+            StoreAwayError: no request can be made of it.
+        """
+        api, renewed = self._api, False
+        try:
+            asked = await asyncio.to_thread(api.content_request, item)
+            for _ in range(_HOPS):
+                answer = await self._sent(request, scrapy_library_request(asked))
+                if answer.status == 401 and not renewed:
+                    renewed = True
+                    asked = await asyncio.to_thread(api.renewed, asked)
+                elif answer.status in (301, 302, 303, 307, 308):
+                    location = answer.headers.get("location", "")
+                    asked = await asyncio.to_thread(api.followed, asked, location)
+                else:
+                    return answer
+        except LibraryError as error:
+            raise StoreAwayError(str(error)) from error
+        raise StoreAwayError("its download redirects in a circle")
+
+
+    async def _sent(self, request: Request, sent: Request) -> LibraryAnswer:
+        """Return the answer to a request for the bytes of an item.
+
+        Raises:
+            AddressRefusedError: its address is forbidden, as a redirect may name one.
+        """
+        self._proxies.choose(sent)
+        refusal = await self._check.refusal(sent.url, proxied="proxy" in sent.meta)
+        if refusal is not None:
+            raise AddressRefusedError(refusal)
+        sent.meta["download_timeout"] = request.meta.get("download_timeout")
+        answer = await super().download_request(sent)
+        request.meta["download_latency"] = sent.meta.get("download_latency", 0)
+        return library_answer(answer)
+
+
+def _now() -> int:
+    """Return the present time in Unix microseconds."""
+    return time.time_ns() // 1_000

@@ -1,0 +1,108 @@
+"""Requests to the API of a library through Scrapy's downloader, for a thread that waits for them.
+
+So they have the limits, retries, pauses and the address guard of every other request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+
+from smartcrawl.engine.download.faults import download_fault
+from smartcrawl.model.options import Options
+from smartcrawl.run.library import RunLibrary
+from smartcrawl.run.run import Run
+from smartcrawl.sources.sharepoint.access import (
+    LibraryAnswer,
+    LibraryApi,
+    LibraryRequest,
+    LibraryUnreachableError,
+)
+from smartcrawl.sources.sharepoint.choice import library_api
+from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+LIBRARY_REQUEST: Final = "library_request"  #: in the meta of a request to the API
+
+
+def scrapy_library_request(asked: LibraryRequest) -> Request:
+    """Return the request for Scrapy; its answer is returned whatever its status."""
+    return Request(
+        asked.url,
+        method=asked.method,
+        headers=dict(asked.headers),
+        body=asked.body,
+        callback=NO_CALLBACK,
+        dont_filter=True,
+        meta={
+            LIBRARY_REQUEST: True,
+            "dont_redirect": True,
+            "handle_httpstatus_all": True,
+            "download_maxsize": asked.most,
+            "download_warnsize": 0,
+        },
+    )
+
+
+def library_answer(response: Response) -> LibraryAnswer:
+    """Return Scrapy's answer as clients of the API read it."""
+    headers = {
+        name.decode("latin-1").lower(): (response.headers.get(name) or b"").decode("latin-1")
+        for name in response.headers
+    }
+    return LibraryAnswer(response.status, headers, response.body)
+
+
+class DownloaderFetch:
+    """Sends requests by the downloader of a crawl; called in any thread but that of the engine."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self, asked: LibraryRequest) -> LibraryAnswer:
+        """Return the answer.
+
+        Raises:
+            LibraryUnreachableError: there is no whole answer.
+        """
+        return asyncio.run_coroutine_threadsafe(self.ask(asked), self._loop).result()
+
+    async def ask(self, asked: LibraryRequest) -> LibraryAnswer:
+        """Return the answer, in the engine's own thread.
+
+        Raises:
+            LibraryUnreachableError: there is no whole answer.
+        """
+        request = scrapy_library_request(asked)
+        assert self._crawler.engine is not None, "the crawl runs"
+        try:
+            response = await self._crawler.engine.download_async(request)
+        except Exception as error:
+            _, message = download_fault(error, asked.url)
+            raise LibraryUnreachableError(message) from error
+        return library_answer(response)
+
+
+def library_api_of_crawl(crawler: Crawler, source: SharepointSource, options: Options) -> LibraryApi:
+    """Return the client of a source's API whose requests the crawl sends.
+
+    Raises:
+        SettingError: credentials are missing or wrong.
+    """
+    return library_api(source, options.sharepoint, DownloaderFetch(crawler))
+
+
+def library_entries_of_crawl(crawler: Crawler, run: Run, library: RunLibrary) -> LibraryEntries:
+    """Return the entries of a run's library, none of which was asked for yet.
+
+    Raises:
+        SettingError: credentials are missing or wrong.
+    """
+    api = library_api_of_crawl(crawler, library.source, run.options)
+    return library.entries(api.listing())

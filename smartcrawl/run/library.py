@@ -1,0 +1,225 @@
+"""The files of a run's library: their places, the held bytes, and the check of the disk."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.registry.library.items import library_rows, library_rows_of
+from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
+from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.runs import OpenRun
+from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
+from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.sources.base import Source
+from smartcrawl.sources.sharepoint.access import LibraryListing
+from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.paths import (
+    LibraryPathError,
+    get_expected_local_path,
+    get_failed_local_path,
+    get_original_local_path,
+    library_path_excess,
+    page_as_html,
+    source_path,
+)
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+logger = logging.getLogger(__name__)
+
+
+
+class RunLibrary:
+    """The files of one library source, as its run needs them.
+
+    The registry is the truth. The disk follows it by the shelf, and the maps are written from it.
+    """
+
+    def __init__(self, source: SharepointSource, registry: Registry, opened: OpenRun) -> None:
+        self.source = source
+        self.folder = LibraryFolder(source.folder)
+        self.shelf = LibraryShelf(self.folder, opened.source)
+        self.maps = LibraryMaps(source, self.folder)
+        self.findings = LibraryFindings()
+        #: Server relative URL of the library, as the library spells it.
+        self.root = source.library_path
+        self._listing: LibraryListing | None = None
+        self._registry = registry
+        self._opened = opened
+        self._prefix = source_path(source.domain, source.source_type, source.source_id) + "/"
+
+    # Before the listing
+
+    def recover(self) -> None:
+        """Undo the renamings of a process that died.
+
+        Raises:
+            RegistryError: the disk does not permit it.
+        """
+        try:
+            undone = self.shelf.recover(self._registry.connection)
+        except OSError as error:
+            raise RegistryError(
+                f"{self.folder.root} cannot be written ({error.strerror}): give this user the"
+                " right to write it"
+            ) from error
+        if undone:
+            logger.info("%d renamings of a process that died are undone", undone)
+
+    def begin(self) -> None:
+        """Compare disk, map and registry; what is missing or edited is to come again.
+
+        It runs in a thread of its own, over a connection of its own.
+        """
+        connection = self._registry.database.connect()
+        try:
+            check = LibraryCheck(self.source, self.folder, self._opened.source)
+            self.findings = check.before(connection, self.maps.read_files_map())
+        finally:
+            connection.close()
+        for line in self.findings.lines:
+            logger.warning("%s", line)
+
+    # The listing
+
+    def entries(self, listing: LibraryListing) -> LibraryEntries:
+        """Return the entries of a listing, whose items also go into the map of the library."""
+        self._listing = listing
+        self.maps.begin_sharepoint_map()
+        return LibraryEntries(
+            self.source,
+            listing,
+            again=self.findings.again,
+            listed=self.maps.add_listed,
+        )
+
+    def end_listing(self, entries: LibraryEntries) -> None:
+        """Take the end of the listing: its map counts if it is whole (R3-69)."""
+        assert self._listing is not None, "it was begun"
+        self.root = self._listing.root or self.root
+        self.maps.end_sharepoint_map(is_whole=not entries.problems)
+        if entries.skipped:
+            logger.info("%d items are of types that are not embedded", entries.skipped.total())
+
+    # Places
+
+    def refusal(self, item: LibraryItem) -> str | None:
+        """Return the reason why an item can have no place on disk, or None."""
+        try:
+            self.path(item)
+        except LibraryPathError as error:
+            return str(error)
+        return None
+
+    def path(self, item: LibraryItem) -> str:
+        """Return the place of an item after its download, below the folder of the source."""
+        place = get_original_local_path(*self._named(item))
+        return place.removeprefix(self._prefix)
+
+    def embedded_path(self, item: LibraryItem) -> str:
+        """Return the place of an item as it is embedded, below the folder of the source."""
+        return get_expected_local_path(*self._named(item)).removeprefix(self._prefix)
+
+    def _named(self, item: LibraryItem) -> tuple[str, SourceType, str, str, str]:
+        source = self.source
+        return (
+            source.domain,
+            source.source_type,
+            source.source_id,
+            item.server_relative_url,
+            self.root,
+        )
+
+    def excess(self, item: LibraryItem) -> str | None:
+        """Return the reason why the place of an item is too long for the system, or None (E2)."""
+        whole = (get_original_local_path(*self._named(item)), get_expected_local_path(*self._named(item)))
+        found = (library_path_excess(self.source.storage, path) for path in whole)
+        return next(filter(None, found), None)
+
+    def failed_path(self, item: LibraryItem) -> str:
+        """Return the place of the note about an item whose own place is too long."""
+        source = self.source
+        place = get_failed_local_path(
+            source.domain, source.source_type, source.source_id, item.unique_id
+        )
+        return place.removeprefix(self._prefix)
+
+    def failed_note(self, item: LibraryItem, reason: str) -> bytes:
+        """Return the note about an item whose own place is too long: its URL and the reason."""
+        return f"{item.url}\n{reason}\n".encode()
+
+    def indexed_name(self, item: LibraryItem) -> str:
+        """Return the name of an item as it is embedded, by which its type is known."""
+        match self.source.source_type:
+            case SourceType.FILES:
+                return item.filename
+            case SourceType.LISTS:
+                return f"{item.listitem_id}.md"
+            case SourceType.SITEPAGES:
+                return page_as_html(item.filename)
+
+    # Bytes
+
+    def held(self, no: int, item: LibraryItem) -> tuple[str, bytes, int] | None:
+        """Return place, bytes and time of download of an item that the disk has; None: it has not.
+
+        Size and date are those of the library, in the registry and on the disk (R3-25 in
+        docs/adr/0083): a renamed file is not downloaded.
+        """
+        connection = self._registry.database.connect(readonly=True)
+        try:
+            row = library_rows_of(connection, [no]).get(no)
+        finally:
+            connection.close()
+        row = row or self.findings.adopted.get(item.unique_id)
+        if row is None or row.path is None:
+            return None
+        facts = (item.file_size, item.last_modified)
+        if (row.file_size, row.last_modified) != facts or self.folder.facts(row.path) != facts:
+            return None
+        try:
+            body = self.folder.read(row.path)
+        except OSError:
+            return None
+        return (row.path, body, row.downloaded or 0) if len(body) == item.file_size else None
+
+    def stage(self, no: int, item: LibraryItem, body: bytes) -> str:
+        """Write the new bytes of an item into the incoming folder; return their place.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        place = staged_library_path(no)
+        self.folder.write(place, body, item.last_modified)
+        return place
+
+    # The end
+
+    def finish(self, *, is_complete: bool) -> None:
+        """Remove the files of removed items, check the disk, and write the map of files."""
+        connection = self._registry.connection
+        with self._registry.database.translated("write"):
+            if is_complete:
+                self.shelf.remove_gone(connection, self._opened.no)
+            check = LibraryCheck(self.source, self.folder, self._opened.source)
+            self.findings = check.after(connection, self.findings)
+            self.maps.write_files_map(self.rows(connection))
+        for line in self.findings.lines:
+            logger.warning("%s", line)
+        logger.info("%s", self.findings.summary)
+
+    def rows(self, connection: Connection) -> Iterator[LibraryRow]:
+        """Yield the stored items of the source."""
+        return library_rows(connection, self._opened.source)
+
+
+def run_library(source: Source, registry: Registry, opened: OpenRun) -> RunLibrary | None:
+    """Return the files of a run's library; None: its source is another kind of source."""
+    if not isinstance(source, SharepointSource):
+        return None
+    return RunLibrary(source, registry, opened)

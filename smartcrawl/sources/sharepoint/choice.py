@@ -1,0 +1,17 @@
+"""The API that a library is asked by (SHAREPOINT_API)."""
+
+from __future__ import annotations
+
+from smartcrawl.model.sharepoint_options import SharepointOptions
+from smartcrawl.sources.sharepoint.access import Fetch, LibraryApi
+from smartcrawl.sources.sharepoint.rest import RestApi
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+
+def library_api(source: SharepointSource, options: SharepointOptions, fetch: Fetch) -> LibraryApi:
+    """Return the client of a source's API; no request is sent yet.
+
+    Raises:
+        SettingError: credentials are missing or wrong.
+    """
+    return RestApi(source, options, fetch)

@@ -1,0 +1,96 @@
+"""The entries of a library's listing: its items as the engine compares them with the registry."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from hashlib import sha256
+from typing import Final
+
+from smartcrawl.model.library import LibraryItem, SourceType
+from smartcrawl.sources.listing.entries import Entry, Skip
+from smartcrawl.sources.sharepoint.access import LibraryListing
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+_MICROSECONDS: Final = 1_000_000
+_ACCEPTED: Final = frozenset(CRAWLER_HARDCODED_CONFIG.DEFAULT_FILETYPES_ACCEPTED_BY_VECTOR_STORES)
+
+
+def library_item_key(host: str, unique_id: str) -> str:
+    """Return the identity of an item, which rename and move do not change (R3-31).
+
+    >>> library_item_key("contoso.sharepoint.com", "0F8FAD5B")
+    'sharepoint://contoso.sharepoint.com/0f8fad5b'
+    """
+    return f"sharepoint://{host}/{unique_id.lower()}"
+
+
+def library_item_validator(item: LibraryItem) -> str:
+    """Return a digest of the four compared fields (R3-02), and of a content that was listed.
+
+    Two items have the same one exactly if ``rules.library.is_changed`` is false of them.
+    """
+    fields = [
+        item.filename,
+        item.server_relative_url,
+        item.file_size,
+        item.last_modified,
+        item.content,
+    ]
+    return sha256(json.dumps(fields).encode()).hexdigest()[:32]
+
+
+class LibraryEntries:
+    """A library's listing as the engine takes it: items of types that are embedded (R3-74)."""
+
+    def __init__(
+        self,
+        source: SharepointSource,
+        listing: LibraryListing,
+        *,
+        again: Collection[str] = (),
+        listed: Callable[[LibraryItem], None] | None = None,
+    ) -> None:
+        """``again``: unique ids of items whose files must come again.
+
+        ``listed`` is called with each item, whether its type is embedded or not.
+        """
+        self.problems = listing.problems
+        self.notes = listing.notes
+        self.skipped: Counter[str] = Counter()
+        self._source = source
+        self._listing = listing
+        self._again = again
+        self._listed = listed
+
+    @property
+    def shortfall(self) -> int:
+        """The number of items that the library counts and the listing lacks."""
+        return self._listing.shortfall
+
+    def batches(self) -> Iterator[list[Entry]]:
+        """Yield the entries, those of one answer at a time. Call it once."""
+        host = self._source.host
+        embeds_all = self._source.source_type is not SourceType.FILES
+        for items in self._listing.pages():
+            entries = []
+            for item in items:
+                if self._listed is not None:
+                    self._listed(item)
+                if not (embeds_all or item.file_type in _ACCEPTED):
+                    self.skipped[Skip.TYPE] += 1
+                    continue
+                entries.append(
+                    Entry(
+                        item.url,
+                        item.file_size,
+                        library_item_validator(item),
+                        item.last_modified // _MICROSECONDS,
+                        library_item_key(host, item.unique_id),
+                        item,
+                        item.unique_id in self._again,
+                    )
+                )
+            yield entries

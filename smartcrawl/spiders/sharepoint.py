@@ -1,0 +1,81 @@
+"""The spider of document libraries: the listing names the items, each becomes one Visit."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, Self
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.http import Response
+from twisted.python.failure import Failure
+
+from smartcrawl.engine.download.library import LIBRARY_FILE
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import Visit
+from smartcrawl.rules.model import Outcome
+from smartcrawl.run.opening import library_source_of_run_arguments, open_run, run_orders
+from smartcrawl.sources.kinds import SHAREPOINT
+from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.spiders.base import VisitSpider
+from smartcrawl.spiders.files import visit_of_spider_answer
+
+
+class SharepointSpider(VisitSpider):
+    """One Visit for each new or changed item of a library; the listing confirms the others."""
+
+    name = "sharepoint"
+    crawls = SHAREPOINT.spider
+    custom_settings = {  # noqa: RUF012  # as Scrapy has it
+        "DOWNLOAD_HANDLERS": dict.fromkeys(
+            ("http", "https"), "smartcrawl.engine.download.library.LibraryHandler"
+        ),
+    }
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Open the run that this spider crawls for.
+
+        Arguments, all strings: ``source=DOMAIN.SOURCE``, ``force=1``, ``resume=1``,
+        ``max_pages=N``, ``lost_threshold=N``.
+
+        Raises:
+            SmartcrawlError: the run cannot be opened; the message names the remedy.
+        """
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        options = Options.of(crawler.settings)
+        source = cls.source_of(options, kwargs)
+        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
+        return spider
+
+    @classmethod
+    def source_of(cls, options: Options, arguments: dict[str, Any]) -> SharepointSource:
+        """Return the source that the arguments name.
+
+        Raises:
+            SourceError: there is none, or an argument is unknown.
+            SettingError: credentials are missing.
+        """
+        return library_source_of_run_arguments(options, arguments)
+
+    def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
+        """Turn the answer of the handler into the Visit of its item."""
+        visit = visit_of_spider_answer(response)
+        file = response.meta.get(LIBRARY_FILE)
+        if file is not None:
+            visit.answer.content_length = file.item.file_size
+            visit.url = file.item.url
+            if visit.outcome is not Outcome.CHANGED:
+                file = file._replace(error=visit.error)
+        visit.answer.file = file
+        yield visit
+
+    def errback(self, failure: Failure) -> Iterator[Visit | Request]:
+        """Yield the Visit of an item that could not be had; its file and fields stay (R3-75)."""
+        request: Request = failure.request  # type: ignore[attr-defined]  # set by Scrapy
+        file = request.meta.get(LIBRARY_FILE)
+        for found in super().errback(failure):
+            if isinstance(found, Visit) and file is not None:
+                found.answer.file = file._replace(path=None, staged=None, error=found.error)
+            yield found
