@@ -6,6 +6,7 @@ So they have the limits, retries, pauses and the address guard of every other re
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Final
 
 from scrapy import Request
@@ -14,6 +15,7 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.engine.download.faults import download_fault
+from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.model.options import Options
 from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
@@ -27,6 +29,7 @@ from smartcrawl.sources.sharepoint.choice import library_api
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
+_LOOK: Final = 0.5  #: seconds between looks whether the crawl ends
 LIBRARY_REQUEST: Final = "library_request"  #: in the meta of a request to the API
 
 
@@ -71,7 +74,14 @@ class DownloaderFetch:
         Raises:
             LibraryUnreachableError: there is no whole answer.
         """
-        return asyncio.run_coroutine_threadsafe(self.ask(asked), self._loop).result()
+        asking = asyncio.run_coroutine_threadsafe(self.ask(asked), self._loop)
+        while True:
+            try:
+                return asking.result(_LOOK)
+            except FutureTimeoutError:
+                if is_crawler_stopping(self._crawler):
+                    asking.cancel()
+                    raise LibraryUnreachableError("the crawl ends") from None
 
     async def ask(self, asked: LibraryRequest) -> LibraryAnswer:
         """Return the answer, in the engine's own thread.
