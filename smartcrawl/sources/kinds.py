@@ -49,9 +49,13 @@ FILES: Final = Kind(
 )
 #: Files of a repository on GitHub (docs/adr/0067).
 GITHUB: Final = replace(FILES, name="github", spider="github", is_polite=True, is_hashed=True)
+#: Files, list items or pages of a document library; declared in a domain.json (R3-08).
+SHAREPOINT: Final = replace(GITHUB, name="sharepoint", spider="sharepoint")
 
 #: All kinds, by name.
-KINDS: Final[Mapping[str, Kind]] = {kind.name: kind for kind in (SITE, DOCUMENTS, FILES, GITHUB)}
+KINDS: Final[Mapping[str, Kind]] = {
+    kind.name: kind for kind in (SITE, DOCUMENTS, FILES, GITHUB, SHAREPOINT)
+}
 #: The spiders that crawl sources.
 SPIDERS: Final = tuple(dict.fromkeys(kind.spider for kind in KINDS.values()))
 
