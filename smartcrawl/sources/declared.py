@@ -26,7 +26,8 @@ from smartcrawl.sources.fields import (
 )
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.github.source import GithubSource
-from smartcrawl.sources.kinds import FILES, GITHUB, SITE
+from smartcrawl.sources.kinds import FILES, GITHUB, SHAREPOINT, SITE
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.site import SiteSource
 
 #: The model of each kind that sources.toml may have.
@@ -173,6 +174,11 @@ def _declared(name: str, table: object, folder: Path) -> Source:
         raise SourceError(f"{where}: it takes a table; write its keys below a line {where}")
     kind = table.get("kind", SITE.name)
     model = _MODELS.get(kind) if isinstance(kind, str) else None
+    if kind == SHAREPOINT.name:
+        raise SourceError(
+            f"{where} kind is {kind!r}: a library is declared in the"
+            f" {CRAWLER_HARDCODED_CONFIG.DOMAIN_JSON} of its domain; move it there"
+        )
     if model is None:  # then its other keys are not checked
         known = " or ".join(f'"{name}"' for name in _MODELS)
         raise SourceError(f"{where} kind is {kind!r}: it takes {known}")

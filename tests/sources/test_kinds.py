@@ -11,6 +11,7 @@ import pytest
 import smartcrawl
 from smartcrawl.sources import declared
 from smartcrawl.sources.kinds import KINDS, SPIDERS, source_kind_named
+from smartcrawl.sources.sharepoint.source import SharepointSource
 
 ROOT = Path(smartcrawl.__file__).parent
 #: Files that a shell completes.
@@ -50,10 +51,10 @@ def test_no_sql_compares_the_name_of_a_kind():
 
 
 def test_each_kind_has_one_model_and_one_spider():
-    models = set(declared._MODELS.values())
+    models = {*declared._MODELS.values(), SharepointSource}
     kinds = [name for model in models for name in get_args(model.model_fields["kind"].annotation)]
     assert sorted(kinds) == sorted(KINDS)
-    assert set(declared._MODELS) == KINDS.keys() - {"documents"}
+    assert set(declared._MODELS) == KINDS.keys() - {"documents", "sharepoint"}
     assert set(SPIDERS) == {kind.spider for kind in KINDS.values()}
     with pytest.raises(KeyError):
         source_kind_named("web")
@@ -65,6 +66,7 @@ site       no    yes     yes    yes      yes    yes    no
 documents  no    yes     yes    yes      yes    yes    no
 files      yes   no      no     no       no     no     no
 github     yes   no      no     no       yes    no     yes
+sharepoint yes   no      no     no       yes    no     yes
 """
 
 
