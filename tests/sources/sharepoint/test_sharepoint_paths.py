@@ -1,0 +1,259 @@
+"""Paths of library items: names byte for byte, always below the folder of the source."""
+
+import os
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smartcrawl.model.library import SourceType
+from smartcrawl.sources.sharepoint.paths import (
+    LibraryPathError,
+    as_map_path,
+    from_map_path,
+    get_expected_local_path,
+    get_failed_local_path,
+    get_original_local_path,
+    library_path_excess,
+    library_path_problem,
+    page_as_html,
+)
+from smartcrawl.sources.sharepoint.tree import (
+    open_library_file,
+    open_library_parent,
+    open_library_root,
+    stored_library_files,
+)
+
+SITE = "/sites/demo"
+DOCS = f"{SITE}/Shared Documents"
+FILES, LISTS, PAGES = SourceType
+
+
+def expected(relative):
+    return get_expected_local_path("D", FILES, "s", f"{DOCS}/{relative}", DOCS)
+
+
+@pytest.mark.covers("R3-47", "R3-48", "R3-49", "R3-56", "R3-57", "R3-58", "R3-140")
+@pytest.mark.parametrize(
+    ("kind", "library", "relative", "original", "embedded"),
+    [
+        (FILES, DOCS, "Reports/Q1.docx", "01_files/s/02_embedded/Reports/Q1.docx", None),
+        (FILES, DOCS, "a/x.aspx", "01_files/s/02_embedded/a/x.aspx", None),
+        (FILES, "/Docs", "x", "01_files/s/02_embedded/x", None),
+        (
+            LISTS, f"{SITE}/Lists/Tasks", "3",
+            "02_lists/s/01_originals/s.csv", "02_lists/s/02_embedded/3.md",
+        ),
+        (LISTS, SITE, "Lists/T/3", "02_lists/s/01_originals/s.csv", "02_lists/s/02_embedded/3.md"),
+        (
+            PAGES, f"{SITE}/SitePages", "de/Home.aspx",
+            "03_sitepages/s/01_originals/de/Home.html", "03_sitepages/s/02_embedded/de/Home.html",
+        ),
+    ],
+)  # fmt: skip
+def test_the_place_of_an_item(kind, library, relative, original, embedded):
+    given = ("DOMAIN01", kind, "s", f"{library}/{relative}", library)
+
+    assert get_original_local_path(*given) == f"DOMAIN01/{original}"
+    assert get_expected_local_path(*given) == f"DOMAIN01/{embedded or original}"
+
+
+REFUSED = [
+    ("../x", "a part of its path is '..'"),
+    ("a/../x", "a part of its path is '..'"),
+    ("..", "a part of its path is '..'"),
+    ("./x", "a part of its path is '.'"),
+    ("/etc/passwd", "a part of its path is empty"),
+    ("a//x", "a part of its path is empty"),
+    ("a/", "a part of its path is empty"),
+    ("", "a part of its path is empty"),
+    ("a\0b", "its path has a NUL character"),
+    ("a\\b", "its path has a backslash"),
+    ("..\\x", "its path has a backslash"),
+    ("\ud800", "its path is no valid Unicode"),
+]
+
+
+@pytest.mark.parametrize(("relative", "reason"), REFUSED)
+def test_a_name_that_would_leave_the_folder_is_refused(relative, reason):
+    assert library_path_problem(relative) == reason
+    for function in (get_expected_local_path, get_original_local_path):
+        with pytest.raises(LibraryPathError) as caught:
+            function("D", FILES, "s", f"{DOCS}/{relative}", DOCS)
+        assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize("url", [f"{SITE}/Other/x", DOCS, f"{DOCS}2/x", "x", ""])
+def test_an_item_of_another_library_is_refused(url):
+    with pytest.raises(LibraryPathError, match="it is not below /sites/demo/Shared Documents"):
+        get_expected_local_path("D", FILES, "s", url, DOCS)
+
+
+@pytest.mark.covers("R3-123", "R3-127", "R3-128")
+@pytest.mark.parametrize(
+    "relative",
+    [
+        "Grüße/😀 مرحبا.docx", "a'b & \"c\" #1 100%.txt", "...", "a..b", " x ", "x.", "a\nb",
+        "%2e%2e",
+        "-rf", "CON", "a:b", "e\u0301.md", "\u202egnp.md",
+    ],
+)  # fmt: skip
+def test_a_name_stays_byte_for_byte(relative):
+    assert expected(relative) == f"D/01_files/s/02_embedded/{relative}"
+
+
+@pytest.mark.covers("R3-127")
+def test_names_that_differ_in_case_or_normalization_stay_two():
+    for one, other in (("A.md", "a.md"), ("é.md", "e\u0301.md"), ("a/x.md", "A/x.md")):
+        assert unicodedata.normalize("NFC", one.lower()) == unicodedata.normalize(
+            "NFC", other.lower()
+        )
+        assert expected(one) != expected(other)
+    assert len({page_as_html(name) for name in ("a.aspx", "a.ASPX", "a.Aspx", "A.aspx")}) == 4
+
+
+@given(st.text(alphabet=st.sampled_from("ab./\\\0%\u00e9\ud800 "), max_size=12))
+def test_no_name_leads_out_of_the_folder(relative):
+    try:
+        path = expected(relative)
+    except LibraryPathError:
+        assert library_path_problem(relative) is not None
+        return
+    root = "/srv/crawler/D/01_files/s/02_embedded"
+    assert os.path.normpath(f"/srv/crawler/{path}") == f"{root}/{relative}"
+    assert from_map_path(as_map_path(path)) == path
+    assert "/" not in as_map_path(path)
+
+
+@pytest.mark.covers("R3-54")
+@pytest.mark.parametrize("text", ["", "/a", "a/b", "\\a", "a\\", "a\\\\b", "..", "a\\..\\b", "a\0"])
+def test_a_path_of_a_map_that_nothing_wrote(text):
+    assert from_map_path(text) is None
+
+
+@pytest.mark.covers("R3-124")
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("D/" + "a" * 255, None),
+        ("D/" + "a" * 256 + "/x", "a name of its path has 256 bytes, and the system takes 255"),
+        ("ü" * 127 + "a", None),
+        ("ü" * 128, "a name of its path has 256 bytes, and the system takes 255"),
+        ("a/" * 2039 + "bb", None),  # 4,095 bytes with "/srv/l/crawler/"
+        ("a/" * 2039 + "ü", None),
+        ("a/" * 2040 + "b", "its path on disk has 4,096 bytes, and the system takes 4,095"),
+    ],
+)
+def test_paths_that_are_too_long(path, reason):
+    assert library_path_excess(Path("/srv/l"), path) == reason
+
+
+@pytest.mark.covers("R3-124")
+def test_the_limits_are_those_of_this_system(tmp_path):
+    assert os.pathconf(tmp_path, "PC_NAME_MAX") == 255
+    assert os.pathconf(tmp_path, "PC_PATH_MAX") == 4096
+
+
+@pytest.mark.covers("R3-48", "R3-124")
+def test_the_note_about_an_item_that_failed():
+    guid = "0f8fad5b-d9cb-469f-a165-70867728950e"
+    assert get_failed_local_path("D", FILES, "s", guid) == f"D/01_files/s/03_failed/{guid}.txt"
+    for wrong in ("../x", "a/b", "", "a" * 64):
+        with pytest.raises(LibraryPathError, match="its unique id cannot be a name"):
+            get_failed_local_path("D", FILES, "s", wrong)
+
+
+# On disk
+
+
+@pytest.fixture
+def root(tmp_path):
+    with open_library_root(tmp_path / "library") as opened:
+        yield opened
+
+
+@pytest.fixture
+def crawler(tmp_path):
+    return tmp_path / "library" / "crawler"
+
+
+def put(root, path, data=b"x"):
+    with open_library_parent(root, path, make=True) as (parent, name):
+        opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=parent)
+        os.write(opened, data)
+        os.close(opened)
+
+
+@pytest.mark.covers("R3-108", "R3-123")
+def test_missing_folders_are_made(root, crawler):
+    for name in ("D/a/é.md", "D/a/e\u0301.md", "D/A/b.md", "D/a/b.md"):
+        put(root, name, name.encode())
+        assert (crawler / name).read_bytes() == name.encode()
+    os.close(open_library_file(root, "D/a/b.md"))
+    assert {file.path for file in stored_library_files(root, "D")} == {
+        "D/a/é.md", "D/a/e\u0301.md", "D/A/b.md", "D/a/b.md",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "a//x", "", "a\0b", ".", "a/."])
+def test_nothing_is_opened_outside(root, path):
+    with (
+        pytest.raises(LibraryPathError, match="no path below the storage"),
+        open_library_parent(root, path, make=True),
+    ):
+        pass
+    with pytest.raises(LibraryPathError):
+        open_library_file(root, path)
+    with pytest.raises(LibraryPathError):
+        list(stored_library_files(root, path))
+
+
+def test_no_link_is_followed(root, crawler, tmp_path):
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.md").write_text("secret")
+    (crawler / "D").mkdir()
+    (crawler / "D" / "folder").symlink_to(outside)
+    (crawler / "D" / "file.md").symlink_to(outside / "secret.md")
+
+    for make in (False, True):
+        with (
+            pytest.raises(NotADirectoryError),
+            open_library_parent(root, "D/folder/new.md", make=make),
+        ):
+            pass
+    with pytest.raises(NotADirectoryError):
+        open_library_file(root, "D/folder/secret.md")
+    with pytest.raises(FileNotFoundError):
+        open_library_file(root, "D/file.md")
+    with pytest.raises(NotADirectoryError):
+        list(stored_library_files(root, "D/folder"))
+    found = {file.path: file.is_regular for file in stored_library_files(root, "D")}
+    assert found == {"D/folder": False, "D/file.md": False}
+    assert sorted(path.name for path in outside.iterdir()) == ["secret.md"]
+
+
+def test_all_files_on_disk_are_found(root, crawler):
+    put(root, "D/s/02_embedded/a/b.md", b"12345")
+    os.utime(crawler / "D/s/02_embedded/a/b.md", ns=(0, 1_700_000_000_123_456_000))
+    put(root, "D/s/03_failed/c.txt")
+    for name in (b"back\\slash", b"no\xffutf8"):
+        folder = os.fsencode(crawler / "D/s/02_embedded") + b"/" + name
+        os.mkdir(folder)
+        Path(os.fsdecode(folder + b"/" + name)).write_bytes(b"")
+    os.mkfifo(crawler / "D/s/02_embedded/fifo")
+
+    found = {file.path: file[1:] for file in stored_library_files(root, "D/s/02_embedded")}
+
+    assert found.pop("D/s/02_embedded/a/b.md") == (5, 1_700_000_000_123_456_000, True)
+    assert found.pop("D/s/02_embedded/fifo")[2] is False
+    for path in found:
+        with open_library_parent(root, path) as (parent, name):
+            os.unlink(name, dir_fd=parent)
+    assert set(found) == {
+        "D/s/02_embedded/back\\slash/back\\slash", "D/s/02_embedded/no\udcffutf8/no\udcffutf8",
+    }  # fmt: skip
+    assert list(stored_library_files(root, "D/nothing")) == []
