@@ -219,7 +219,7 @@ class Command(ScrapyCrawl):
                     break
         finally:
             self.exitcode = worst
-            _stop_reactor()
+            stop_reactor()
 
     async def _crawl(
         self, process: AsyncCrawlerProcess, spider: type[VisitSpider], arguments: dict[str, str]
@@ -324,7 +324,8 @@ def print_crawl_closing_table(run: Run, settings: BaseSettings) -> None:
             logger.info("%s", line)
 
 
-def _stop_reactor() -> None:
+def stop_reactor() -> None:
+    """End the process of the crawls."""
     reactor: Any = sys.modules["twisted.internet.reactor"]
     with suppress(ReactorNotRunning):  # a signal may have stopped it already
         reactor.stop()

@@ -27,7 +27,6 @@ from smartcrawl.sources.sharepoint.access import (
 )
 from smartcrawl.sources.sharepoint.choice import library_api
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
-from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _LOOK: Final = 0.5  #: seconds between looks whether the crawl ends
 LIBRARY_REQUEST: Final = "library_request"  #: in the meta of a request to the API
@@ -64,8 +63,9 @@ def library_answer(response: Response) -> LibraryAnswer:
 class DownloaderFetch:
     """Sends requests by the downloader of a crawl; called in any thread but that of the engine."""
 
-    def __init__(self, crawler: Crawler) -> None:
+    def __init__(self, crawler: Crawler, library: RunLibrary) -> None:
         self._crawler = crawler
+        self._library = library
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, asked: LibraryRequest) -> LibraryAnswer:
@@ -90,6 +90,7 @@ class DownloaderFetch:
             LibraryUnreachableError: there is no whole answer.
         """
         request = scrapy_library_request(asked)
+        self._library.requests += 1
         assert self._crawler.engine is not None, "the crawl runs"
         try:
             response = await self._crawler.engine.download_async(request)
@@ -99,13 +100,14 @@ class DownloaderFetch:
         return library_answer(response)
 
 
-def library_api_of_crawl(crawler: Crawler, source: SharepointSource, options: Options) -> LibraryApi:
-    """Return the client of a source's API whose requests the crawl sends.
+def library_api_of_crawl(crawler: Crawler, library: RunLibrary, options: Options) -> LibraryApi:
+    """Return the client of a library's API whose requests the crawl sends.
 
     Raises:
         SettingError: credentials are missing or wrong.
     """
-    return library_api(source, options.sharepoint, DownloaderFetch(crawler))
+    fetch = DownloaderFetch(crawler, library)
+    return library_api(library.source, options.sharepoint, fetch)
 
 
 def library_entries_of_crawl(crawler: Crawler, run: Run, library: RunLibrary) -> LibraryEntries:
@@ -114,5 +116,5 @@ def library_entries_of_crawl(crawler: Crawler, run: Run, library: RunLibrary) ->
     Raises:
         SettingError: credentials are missing or wrong.
     """
-    api = library_api_of_crawl(crawler, library.source, run.options)
+    api = library_api_of_crawl(crawler, library, run.options)
     return library.entries(api.listing())

@@ -95,9 +95,7 @@ class AddressBook:
         stored = self._reader.listed(tuple(ids.values()))
         return {name: stored[key] for name, key in ids.items() if key in stored}
 
-    def numbers_by_identity(
-        self, urls: Mapping[str, str], register: Register
-    ) -> dict[str, int]:
+    def numbers_by_identity(self, urls: Mapping[str, str], register: Register) -> dict[str, int]:
         """Return the number of each identity, all of which are in scope; nothing is cached.
 
         ``urls``: the URL by the identity, which may be that URL.

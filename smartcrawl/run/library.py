@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Final
+from typing import NamedTuple
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
@@ -33,6 +33,13 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 logger = logging.getLogger(__name__)
 
 
+class HeldBytes(NamedTuple):
+    """The bytes of an item that the disk has."""
+
+    place: str  #: below the folder of the source
+    body: bytes
+    downloaded: int  #: Unix microseconds at which they reached the disk
+
 
 class RunLibrary:
     """The files of one library source, as its run needs them.
@@ -48,6 +55,10 @@ class RunLibrary:
         self.findings = LibraryFindings()
         #: Server relative URL of the library, as the library spells it.
         self.root = source.library_path
+        self.requests = 0  #: to the API, and for bytes
+        self.downloaded = 0  #: items whose bytes came
+        self.listed = 0  #: items of the listing that can be embedded
+        self.skipped = 0  #: items of other types
         self._listing: LibraryListing | None = None
         self._registry = registry
         self._opened = opened
@@ -103,8 +114,8 @@ class RunLibrary:
         assert self._listing is not None, "it was begun"
         self.root = self._listing.root or self.root
         self.maps.end_sharepoint_map(is_whole=not entries.problems)
-        if entries.skipped:
-            logger.info("%d items are of types that are not embedded", entries.skipped.total())
+        self.listed = entries.listed
+        self.skipped = entries.skipped.total()
 
     # Places
 
@@ -137,7 +148,10 @@ class RunLibrary:
 
     def excess(self, item: LibraryItem) -> str | None:
         """Return the reason why the place of an item is too long for the system, or None (E2)."""
-        whole = (get_original_local_path(*self._named(item)), get_expected_local_path(*self._named(item)))
+        whole = (
+            get_original_local_path(*self._named(item)),
+            get_expected_local_path(*self._named(item)),
+        )
         found = (library_path_excess(self.source.storage, path) for path in whole)
         return next(filter(None, found), None)
 
@@ -165,7 +179,7 @@ class RunLibrary:
 
     # Bytes
 
-    def held(self, no: int, item: LibraryItem) -> tuple[str, bytes, int] | None:
+    def held(self, no: int, item: LibraryItem) -> HeldBytes | None:
         """Return place, bytes and time of download of an item that the disk has; None: it has not.
 
         Size and date are those of the library, in the registry and on the disk (R3-25 in
@@ -186,7 +200,9 @@ class RunLibrary:
             body = self.folder.read(row.path)
         except OSError:
             return None
-        return (row.path, body, row.downloaded or 0) if len(body) == item.file_size else None
+        if len(body) != item.file_size:
+            return None
+        return HeldBytes(row.path, body, row.downloaded or 0)
 
     def stage(self, no: int, item: LibraryItem, body: bytes) -> str:
         """Write the new bytes of an item into the incoming folder; return their place.

@@ -90,14 +90,10 @@ class LibraryCheck:
             return True
         return self._folder.facts(row.path) == (row.file_size, row.last_modified)
 
-    def _put_back(
-        self, rows: list[LibraryRow], lines: list[str]
-    ) -> tuple[int, list[LibraryRow]]:
+    def _put_back(self, rows: list[LibraryRow], lines: list[str]) -> tuple[int, list[LibraryRow]]:
         """Move misplaced files to their places; return their number, and the missing items."""
         absent = [
-            row
-            for row in rows
-            if row.path is not None and self._folder.facts(row.path) is None
+            row for row in rows if row.path is not None and self._folder.facts(row.path) is None
         ]
         if not absent:
             return 0, []

@@ -86,9 +86,7 @@ class ListedFiles:
             else:
                 to_read.append(entry)
         self._confirm(unchanged, aside)
-        numbers = self._offers.numbers_by_identity(
-            {entry.identity: entry.url for entry in to_read}
-        )
+        numbers = self._offers.numbers_by_identity({entry.identity: entry.url for entry in to_read})
         self._waiting.update((numbers[entry.identity], entry) for entry in to_read)
         self._offers.offer([numbers[entry.identity] for entry in to_read], _DEPTH)
 

@@ -24,8 +24,8 @@ from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.trust import open_host_trust
-from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.library import run_library
+from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.offers import Offers

@@ -50,13 +50,8 @@ FILES: Final = Kind(
 )
 #: Files of a repository on GitHub (docs/adr/0067).
 GITHUB: Final = replace(FILES, name="github", spider="github", is_polite=True, is_hashed=True)
-#: Files, list items or pages of a document library; declared in a domain.json (R3-08).
-SHAREPOINT: Final = replace(GITHUB, name="sharepoint", spider="sharepoint")
-
-#: Items of a document library of SharePoint (docs/adr/0083).
-SHAREPOINT: Final = replace(
-    GITHUB, name="sharepoint", spider="sharepoint", is_listed_first=True
-)
+#: Files, list items or pages of a document library; declared in a domain.json (docs/adr/0083).
+SHAREPOINT: Final = replace(GITHUB, name="sharepoint", spider="sharepoint", is_listed_first=True)
 
 #: All kinds, by name.
 KINDS: Final[Mapping[str, Kind]] = {

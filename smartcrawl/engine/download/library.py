@@ -18,8 +18,8 @@ from smartcrawl.engine.download.network import AddressCheck, installed_resolver
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.engine.libraries import (
     LIBRARY_REQUEST,
-    library_api_of_crawl,
     library_answer,
+    library_api_of_crawl,
     scrapy_library_request,
 )
 from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
@@ -30,7 +30,6 @@ from smartcrawl.run.run import Run
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryAnswer, LibraryApi, LibraryError
 from smartcrawl.sources.sharepoint.asking import library_refusal
-from smartcrawl.sources.sharepoint.source import SharepointSource
 
 LIBRARY_FILE: Final = "library_file"  #: in the meta of a request: the LibraryFile so far
 _ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
@@ -49,12 +48,10 @@ class LibraryHandler(BoundedHttpHandler):
     def __init__(self, crawler: Crawler, run: Run, library: RunLibrary) -> None:
         super().__init__(crawler)
         assert run.listed is not None, "the source is listed"
-        assert isinstance(run.source, SharepointSource), "its library is known"
         self._crawler = crawler
         self._run = run
         self._listed = run.listed
         self._library = library
-        self._source = run.source
         self._most = crawler.settings.getint("DOWNLOAD_MAXSIZE")
         self._known: LibraryApi | None = None
         self._proxies = EnvironmentProxies(crawler.settings)
@@ -71,7 +68,7 @@ class LibraryHandler(BoundedHttpHandler):
     @property
     def _api(self) -> LibraryApi:
         if self._known is None:
-            self._known = library_api_of_crawl(self._crawler, self._source, self._run.options)
+            self._known = library_api_of_crawl(self._crawler, self._library, self._run.options)
         return self._known
 
     async def download_request(self, request: Request) -> Response:
@@ -121,17 +118,17 @@ class LibraryHandler(BoundedHttpHandler):
             return LibraryFile(item, path, staged, downloaded=_now(), error=excess), note
         path = library.path(item)
         if item.content is not None:
-            body = library.converted(item)
-            original = library.original(item)
-            staged = None
+            body, original = library.converted(item)
+            place = None
             if original is not None:
-                staged = await asyncio.to_thread(library.stage, page.no, item, original)
-            return LibraryFile(item, path, staged, downloaded=_now()), body
+                place = await asyncio.to_thread(library.stage, page.no, item, original)
+            return LibraryFile(item, path, place, downloaded=_now()), body
         if not (entry.again or self._run.forced):
             held = await asyncio.to_thread(library.held, page.no, item)
             if held is not None:
-                place, body, downloaded = held
-                return LibraryFile(item, path, held=place, downloaded=downloaded), body
+                return LibraryFile(
+                    item, path, held=held.place, downloaded=held.downloaded
+                ), held.body
         answer = await self._downloaded(request, item)
         if answer.status >= 500 or answer.status in _PASSING:
             wait = {n: v for n, v in answer.headers.items() if n == "retry-after"}
@@ -146,6 +143,7 @@ class LibraryHandler(BoundedHttpHandler):
                 " changed meanwhile, and the next run asks again"
             )
         staged = await asyncio.to_thread(library.stage, page.no, item, answer.body)
+        library.downloaded += 1
         return LibraryFile(item, path, staged, downloaded=_now()), answer.body
 
     async def _downloaded(self, request: Request, item: LibraryItem) -> LibraryAnswer:
@@ -171,7 +169,6 @@ class LibraryHandler(BoundedHttpHandler):
             raise StoreAwayError(str(error)) from error
         raise StoreAwayError("its download redirects in a circle")
 
-
     async def _sent(self, request: Request, sent: Request) -> LibraryAnswer:
         """Return the answer to a request for the bytes of an item.
 
@@ -183,6 +180,7 @@ class LibraryHandler(BoundedHttpHandler):
         if refusal is not None:
             raise AddressRefusedError(refusal)
         sent.meta["download_timeout"] = request.meta.get("download_timeout")
+        self._library.requests += 1
         answer = await super().download_request(sent)
         request.meta["download_latency"] = sent.meta.get("download_latency", 0)
         return library_answer(answer)

@@ -69,9 +69,7 @@ def library_rows_at(
     return {row.path: row for row in found if row.path is not None}
 
 
-def paths_of_others(
-    connection: Connection, source: int, rows: Sequence[LibraryRow]
-) -> set[str]:
+def paths_of_others(connection: Connection, source: int, rows: Sequence[LibraryRow]) -> set[str]:
     """Return those paths of some items at which other items of the source have their file, too.
 
     All items of a list have one file.

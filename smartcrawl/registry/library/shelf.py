@@ -236,4 +236,3 @@ class LibraryShelf:
 def _kept(no: int, path: str) -> str:
     """Return the place of a file whose own place another file takes."""
     return f"{KEPT}/{no}/{path.rpartition('/')[2]}"
-

@@ -60,6 +60,7 @@ class LibraryEntries:
         self.problems = listing.problems
         self.notes = listing.notes
         self.skipped: Counter[str] = Counter()
+        self.listed = 0  #: entries
         self._source = source
         self._listing = listing
         self._again = again
@@ -93,4 +94,5 @@ class LibraryEntries:
                         item.unique_id in self._again,
                     )
                 )
+            self.listed += len(entries)
             yield entries

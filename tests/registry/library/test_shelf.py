@@ -74,7 +74,9 @@ class Shelves:
                 self.folder.write(staged, text.encode(), MODIFIED)
             held = text if text is not None else self.texts[no]
             file = LibraryFile(self.item(no, name, held), f"02_embedded/{name}", staged)
-            visits.append(SimpleNamespace(page=SimpleNamespace(no=no), answer=SimpleNamespace(file=file)))
+            visits.append(
+                SimpleNamespace(page=SimpleNamespace(no=no), answer=SimpleNamespace(file=file))
+            )
         for visit in visits:
             if visit.answer.file.staged is None:
                 rows = {row.no: row for row in library_rows(self.connection, SOURCE)}
@@ -115,7 +117,9 @@ class Shelves:
 @pytest.fixture
 def shelves(tmp_path: Path) -> Iterator[Shelves]:
     made = Shelves(tmp_path)
-    made.commit(made.folder, made.files({1: ("a.txt", "one"), 2: ("b.txt", "two"), 3: ("f/c.txt", "three")}))
+    made.commit(
+        made.folder, made.files({1: ("a.txt", "one"), 2: ("b.txt", "two"), 3: ("f/c.txt", "three")})
+    )
     made.texts = {1: "one", 2: "two", 3: "three"}
     yield made
     made.connection.close()
@@ -171,14 +175,16 @@ def test_a_kept_file_goes_to_its_new_place_without_a_download(shelves: Shelves) 
     assert shelves.rows()[2] == f"{KEPT}/2/b.txt"
     shelves.check()
     shelves.commit(shelves.folder, shelves.files({2: ("a.txt", None)}))
-    assert shelves.rows() == {1: "02_embedded/b.txt", 2: "02_embedded/a.txt", 3: "02_embedded/f/c.txt"}
+    assert shelves.rows() == {
+        1: "02_embedded/b.txt",
+        2: "02_embedded/a.txt",
+        3: "02_embedded/f/c.txt",
+    }
     shelves.check()
 
 
 def test_a_name_that_the_system_refuses_is_the_error_of_its_item_alone(shelves: Shelves) -> None:
-    shelves.commit(
-        shelves.folder, shelves.files({4: ("x" * 256, "four"), 1: ("new.txt", None)})
-    )
+    shelves.commit(shelves.folder, shelves.files({4: ("x" * 256, "four"), 1: ("new.txt", None)}))
     stored = {row.no: row for row in library_rows(shelves.connection, SOURCE)}
     assert stored[4].path is None
     assert stored[4].sharepoint_error == "it cannot be put into its place: File name too long"
@@ -202,8 +208,10 @@ NAMES = st.sampled_from(["a.txt", "b.txt", "f/a.txt", "f/b.txt", "g/h/a.txt"])
 @settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(
-        st.tuples(st.dictionaries(st.integers(1, 4), st.tuples(NAMES, st.booleans()), max_size=4),
-                  st.integers(0, 12)),
+        st.tuples(
+            st.dictionaries(st.integers(1, 4), st.tuples(NAMES, st.booleans()), max_size=4),
+            st.integers(0, 12),
+        ),
         max_size=6,
     )
 )

@@ -1,0 +1,150 @@
+"""The maps of a library source: written from the registry, and read back to make work (R3.9).
+
+A map can order a download, and never a removal (docs/adr/0083).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Final
+
+from smartcrawl.model.library import LibraryItem, LibraryRow
+from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.mapfiles import (
+    FilesMapRow,
+    MapFileWriter,
+    MapState,
+    ReadMap,
+    SharepointMapRow,
+    read_files_map,
+    replaced_map,
+)
+from smartcrawl.sources.sharepoint.maptext import map_microseconds
+from smartcrawl.sources.sharepoint.paths import source_path
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+_CONFIG: Final = CRAWLER_HARDCODED_CONFIG
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFilesMap:
+    """A map of files as it was found, beside the items of the registry."""
+
+    read: ReadMap
+    prefix: str  #: of paths in the map, before those below the folder of the source
+    lines: tuple[str, ...]  #: for the log
+
+    def agrees(self, row: LibraryRow) -> bool:
+        """Whether the map has the row of an item as it was written."""
+        found = self.read.rows.get(row.unique_id)
+        return found is not None and found == files_map_row(row, self.prefix)
+
+    @property
+    def adoptable(self) -> Mapping[str, LibraryRow]:
+        """The rows with a file, as items of an empty registry, by unique id."""
+        return {
+            unique_id: _adopted(row, row.path.removeprefix(self.prefix))
+            for unique_id, row in self.read.rows.items()
+            if row.path.startswith(self.prefix) and not row.sharepoint_error
+        }
+
+
+def _adopted(row: FilesMapRow, path: str) -> LibraryRow:
+    """Return the item that a row of a map describes, whose file is at a path."""
+    return LibraryRow(
+        0,
+        row.sharepoint_listitem_id or 0,
+        row.sharepoint_unique_file_id,
+        row.filename,
+        row.server_relative_url,
+        row.file_size or 0,
+        map_microseconds(row.last_modified_utc) or 0,
+        path,
+        map_microseconds(row.downloaded_utc),
+        None,
+        None,
+    )
+
+
+def files_map_row(row: LibraryRow, prefix: str) -> FilesMapRow:
+    """Return the row of an item in ``files_map.csv`` (R3-51).
+
+    ``prefix``: path of the folder of the source, with a slash at its end.
+    """
+    item = LibraryItem(
+        row.listitem_id,
+        row.unique_id,
+        row.filename,
+        row.server_relative_url,
+        row.file_size,
+        row.last_modified,
+        url="",
+    )
+    return FilesMapRow.of(
+        item,
+        "" if row.path is None else prefix + row.path,
+        None if row.path is None else row.downloaded,
+        sharepoint_error=row.sharepoint_error or "",
+        processing_error=row.processing_error or "",
+    )
+
+
+class _NotWholeError(Exception):
+    """Leaves a map as it was."""
+
+
+class LibraryMaps:
+    """The maps in the folder of one source."""
+
+    def __init__(self, source: SharepointSource, folder: LibraryFolder) -> None:
+        self._root = folder.root
+        self._prefix = source_path(source.domain, source.source_type, source.source_id) + "/"
+        self._listed: MapFileWriter | None = None
+        self._writing = ExitStack()
+
+    def read_files_map(self) -> ReadFilesMap:
+        """Return the map of files, however damaged it is."""
+        path = self._root / _CONFIG.FILE_MAP_CSV
+        read = read_files_map(path)
+        lines = list(read.damaged)
+        if read.state is not MapState.WHOLE and self._root.is_dir():
+            lines.append(f"{path} is {read.state}: as with mode=full, every file comes again")
+        return ReadFilesMap(read, self._prefix, tuple(lines))
+
+    def write_files_map(self, rows: Iterable[LibraryRow]) -> None:
+        """Write the map of files anew; readers see the old one or the new one, whole.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.makedirs(self._root, exist_ok=True)
+        with replaced_map(self._root / _CONFIG.FILE_MAP_CSV, FilesMapRow) as writer:
+            for row in rows:
+                writer.write(files_map_row(row, self._prefix))
+
+    def begin_sharepoint_map(self) -> None:
+        """Begin the map of the library beside the present one.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.makedirs(self._root, exist_ok=True)
+        path = self._root / _CONFIG.SHAREPOINT_MAP_CSV
+        self._listed = self._writing.enter_context(replaced_map(path, SharepointMapRow))
+
+    def add_listed(self, item: LibraryItem) -> None:
+        """Add an item to the map of the library."""
+        assert self._listed is not None, "the map was begun"
+        self._listed.write(SharepointMapRow.of(item))
+
+    def end_sharepoint_map(self, *, is_whole: bool) -> None:
+        """Let the new map of the library replace the present one, if the listing is whole."""
+        self._listed = None
+        if is_whole:
+            self._writing.close()
+        else:
+            self._writing.__exit__(_NotWholeError, _NotWholeError(), None)

@@ -1,0 +1,112 @@
+"""The steps of a library that need no crawl: process and check (R3.13, R3.16)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from smartcrawl.extract.library.content import ListRows
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.library import LibraryRow, SourceType
+from smartcrawl.model.options import Options
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.registry.library.items import library_rows, store_processed_rows
+from smartcrawl.run.library_check import LibraryCheck
+from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+_ORIGINALS = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER
+_EMBEDDED = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER
+_BATCH = 100  #: items of one transaction
+_SOURCE = "SELECT no FROM source WHERE name = ?"
+
+
+@dataclass(slots=True)
+class StepResult:
+    """The result of a step at one source."""
+
+    processed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    reasons: list[str] = field(default_factory=list)
+    integrity: dict[str, int] = field(default_factory=dict)
+
+
+class LibraryStep:
+    """One step at one source; another process at the same step and source ends it."""
+
+    def __init__(self, source: SharepointSource, options: Options) -> None:
+        self._source = source
+        self._database = registry_database(options.registry)
+        self._folder = LibraryFolder(source.folder)
+
+    @contextmanager
+    def _opened(self, lease: str) -> Iterator[tuple[Connection, int]]:
+        """Yield a connection and source.no, under a lease.
+
+        Raises:
+            RunHeldError: another process is at this step.
+            SourceError: the source was never downloaded.
+        """
+        missing = f"{self._source.name} was never downloaded: download it first"
+        if not self._database.exists():
+            raise SourceError(missing)
+        with self._database.translated("write"):
+            held = self._database.take(lease, int(time.time()))
+            connection = self._database.open()
+            try:
+                no = connection.execute(_SOURCE, (self._source.name,)).get
+                if no is None:
+                    raise SourceError(missing)
+                yield connection, int(no)
+            finally:
+                connection.close()
+                held.release()
+
+    def check(self) -> StepResult:
+        """Compare disk, map and registry, and correct the disk without a download."""
+        with self._opened(self._source.name) as (connection, no):
+            check = LibraryCheck(self._source, self._folder, no)
+            maps = LibraryMaps(self._source, self._folder)
+            before = check.before(connection, maps.read_files_map())
+            found = check.after(connection, before)
+            maps.write_files_map(library_rows(connection, no))
+        reasons = [*before.lines, *found.lines, found.summary]
+        return StepResult(
+            skipped=len(before.again),
+            reasons=reasons,
+            integrity={
+                "missingInMap": found.missing_in_map,
+                "missingOnDisk": found.missing_on_disk,
+                "orphans": found.orphans,
+                "moved": found.moved,
+                "verified": found.verified,
+            },
+        )
+
+    def process(self) -> StepResult:
+        """Convert originals for embedding; those that are converted already are left alone."""
+        result = StepResult()
+        if self._source.source_type is SourceType.FILES:
+            return result  # files are embedded as they are (R3-56)
+        with self._opened(f"{self._source.name}.process") as (connection, no):
+            rows = [
+                row
+                for row in library_rows(connection, no)
+                if row.path is not None and row.path.startswith(f"{_ORIGINALS}/")
+            ]
+            tables = ListRows(self._folder.read) if rows else None
+            for start in range(0, len(rows), _BATCH):
+                done: list[tuple[LibraryRow, str | None, str | None]] = []
+                for row in rows[start : start + _BATCH]:
+                    done.append(self._processed(row, tables, result))
+                with transaction(connection):
+                    store_processed_rows(connection, done)
+            LibraryMaps(self._source, self._folder).write_files_map(library_rows(connection, no))
+        return result
