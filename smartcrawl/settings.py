@@ -182,6 +182,27 @@ GITHUB_API_URL = _env("GITHUB_API_URL", "https://api.github.com")  # commits and
 GITHUB_RAW_URL = _env("GITHUB_RAW_URL", "https://raw.githubusercontent.com")  # contents of files
 GITHUB_WEB_URL = _env("GITHUB_WEB_URL", "https://github.com")  # addresses of repositories and pages
 
+# Document libraries of SharePoint
+SHAREPOINT_API = _env("SHAREPOINT_API", "rest")  # rest, which takes certificates only; or graph
+SHAREPOINT_TENANT = _env("SHAREPOINT_TENANT", "")  # id or domain of the directory
+SHAREPOINT_CLIENT_ID = _env("SHAREPOINT_CLIENT_ID", "")  # id of the app registration
+SHAREPOINT_CERTIFICATE = _env(
+    "SHAREPOINT_CERTIFICATE", ""
+)  # PEM or PFX file with the app's certificate and its private key
+SHAREPOINT_CERTIFICATE_PASSWORD = _env("SHAREPOINT_CERTIFICATE_PASSWORD", "")  # of that file
+SHAREPOINT_CLIENT_SECRET = _env("SHAREPOINT_CLIENT_SECRET", "")  # instead of one, for graph only
+SHAREPOINT_LOGIN_URL = _env(
+    "SHAREPOINT_LOGIN_URL", "https://login.microsoftonline.com"
+)  # where tokens come from
+GRAPH_URL = _env("GRAPH_URL", "https://graph.microsoft.com/v1.0")  # base of Microsoft Graph
+SHAREPOINT_CA_FILE = _env(
+    "SHAREPOINT_CA_FILE", ""
+)  # PEM file of authorities in addition to the system's, for these servers
+SHAREPOINT_PAGE_SIZE = _env("SHAREPOINT_PAGE_SIZE", 5_000)  # items of an answer of a listing
+PERSISTENT_STORAGE_PATH = _env(
+    "PERSISTENT_STORAGE_PATH", ""
+)  # folder of domains and of their files; empty: library in DATA_DIR
+
 # Logs and progress
 LOG_LEVEL = _env("LOG_LEVEL", "INFO")  # DEBUG, INFO, WARNING, ERROR or CRITICAL
 LOG_FORMAT = _env("LOG_FORMAT", "text")  # text, or json: one object for each line

@@ -17,6 +17,7 @@ BROUGHT = {
     "azure": "by adlfs, the driver of the extra azure",
     "httpx2": "by openai, the client of the extra openai",
     "mcp": "by the extra mcp",
+    "msal": "by the extra sharepoint",
     "numpy": "by the extra vectors",
     "openai": "by the extra openai",
     "safetensors": "by the extra vectors",
@@ -32,6 +33,7 @@ TOOLS = {
     "import-linter": "script/test",
     "lxml-stubs": "mypy",
     "moto": "a process of its own",
+    "msal": "the extra sharepoint, which tests import by way of smartcrawl",
     "mypy": "script/test",
     "pip": "environments of tests",
     "pytest-xdist": "script/test",
@@ -132,6 +134,7 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
         "vectors": ("wordllama", "tokenizers", "safetensors", "numpy", "sqlite-vec"),
         "openai": ("openai", "sqlite-vec"),
         "mcp": ("mcp",),
+        "sharepoint": ("msal",),
     }
     assert {name: pinned(lines) for name, lines in extras.items()} == {
         name: {package: tested[package] for package in found} for name, found in packages.items()

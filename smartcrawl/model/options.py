@@ -31,6 +31,7 @@ from smartcrawl.model.setting_values import (
     whole_number_option,
     word_list_option,
 )
+from smartcrawl.model.sharepoint_options import SharepointOptions
 from smartcrawl.model.urls import Trackers
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.model.whole_path import whole_path
@@ -92,6 +93,7 @@ class Options:
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     github: GithubTarget
+    sharepoint: SharepointOptions
     depth_limit: int
     max_redirects: int  #: in a row; 0: redirects are not followed
     due_only: bool  #: request only pages that are due
@@ -159,6 +161,7 @@ class Options:
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),
+            sharepoint=SharepointOptions.of(settings, data_dir),
             depth_limit=whole_number_option(settings, "DEPTH_LIMIT"),
             max_redirects=whole_number_option(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
             due_only=choice_option(settings, "RECRAWL_POLICY", "always", "due") == "due",

@@ -1,0 +1,174 @@
+"""Requests to the API of a document library, their answers, and the interface of its clients.
+
+The clients have no network of their own: the engine gives them a ``Fetch``, which has the limits,
+the repeats and the guard of every other request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
+from urllib.parse import quote, unquote, urlsplit
+
+from smartcrawl.model.library import LibraryItem, SourceType
+from smartcrawl.model.redaction import escaped_text
+
+LARGEST_ANSWER: Final = 64 * 1024 * 1024  #: bytes of an answer that is parsed
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+_SHOWN: Final = 300  #: characters of a server's message in ours
+
+
+class LibraryError(Exception):
+    """A library gave no usable answer; the message has the reason and the remedy."""
+
+
+class LibraryUnreachableError(LibraryError):
+    """A server gave no whole answer; a later try may get one."""
+
+
+class LibraryRefusedError(LibraryError):
+    """A server refuses a request, or answers something else than was asked for."""
+
+
+class LibraryRequest(NamedTuple):
+    """One request; its headers and body may have secrets, which its ``repr`` leaves out."""
+
+    url: str
+    headers: Mapping[str, str] = _NO_HEADERS
+    most: int = LARGEST_ANSWER  #: bytes of the body of the answer, at most
+    method: str = "GET"
+    body: bytes | None = None
+
+    def __repr__(self) -> str:
+        """Return method and place; the query may have a token, too."""
+        return f"<{self.method} {escaped_text(self.url.partition('?')[0])}>"
+
+
+class LibraryAnswer(NamedTuple):
+    """One whole answer."""
+
+    status: int
+    headers: Mapping[str, str]  #: names in lower case
+    body: bytes
+
+    def __repr__(self) -> str:
+        """Return status and size: the body may be a token."""
+        return f"<{self.status}, {len(self.body)} bytes>"
+
+
+#: Blocking, to be called in a thread. Repeats, Retry-After and the address guard are behind it.
+#: It does not follow redirects. Raises LibraryUnreachableError without a whole answer.
+Fetch = Callable[[LibraryRequest], LibraryAnswer]
+
+
+class LibraryPlace(Protocol):
+    """The part of a source that says which library, list or pages are meant."""
+
+    @property
+    def source_type(self) -> SourceType:
+        """The kind of the source."""
+
+    @property
+    def site_url(self) -> str:
+        """URL of the site, without a slash at its end."""
+
+    @property
+    def url_part(self) -> str:
+        """Path of the library below the site, decoded, with a slash before it; empty for lists."""
+
+    @property
+    def list_name(self) -> str:
+        """Display title of a list; empty for libraries."""
+
+    @property
+    def filter(self) -> str:
+        """OData expression, sent as written; empty: every item."""
+
+
+class LibraryListing(Protocol):
+    """One pass over the items of a library.
+
+    It removes nothing unless ``problems`` is empty after the last page.
+    """
+
+    problems: list[str]  #: ``PLACE (reason: remedy)``
+    notes: list[str]  #: warnings for the log
+    shortfall: int  #: items that the library counts and the listing lacks; 0 when not counted
+    is_delta: bool  #: whether only changes are listed, and ``removed`` has the removals
+    removed: set[str]  #: unique ids of a delta's deleted items, which are direct evidence
+    root: str  #: server relative URL of the library's folder, as the library spells it
+    facts: str  #: JSON that the next listing gets; empty: there are none
+
+    def pages(self) -> Iterator[list[LibraryItem]]:
+        """Yield the items, a list for each answer. Call it once."""
+
+
+class LibraryApi(Protocol):
+    """A client of one API for one source."""
+
+    def listing(self) -> LibraryListing:
+        """Return a pass that has sent no request yet."""
+
+    def content_request(self, item: LibraryItem) -> LibraryRequest:
+        """Return the request for the bytes of a file. Blocking: it may ask for a token.
+
+        Raises:
+            LibraryError: there is no token, or the file cannot be named.
+        """
+
+    def renewed(self, request: LibraryRequest) -> LibraryRequest:
+        """Return a request with a new token, after one answer 401. Blocking.
+
+        Raises:
+            LibraryError: there is no new token.
+        """
+
+    def followed(self, request: LibraryRequest, location: str) -> LibraryRequest:
+        """Return the request for the target of a redirect, without the token.
+
+        Raises:
+            LibraryRefusedError: this API redirects no download there.
+        """
+
+
+def library_origin(url: str) -> str:
+    """Return scheme, host and port of a URL, in lower case.
+
+    >>> library_origin("https://Contoso.SharePoint.com/sites/a")
+    'https://contoso.sharepoint.com'
+    """
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}".lower()
+
+
+def site_path(site_url: str) -> str:
+    """Return the server relative path of a site, decoded; empty for the root site.
+
+    >>> site_path("https://contoso.sharepoint.com/sites/My%20Project")
+    '/sites/My Project'
+    """
+    return unquote(urlsplit(site_url).path).rstrip("/")
+
+
+def library_item_url(site_url: str, path: str) -> str:
+    """Return the absolute URL of a server relative path (R3-50).
+
+    >>> library_item_url("https://contoso.sharepoint.com/sites/a", "/sites/a/Docs/50% #1.pdf")
+    'https://contoso.sharepoint.com/sites/a/Docs/50%25%20%231.pdf'
+    """
+    parts = urlsplit(site_url)
+    return f"{parts.scheme}://{parts.netloc}{quote(path, safe='/:@')}"
+
+
+def place_shown(place: LibraryPlace) -> str:
+    """Return a place for messages: the URL of the library, or the site and the title of a list."""
+    if place.source_type is SourceType.LISTS:
+        return f"{place.site_url}, list {place.list_name!r}"
+    return f"{place.site_url}{place.url_part}"
+
+
+def words_shown(text: str) -> str:
+    """Return a server's words for a message: on one line, and not too long."""
+    line = escaped_text(" ".join(text.split()))
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

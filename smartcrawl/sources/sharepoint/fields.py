@@ -1,0 +1,162 @@
+"""The fields of list items and site pages, as the content of their items: JSON for conversion.
+
+A list item: ``{"id": 3, "title": "…", "link": "https://…/DispForm.aspx?ID=3", "fields": [{"name":
+display name, "type": type of SharePoint, "value": raw value or null}, …]}``. Each visible field is
+there, in the order of the list; people and lookups are texts, or lists of texts.
+
+A page: ``{"Title": …, "CanvasContent1": …, "LayoutWebpartsContent": …, "BannerImageUrl": …}``, each
+a text or null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.sources.sharepoint.payloads import GraphColumn, RestField, json_text
+
+PAGE_FIELDS: Final = ("Title", "CanvasContent1", "LayoutWebpartsContent", "BannerImageUrl")
+#: Lookups of one query, people among them (the limit of SharePoint and Graph).
+MOST_LOOKUPS: Final = 12
+_PEOPLE: Final = frozenset({"User", "UserMulti"})
+_LOOKUPS: Final = frozenset({"Lookup", "LookupMulti"})
+#: Types without a value that is to be read.
+_WITHOUT_TEXT: Final = frozenset({
+    "Attachments", "Computed", "ContentTypeId", "Counter", "CrossProjectLink", "File", "Guid",
+    "Integer", "ModStat", "PageSeparator", "Recurrence", "Thumbnail", "ThreadIndex", "Threading",
+    "WorkflowEventType", "WorkflowStatus",
+})  # fmt: skip
+#: Fields that nobody can write, and that are shown nevertheless.
+_SHOWN: Final = frozenset({"Author", "Editor", "Created", "Modified"})
+#: Types of SharePoint by the facets of Graph's columns.
+_FACETS: Final[Mapping[str, str]] = {
+    "boolean": "Boolean", "calculated": "Calculated", "choice": "Choice", "currency": "Currency",
+    "dateTime": "DateTime", "geolocation": "Geolocation", "hyperlinkOrPicture": "URL",
+    "lookup": "Lookup", "number": "Number", "personOrGroup": "User", "term": "TaxonomyFieldType",
+    "text": "Text",
+}  # fmt: skip
+
+
+class ListField(NamedTuple):
+    """One visible field of a list."""
+
+    name: str  #: display name
+    type: str  #: SharePoint's TypeAsString
+    key: str  #: its name in an item
+    inner: str = ""  #: of people and lookups: the field that is shown
+
+    @property
+    def is_lookup(self) -> bool:
+        """Whether its value is in another list, that of people included."""
+        return self.type in _PEOPLE | _LOOKUPS
+
+
+def rest_list_fields(fields: Iterable[RestField]) -> list[ListField]:
+    """Return the visible fields of a list, in its order."""
+    found = []
+    for field in fields:
+        is_shown = not field.read_only_field or field.internal_name in _SHOWN
+        if field.hidden or field.type_as_string in _WITHOUT_TEXT:
+            continue
+        if not is_shown and field.type_as_string != "Calculated":
+            continue
+        inner = ""
+        if field.type_as_string in _PEOPLE:
+            inner = "Title"
+        elif field.type_as_string in _LOOKUPS:
+            inner = field.lookup_field or "Id"
+        found.append(
+            ListField(field.title, field.type_as_string, field.entity_property_name, inner)
+        )
+    return found
+
+
+def graph_list_fields(columns: Iterable[GraphColumn]) -> list[ListField]:
+    """Return the visible fields of a list by its columns, as ``rest_list_fields`` does."""
+    found = []
+    for column in columns:
+        facets = column.model_extra or {}
+        kind = next((_FACETS[facet] for facet in _FACETS if facets.get(facet) is not None), "")
+        if column.hidden or not kind:
+            continue
+        if column.read_only and column.name not in _SHOWN and kind != "Calculated":
+            continue
+        found.append(ListField(column.display_name, _graph_type(kind, facets), column.name))
+    return found
+
+
+def _graph_type(kind: str, facets: Mapping[str, Any]) -> str:
+    """Return SharePoint's type, which names texts of several lines and several values."""
+
+    def has(facet: str, flag: str) -> bool:
+        value = facets.get(facet)
+        return isinstance(value, Mapping) and value.get(flag) is True
+
+    if kind == "Text" and has("text", "allowMultipleLines"):
+        return "Note"
+    if kind == "User" and has("personOrGroup", "allowMultipleSelection"):
+        return "UserMulti"
+    if kind == "Lookup" and has("lookup", "allowMultipleValues"):
+        return "LookupMulti"
+    if kind == "TaxonomyFieldType" and has("term", "allowMultipleValues"):
+        return "TaxonomyFieldTypeMulti"
+    choice = facets.get("choice")
+    if kind == "Choice" and isinstance(choice, Mapping) and choice.get("displayAs") == "checkBoxes":
+        return "MultiChoice"
+    return kind
+
+
+def queried_fields(fields: Sequence[ListField]) -> tuple[list[ListField], list[ListField]]:
+    """Return the fields that one query can have, and the lookups beyond its limit."""
+    lookups = [field for field in fields if field.is_lookup]
+    beyond = lookups[MOST_LOOKUPS:]
+    return [field for field in fields if field not in beyond], beyond
+
+
+def list_item_content(
+    item: Mapping[str, Any], fields: Sequence[ListField], *, item_id: int, link: str
+) -> str:
+    """Return the content of a list item."""
+    rows = [
+        {"name": field.name, "type": field.type, "value": _value(item.get(field.key), field)}
+        for field in fields
+    ]
+    title = item.get("Title")
+    return json_text({
+        "id": item_id,
+        "title": title if isinstance(title, str) else "",
+        "link": link,
+        "fields": rows,
+    })  # fmt: skip
+
+
+def page_content(item: Mapping[str, Any]) -> str:
+    """Return the content of a site page."""
+    found: dict[str, str | None] = {}
+    for name in PAGE_FIELDS:
+        value = item.get(name)
+        if isinstance(value, Mapping):  # BannerImageUrl is an address with a description
+            value = value.get("Url")
+        found[name] = value if isinstance(value, str) else None
+    return json_text(found)
+
+
+def _value(value: object, field: ListField) -> object:
+    """Return a value without the metadata of OData; of people and lookups the texts."""
+    if isinstance(value, Mapping):
+        several = value.get("results")
+        if isinstance(several, list):
+            return [_value(one, field) for one in several]
+        if field.is_lookup:
+            for name in (field.inner, "LookupValue", "Title"):
+                if isinstance(value.get(name), str | int | float):
+                    return value[name]
+            return None
+        return {
+            name: _value(one, field)
+            for name, one in value.items()
+            if "odata" not in name and not name.startswith("__")
+        }
+    if isinstance(value, list):
+        return [_value(one, field) for one in value]
+    return value

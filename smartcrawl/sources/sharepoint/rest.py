@@ -1,0 +1,300 @@
+"""Listings and downloads by SharePoint's REST API.
+
+Shapes of the API: SharePoint REST reference; the paths of libraries, not their titles, name them
+(R3-36). Items are read in the order of their ID, without ``$orderby`` and without a filter on
+folders: past 5,000 items the API refuses both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from time import time
+from typing import Any, Final
+from urllib.parse import quote
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.library import LibraryItem, SourceType
+from smartcrawl.model.sharepoint_options import SharepointOptions
+from smartcrawl.sources.sharepoint.access import (
+    Fetch,
+    LibraryError,
+    LibraryPlace,
+    LibraryRefusedError,
+    LibraryRequest,
+    library_item_url,
+    library_origin,
+    place_shown,
+    site_path,
+    words_shown,
+)
+from smartcrawl.sources.sharepoint.asking import LibraryClient
+from smartcrawl.sources.sharepoint.fields import (
+    PAGE_FIELDS,
+    ListField,
+    list_item_content,
+    page_content,
+    queried_fields,
+    rest_list_fields,
+)
+from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
+from smartcrawl.sources.sharepoint.payloads import (
+    PayloadError,
+    RestCount,
+    RestField,
+    RestItem,
+    RestList,
+    library_json,
+    library_page,
+    library_payload,
+)
+from smartcrawl.sources.sharepoint.tokens import Tokens
+
+ACCEPT: Final = "application/json;odata=nometadata"
+MOST_PAGES: Final = 200  #: site pages of an answer: they come with their text
+_SELECTED: Final = ("Id", "UniqueId", "FileLeafRef", "FileRef", "FSObjType", "Modified")
+
+
+class RestApi:
+    """SharePoint's REST API for one source."""
+
+    def __init__(
+        self,
+        place: LibraryPlace,
+        options: SharepointOptions,
+        fetch: Fetch,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """Set up; no request is sent yet.
+
+        Raises:
+            SettingError: credentials are missing.
+        """
+        self._place = place
+        self._options = options
+        self._tokens = Tokens(options, place.site_url, fetch, clock)
+        self._client = LibraryClient(self._tokens, fetch, ACCEPT)
+        self._base = f"{place.site_url}/_api/web"
+
+    def listing(self) -> RestListing:
+        """Return a pass that has sent no request yet."""
+        return RestListing(self._place, self._options, self._client)
+
+    def content_request(self, item: LibraryItem) -> LibraryRequest:
+        """Return the request for the bytes of a file, by its id: renaming does no harm."""
+        url = f"{self._base}/GetFileById('{item.unique_id}')/$value"
+        return self._tokens.authorized(LibraryRequest(url, most=item.file_size + 1))
+
+    def renewed(self, request: LibraryRequest) -> LibraryRequest:
+        """Return a request with a new token."""
+        return self._tokens.renewed(request)
+
+    def followed(self, request: LibraryRequest, location: str) -> LibraryRequest:
+        """Refuse a redirect: this API sends files itself.
+
+        Raises:
+            LibraryRefusedError: always.
+        """
+        raise LibraryRefusedError(
+            f"it redirects to {words_shown(library_origin(location))}: check site_url"
+        )
+
+
+def list_address(place: LibraryPlace) -> str:
+    """Return the URL of a list or library in the API.
+
+    >>> from types import SimpleNamespace
+    >>> files = {"source_type": SourceType.FILES, "site_url": "https://a.example/sites/x"}
+    >>> list_address(SimpleNamespace(**files, url_part="/Shared Documents"))
+    "https://a.example/sites/x/_api/web/GetList('/sites/x/Shared%20Documents')"
+    >>> list_address(SimpleNamespace(**files, url_part="/50% #1"))
+    "https://a.example/sites/x/_api/web/GetListUsingPath(DecodedUrl='/sites/x/50%25%20%231')"
+    """
+    base = f"{place.site_url}/_api/web"
+    if place.source_type is SourceType.LISTS:
+        return f"{base}/Lists/GetByTitle('{_quoted(place.list_name)}')"
+    path = f"{site_path(place.site_url)}{place.url_part}".rstrip("/")
+    if "%" in path or "#" in path:
+        return f"{base}/GetListUsingPath(DecodedUrl='{_quoted(path)}')"
+    return f"{base}/GetList('{_quoted(path)}')"
+
+
+def _quoted(text: str) -> str:
+    """Return a text for a string of OData in a URL, where a quote is written twice."""
+    return quote(text.replace("'", "''"), safe="/'")
+
+
+class RestListing:
+    """One pass over the items of a list or library, by REST."""
+
+    is_delta = False
+    facts = ""
+
+    def __init__(
+        self, place: LibraryPlace, options: SharepointOptions, client: LibraryClient
+    ) -> None:
+        """Set up the pass."""
+        self.notes: list[str] = []
+        self.shortfall = 0
+        self.removed: set[str] = set()
+        self.root = ""
+        self._problems = Problems(place_shown(place))
+        self._place = place
+        self._client = client
+        self._size = options.page_size
+        if place.source_type is SourceType.SITEPAGES:
+            self._size = min(self._size, MOST_PAGES)
+        self._list = list_address(place)
+        self._fields: list[ListField] = []
+        self._ids: dict[str, int] = {}  #: of the items that were read, folders included
+
+    @property
+    def problems(self) -> list[str]:
+        """What is missing in the listing."""
+        return self._problems.named
+
+    def pages(self) -> Iterator[list[LibraryItem]]:
+        """Yield the items, a list for each answer. Call it once."""
+        try:
+            yield from self._pages()
+        except (LibraryError, PayloadError, SettingError) as error:
+            self._problems.add(str(error))
+
+    def _pages(self) -> Iterator[list[LibraryItem]]:
+        before = self._facts()
+        if self._place.source_type is SourceType.LISTS:
+            self._fields = self._visible_fields()
+        url = self._first()
+        by_id = f"{self._place.site_url}/_api/web/Lists(guid'{before.id}')/items"
+        walk = PageWalk(url, by_id, items=before.item_count)
+        while True:
+            try:
+                page = library_page(self._client.body(url))
+            except (LibraryError, PayloadError) as error:
+                raise type(error)(f"page {walk.page} of its listing: {error}") from error
+            yield list(self._items(page.items, walk.page))
+            if page.next is None:
+                break
+            url = walk.following(page.next, url)
+        if not self._place.filter and len(self._ids) < before.item_count:
+            after = library_payload(
+                RestCount, library_json(self._client.body(f"{self._list}?$select=ItemCount"))
+            )
+            self.shortfall = max(0, min(before.item_count, after.item_count) - len(self._ids))
+
+    def _facts(self) -> RestList:
+        more = "?$select=Id,ItemCount,RootFolder/ServerRelativeUrl&$expand=RootFolder"
+        found = library_payload(RestList, library_json(self._client.body(self._list + more)))
+        self.root = found.root_folder.server_relative_url.rstrip("/")
+        return found
+
+    def _visible_fields(self) -> list[ListField]:
+        page = library_page(self._client.body(f"{self._list}/fields"))
+        if page.next is not None:
+            raise PayloadError("its fields come in several pages, which the API never sends")
+        found = rest_list_fields(library_payload(RestField, one) for one in page.items)
+        fields, beyond = queried_fields(found)
+        if beyond:
+            names = ", ".join(words_shown(field.name) for field in beyond)
+            self.notes.append(
+                f"{place_shown(self._place)}: the API shows no more people and lookups at once;"
+                f" left out: {names}"
+            )
+        return fields
+
+    def _first(self) -> str:
+        """Return the URL of the first page."""
+        selected, expanded = list(_SELECTED), []
+        match self._place.source_type:
+            case SourceType.FILES:
+                selected.append("File/Length")
+                expanded.append("File")
+            case SourceType.SITEPAGES:
+                selected += PAGE_FIELDS
+            case SourceType.LISTS:
+                for field in self._fields:
+                    selected.append(f"{field.key}/{field.inner}" if field.inner else field.key)
+                    expanded += [field.key] if field.inner else []
+        query = f"$select={quote(','.join(dict.fromkeys(selected)), safe=',/')}"
+        if expanded:
+            query += f"&$expand={quote(','.join(expanded), safe=',')}"
+        query += f"&$top={self._size}"
+        if self._place.filter:
+            query += f"&$filter={quote(self._place.filter, safe='')}"
+        return f"{self._list}/items?{query}"
+
+    # Items
+
+    def _items(self, values: list[Any], page: int) -> Iterator[LibraryItem]:
+        for number, value in enumerate(values, start=1):
+            try:
+                item = self._item(value)
+            except PayloadError as error:
+                name = value.get("FileRef") if isinstance(value, Mapping) else None
+                shown = f" ({words_shown(name)})" if isinstance(name, str) else ""
+                self._problems.add(
+                    f"item {number} of page {page}{shown} cannot be read: {error}; crawl again"
+                    " later"
+                )
+            else:
+                if item is not None:
+                    yield item
+
+    def _item(self, value: object) -> LibraryItem | None:
+        """Parse an item; None for a folder.
+
+        Raises:
+            PayloadError: it does not have the documented form.
+        """
+        found = library_payload(RestItem, value)
+        assert isinstance(value, Mapping)
+        if self._ids.setdefault(found.unique_id, found.id) != found.id:
+            raise PayloadError(f"UniqueId: item {self._ids[found.unique_id]} has it, too")
+        if found.is_folder:
+            return None
+        if not found.file_ref.lower().startswith(f"{self.root.lower()}/"):
+            raise PayloadError(f"FileRef: it is not below {words_shown(self.root)}")
+        if self._place.source_type is SourceType.LISTS:
+            return library_list_item(
+                self._place.site_url, self.root, found, list_fields=self._fields, value=value
+            )
+        content = None
+        if self._place.source_type is SourceType.SITEPAGES:
+            content = page_content(value)
+            size = len(content.encode())
+        elif found.file is None:
+            raise PayloadError("File: a file has no length")
+        else:
+            size = found.file.length
+        return LibraryItem(
+            listitem_id=found.id,
+            unique_id=found.unique_id,
+            filename=found.file_leaf_ref,
+            server_relative_url=found.file_ref,
+            file_size=size,
+            last_modified=found.modified,
+            url=library_item_url(self._place.site_url, found.file_ref),
+            content=content,
+        )
+
+
+def library_list_item(
+    site_url: str,
+    root: str,
+    found: RestItem,
+    *,
+    list_fields: list[ListField],
+    value: Mapping[str, Any],
+) -> LibraryItem:
+    """Return an item of a list; its URL is that of the form that shows it."""
+    link = f"{library_item_url(site_url, root)}/DispForm.aspx?ID={found.id}"
+    content = list_item_content(value, list_fields, item_id=found.id, link=link)
+    return LibraryItem(
+        listitem_id=found.id,
+        unique_id=found.unique_id,
+        filename=f"{found.id}.md",
+        server_relative_url=f"{root}/{found.id}.md",
+        file_size=len(content.encode()),
+        last_modified=found.modified,
+        url=link,
+        content=content,
+    )
