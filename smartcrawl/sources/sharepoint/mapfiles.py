@@ -1,0 +1,370 @@
+"""The maps of a library: what it has, and what is stored of it (R3-28, R3-50 to R3-55).
+
+A map is an export of the registry that is read back. A row that cannot be read makes work: its
+item is downloaded again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple, Self, TypeVar
+from urllib.parse import unquote
+
+from smartcrawl.model.library import LibraryItem
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.maptext import (
+    SECOND,
+    Cell,
+    map_line,
+    map_microseconds,
+    map_number,
+    map_records,
+    map_time,
+)
+from smartcrawl.sources.sharepoint.paths import as_map_path, from_map_path
+
+_T = TypeVar("_T")
+_TRIES: Final = 6
+_WAIT: Final = 0.05  #: seconds before the second try; it doubles with each
+#: Errors of a file that another process uses at this moment, on local and on network drives.
+_CONCURRENT: Final = frozenset(
+    {errno.EAGAIN, errno.EBUSY, errno.EDEADLK, errno.ENOLCK, errno.ESTALE, errno.ETXTBSY}
+)
+_WRITING: Final = ".writing"  #: ending of a map that is being written
+
+
+class SharepointMapRow(NamedTuple):
+    """One item that the library has; the fields are the columns (R3-50)."""
+
+    sharepoint_listitem_id: int | None
+    sharepoint_unique_file_id: str
+    filename: str
+    file_type: str  #: lower case, without the dot
+    file_size: int | None  #: bytes
+    url: str  #: percent-encoded
+    raw_url: str  #: not encoded
+    server_relative_url: str
+    last_modified_utc: str
+    last_modified_timestamp: int | None  #: Unix seconds
+
+    @classmethod
+    def of(cls, item: LibraryItem) -> Self:
+        """Return the row of an item."""
+        return cls(
+            item.listitem_id,
+            item.unique_id,
+            item.filename,
+            item.file_type,
+            item.file_size,
+            item.url,
+            unquote(item.url),
+            item.server_relative_url,
+            map_time(item.last_modified),
+            item.last_modified // SECOND,
+        )
+
+
+class FilesMapRow(NamedTuple):
+    """One item that is stored, or failed; the fields are the columns (R3-51)."""
+
+    sharepoint_listitem_id: int | None
+    sharepoint_unique_file_id: str
+    filename: str
+    file_type: str  #: lower case, without the dot
+    server_relative_url: str
+    file_relative_path: str  #: with backslashes (R3-54); empty: not on disk
+    file_size: int | None  #: bytes
+    last_modified_utc: str
+    last_modified_timestamp: int | None  #: Unix seconds
+    downloaded_utc: str  #: when the file reached the disk (R3-55)
+    downloaded_timestamp: int | None  #: Unix seconds
+    sharepoint_error: str
+    processing_error: str
+
+    @classmethod
+    def of(
+        cls,
+        item: LibraryItem,
+        path: str = "",
+        downloaded: int | None = None,
+        *,
+        sharepoint_error: str = "",
+        processing_error: str = "",
+    ) -> Self:
+        """Return the row of an item.
+
+        ``path``: with slashes, relative to the crawler's folder; empty: it is not on disk.
+        ``downloaded``: Unix microseconds.
+        """
+        return cls(
+            item.listitem_id,
+            item.unique_id,
+            item.filename,
+            item.file_type,
+            item.server_relative_url,
+            as_map_path(path),
+            item.file_size,
+            map_time(item.last_modified),
+            item.last_modified // SECOND,
+            "" if downloaded is None else map_time(downloaded),
+            None if downloaded is None else downloaded // SECOND,
+            sharepoint_error,
+            processing_error,
+        )
+
+    @property
+    def path(self) -> str:
+        """Its path with slashes, relative to the crawler's folder; empty: it is not on disk."""
+        return self.file_relative_path.replace("\\", "/")
+
+
+class MapState(StrEnum):
+    """What became of the reading of a map."""
+
+    MISSING = "missing"
+    DAMAGED = "damaged"  #: not one row of it is known
+    WHOLE = "whole"  #: single rows may be damaged
+
+
+class ReadMap(NamedTuple):
+    """A map as read back."""
+
+    rows: dict[str, FilesMapRow]  #: by unique id
+    damaged: list[str]  #: for the log: place and reason of what was not read
+    state: MapState
+
+
+# Writing
+
+
+class MapFileWriter:
+    """A map file that gets its header at once and its rows in batches (R3-28).
+
+    It writes at the path that it is given, so readers of that path see a part of a map; see
+    ``replaced_map``. Use it as a context manager: without an error, its end is on disk (fsync).
+    """
+
+    def __init__(self, path: Path, row: type[NamedTuple], *, every: int | None = None) -> None:
+        """Make the file with its header; ``every``: rows of a batch.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._every = every or CRAWLER_HARDCODED_CONFIG.APPEND_TO_MAP_FILES_EVERY_X_LINES
+        self._columns = len(row._fields)
+        self._waiting: list[bytes] = []
+        self._has_rows = False
+        self._file = retried_when_busy(lambda: _file_with(path, map_line(row._fields)))
+
+    def write(self, row: tuple[Cell, ...]) -> None:
+        """Append a row. The first is written at once, others with their batch.
+
+        Raises:
+            ValueError: it has not the columns of the header.
+            OSError: it cannot be written.
+        """
+        if len(row) != self._columns:
+            raise ValueError(f"a row has {len(row)} cells, the map has {self._columns} columns")
+        self._waiting.append(map_line(row))
+        if not self._has_rows or len(self._waiting) >= self._every:
+            self._flush()
+        self._has_rows = True
+
+    def _flush(self) -> None:
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        while data:
+            data = data[retried_when_busy(partial(os.write, self._file, data)) :]
+
+    def finish(self) -> None:
+        """Write the last rows, and return when all are on disk.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._flush()
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Close the file; rows that were not written are lost."""
+        os.close(self._file)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        try:
+            if kind is None:
+                self.finish()
+        finally:
+            self.close()
+
+
+def _file_with(path: Path, header: bytes) -> int:
+    """Make a file with a header, which appears whole and locked; return it open for appending."""
+    first = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_WRITING}")
+    opened = os.open(
+        first, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666
+    )
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX)
+        os.write(opened, header)
+        os.rename(first, path)
+    except BaseException:
+        os.close(opened)
+        with suppress(OSError):
+            first.unlink()
+        raise
+    return opened
+
+
+@contextmanager
+def replaced_map(
+    path: Path, row: type[NamedTuple], *, every: int | None = None
+) -> Iterator[MapFileWriter]:
+    """Write a map beside ``path``, and rename it over ``path`` when it is whole and on disk.
+
+    So no process ever reads a map that is being written. After an error the old map stays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    _remove_abandoned(path)
+    sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING}")
+    writer = MapFileWriter(sibling, row, every=every)
+    try:
+        with writer:
+            yield writer
+        retried_when_busy(lambda: os.replace(sibling, path))
+    except BaseException:
+        with suppress(OSError):
+            sibling.unlink()
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove what killed processes left beside a map: no process has a lock on it."""
+    for left in path.parent.glob(f".{path.name}.*{_WRITING}"):
+        with suppress(OSError):  # another process writes it, or has just removed it
+            opened = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
+            finally:
+                os.close(opened)
+
+
+def retried_when_busy(action: Callable[[], _T], wait: float = _WAIT) -> _T:
+    """Return the result of ``action``, which is repeated while another process is in its way.
+
+    ``wait``: seconds before the second try. Source: R3-28, R3-63.
+
+    Raises:
+        OSError: the last try failed, or another error occurred.
+    """
+    for tried in range(1, _TRIES):
+        try:
+            return action()
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            if error.errno not in _CONCURRENT:
+                raise
+        time.sleep(wait * 2 ** (tried - 1))
+    return action()
+
+
+# Reading
+
+
+def read_files_map(path: Path) -> ReadMap:
+    """Return the rows of a ``files_map.csv`` that are as a map is written; it never raises.
+
+    Two rows with one id are both damaged, because neither is known to be right.
+    """
+    try:
+        data = retried_when_busy(path.read_bytes)
+    except FileNotFoundError:
+        return ReadMap({}, [], MapState.MISSING)
+    except OSError as error:
+        why = f"{path} cannot be read ({error.strerror})"
+        return ReadMap({}, [why], MapState.DAMAGED)
+    records = map_records(data)
+    header = next(records, None)
+    if header is None or tuple(header.cells) != FilesMapRow._fields:
+        why = "it is empty" if header is None else header.problem or "these are other columns"
+        return ReadMap({}, [f"{path}: line 1: {why}"], MapState.DAMAGED)
+    rows: dict[str, FilesMapRow] = {}
+    lines: dict[str, int] = {}  # the first line of each id
+    twice: set[str] = set()
+    damaged: list[str] = []
+    for record in records:
+        try:
+            if record.problem:
+                raise ValueError(record.problem)
+            row = _files_map_row(record.cells)
+        except ValueError as error:
+            damaged.append(f"{path}: line {record.line}: {error}")
+            continue
+        unique_id = row.sharepoint_unique_file_id
+        if unique_id in lines:
+            twice.add(unique_id)
+            damaged.append(
+                f"{path}: line {record.line}: its id is that of line {lines[unique_id]}, too;"
+                " neither counts"
+            )
+            continue
+        rows[unique_id] = row
+        lines[unique_id] = record.line
+    for unique_id in twice:
+        del rows[unique_id]
+    return ReadMap(rows, damaged, MapState.WHOLE)
+
+
+def _files_map_row(cells: list[str]) -> FilesMapRow:
+    """Return the row that these cells are.
+
+    Raises:
+        ValueError: a map is not written like this.
+    """
+    if len(cells) != len(FilesMapRow._fields):
+        raise ValueError(f"it has {len(cells)} columns instead of {len(FilesMapRow._fields)}")
+    text = dict(zip(FilesMapRow._fields, cells, strict=True))
+    numbers: dict[str, int | None] = {}
+    for column in ("sharepoint_listitem_id", "file_size"):
+        numbers[column] = _checked(column, map_number, text[column])
+        if (numbers[column] or 0) < 0:
+            raise ValueError(f"{column} is negative")
+    for name in ("last_modified", "downloaded"):
+        known = _checked(f"{name}_utc", map_microseconds, text[f"{name}_utc"])
+        seconds = _checked(f"{name}_timestamp", map_number, text[f"{name}_timestamp"])
+        if seconds != (None if known is None else known // SECOND):
+            raise ValueError(f"{name}_timestamp is another time than {name}_utc")
+        numbers[f"{name}_timestamp"] = seconds
+    if not text["sharepoint_unique_file_id"]:
+        raise ValueError("sharepoint_unique_file_id is empty")
+    path = text["file_relative_path"]
+    if path and from_map_path(path) is None:
+        raise ValueError("file_relative_path is no path below the storage")
+    return FilesMapRow(**{**text, **numbers})  # type: ignore[arg-type]
+
+
+def _checked(column: str, read: Callable[[str], int | None], text: str) -> int | None:
+    try:
+        return read(text)
+    except ValueError as error:
+        raise ValueError(f"{column} {error}") from error
