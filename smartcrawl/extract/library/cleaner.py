@@ -241,13 +241,13 @@ class _Cleaner:
 
     def _begin_text(self) -> None:
         """Open all elements in which the next text is, and write the white space before it."""
-        is_new = self._line is None
+        indent = ""
         if self._line is None:
             self._line = self._new_line()
+            indent = self._space.rpartition("\n")[2] if self._line.tag == "pre" else ""
+            self._space = ""
         line, inlines = self._line, self._place.inlines
         path = [*(line.parent or line).path(), line, *inlines]
-        if is_new:
-            self._space = self._space.rpartition("\n")[2] if line.tag == "pre" else ""
         self._close_to(_common(self._written, path))
         if self._breaks:
             for _ in range(min(self._breaks, _MAX_BREAKS)):
@@ -256,6 +256,8 @@ class _Cleaner:
             self.writer.text(self._space)
         self._breaks, self._space = 0, ""
         self._write_path(path)
+        if indent:
+            self.writer.text(indent)
         self._texts += 1
 
     def _new_line(self) -> Node:
