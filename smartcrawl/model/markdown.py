@@ -22,6 +22,7 @@ _PUNCTUATION: Final = re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _INLINE: Final = re.compile(
     rf"\*+|_+|`+|~+|\\(?=[{_PUNCTUATION}]|\n|\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(:])"
 )
+_ANY: Final = re.compile(r"[\\`*_~<&\[\]!]")
 _IN_PAIRS: Final = "*_`~"  #: one run of them alone marks nothing
 #: Before a character that makes a line a heading, item, quote or fence; or the whole line a rule,
 #: an underline or the second row of a table.
@@ -63,6 +64,11 @@ def escape_markdown(text: str, spaces: str = " \t\n") -> str:
         return "".join(f"\\{character}" for character in run[0])
 
     return _INLINE.sub(escaped, text)
+
+
+def escape_all_markdown(text: str) -> str:
+    """Escape each character that could be markup, whatever text follows it in the paragraph."""
+    return _ANY.sub(r"\\\g<0>", text)
 
 
 def _is_plain(text: str, run: re.Match[str], spaces: str) -> bool:

@@ -1,0 +1,39 @@
+"""Items of a document library, as its listing names them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class SourceType(StrEnum):
+    """The three kinds of library sources, named as the lists of domain.json (R3-08)."""
+
+    FILES = "file_sources"
+    LISTS = "list_sources"
+    SITEPAGES = "sitepage_sources"
+
+
+class LibraryItem(NamedTuple):
+    """One file, list item or site page, as a listing has it (R3-50)."""
+
+    listitem_id: int
+    unique_id: str  #: GUID that rename, move and update never change (R3-31); lower case
+    filename: (
+        str  #: byte for byte as the library has it; a list item: its ID and `.md`, e.g. `3.md`
+    )
+    server_relative_url: (
+        str  #: decoded, begins with a slash; a list item: of its list folder and ID
+    )
+    file_size: int  #: bytes; a list item or a page: of its `content`, UTF-8
+    last_modified: int  #: Unix microseconds
+    url: str  #: absolute, percent-encoded by `quote(path, safe="/:@")`
+    content: str | None = (
+        None  #: what the listing itself carries: JSON of a list item's or page's fields; None: to be downloaded
+    )
+
+    @property
+    def file_type(self) -> str:
+        """The extension without the dot, lower case; empty without one (R3-50)."""
+        stem, dot, extension = self.filename.rpartition(".")
+        return extension.lower() if dot and stem else ""
