@@ -19,18 +19,16 @@ class LibraryItem(NamedTuple):
 
     listitem_id: int
     unique_id: str  #: GUID that rename, move and update never change (R3-31); lower case
-    filename: (
-        str  #: byte for byte as the library has it; a list item: its ID and `.md`, e.g. `3.md`
-    )
-    server_relative_url: (
-        str  #: decoded, begins with a slash; a list item: of its list folder and ID
-    )
+    #: byte for byte as the library has it; a list item: its ID and `.md`, e.g. `3.md`
+    filename: str
+    #: decoded, begins with a slash; a list item: of its list folder and ID
+    server_relative_url: str
     file_size: int  #: bytes; a list item or a page: of its `content`, UTF-8
     last_modified: int  #: Unix microseconds
     url: str  #: absolute, percent-encoded by `quote(path, safe="/:@")`
-    content: str | None = (
-        None  #: what the listing itself carries: JSON of a list item's or page's fields; None: to be downloaded
-    )
+    #: what the listing itself carries: JSON of a list item's or page's fields; None: to be
+    #: downloaded
+    content: str | None = None
 
     @property
     def file_type(self) -> str:

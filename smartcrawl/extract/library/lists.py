@@ -126,10 +126,8 @@ def list_item_markdown(row: ListRow, url: str) -> str:
 def _cell_lines(cell: str, url: str) -> Iterator[str]:
     """Yield the lines of a cell that are not empty."""
     markup = html_of_cell(cell)
-    if markup is None:
-        text = clean_text(cell)
-    else:
-        text = rewrite_markup(markup, url, NoteWriter)[1].note()
+    text = cell if markup is None else rewrite_markup(markup, url, NoteWriter)[1].note()
+    text = clean_text(text)
     yield from filter(None, (" ".join(line.split()) for line in text.split("\n")))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -19,6 +20,11 @@ _NAMES: Final = (
     "Title", "LookupValue", "displayName", "Label", "Value", "Name", "EMail", "Email", "FileName",
 )  # fmt: skip
 _JOIN: Final = "; "  #: between the values of one field
+#: A note that is HTML: from a tag that rich text begins with to the end of another.
+_IS_RICH: Final = re.compile(
+    r"\s*<(?:a|b|blockquote|br|div|em|font|h[1-6]|i|img|ol|p|pre|span|strong|table|u|ul)[\s/>].*>\s*\Z",
+    re.IGNORECASE | re.DOTALL,
+)
 _ZONED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
 
 
@@ -27,7 +33,8 @@ def field_cell(type_: str, value: Any) -> str:
 
     People, lookups and terms are named by what people see of them, several values are joined by
     ``; ``, times are ISO 8601 in UTC, numbers have no exponent, a link has its address behind its
-    description. HTML stays as it is within an element that shows what it is.
+    description. HTML stays as it is within an element that shows what it is; a ``note`` is HTML if
+    it is made of elements. ``type_`` may be written as SharePoint's ``TypeAsString``.
 
     Source: R3-57.
     """
@@ -67,6 +74,8 @@ def _of_string(type_: str, value: str) -> str:
     match type_:
         case "html":
             return _rich(value)
+        case "note" if _IS_RICH.match(value):
+            return _rich(value)
         case "boolean":
             return {"1": "Yes", "true": "Yes", "0": "No", "false": "No"}.get(value.lower(), value)
         case "date" | "datetime" if _ZONED.fullmatch(value.strip()):
@@ -85,7 +94,7 @@ def _rich(value: str) -> str:
 
 def _number(value: float) -> str:
     """Return a number without exponent, and without a fraction that is zero."""
-    if isinstance(value, int) or value != value or value in (float("inf"), float("-inf")):
+    if isinstance(value, int) or not math.isfinite(value):
         return str(value)
     text = format(Decimal(repr(value)), "f")
     return text.rstrip("0").rstrip(".") if "." in text else text

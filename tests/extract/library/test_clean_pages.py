@@ -50,7 +50,8 @@ def check(html: bytes) -> None:
 def test_a_page_keeps_headings_texts_lists_tables_links_and_images_texts():
     canvas = """<div><div data-sp-canvascontrol="" data-sp-controldata="{&quot;position&quot;:{}}">
         <div data-sp-rte=""><h2 class="x" onclick="f()">Rules</h2>
-        <p style="color:red">Read <b>all</b> <a href="/sites/x/a b.aspx?c=1&amp;d=2#e">of it</a>.</p>
+        <p style="color:red">Read <b>all</b>
+        <a href="/sites/x/a b.aspx?c=1&amp;d=2#e">of it</a>.</p>
         <ul><li>one<ol><li>deep</li></ol></li><li>two</li></ul>
         <table><caption>Dates</caption><thead><tr><th>Day</th><th>What</th></tr></thead>
         <tr><td></td><td rowspan="2"><p>a</p><p>b</p></td></tr></table>
@@ -144,7 +145,8 @@ def test_an_original_has_title_and_web_parts_as_they_came():
         ("<template><p>x</p><template><p>y</p></template></template>z", "<p>z</p>\n"),
         ("<template shadowrootmode=open><p>x</p></template>", "<p>x</p>\n"),
         ("<noscript><p title='</noscript><img src=x onerror=alert(1)>'></noscript>a", None),
-        ("<iframe src=//evil.example>x</iframe><object data=x>o</object><embed src=x>", "<p>o</p>\n"),
+        ("<iframe src=//evil.example>x</iframe><object data=x>o</object><embed src=x>",
+         "<p>o</p>\n"),
         ("<form action=x><input value=v><button>b</button><textarea><b></textarea></form>",
          "<p>b</p>\n<p>&lt;b&gt;</p>\n"),
         ("<style><!--</style><script>--></script>a", "<p>a</p>\n"),
