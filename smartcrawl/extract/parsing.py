@@ -49,10 +49,10 @@ def parse_markup(
             markup, MarkupReader(links) if plain else SelectingReader(links, only_kept, drops)
         )
     except TooDeepError:
-        return _seen(_flattened(markup), MarkupReader(links))
+        return _seen(flattened_markup(markup), MarkupReader(links))
 
 
-def _flattened(markup: bytes) -> bytes:
+def flattened_markup(markup: bytes) -> bytes:
     """Return markup without structure, piece by piece, because each substitution is an object."""
     flat, start = bytearray(), 0
     while start < len(markup):
@@ -65,14 +65,21 @@ def _flattened(markup: bytes) -> bytes:
     return bytes(flat)
 
 
-def _seen(markup: bytes, reader: MarkupReader) -> SeenMarkup:
-    target: Any = reader  # stubs, where installed, have an older protocol
+def feed_markup(markup: bytes, target: Any) -> None:
+    """Have a parser that repairs broken markup (UTF-8) call ``target`` for its tags and texts.
+
+    An exception of the target ends the reading.
+    """
     parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
+    with suppress(etree.XMLSyntaxError):  # an empty page: "no element found"
+        for start in range(0, len(markup), _PORTION):
+            parser.feed(markup[start : start + _PORTION])
+        parser.close()
+
+
+def _seen(markup: bytes, reader: MarkupReader) -> SeenMarkup:
     try:
-        with suppress(etree.XMLSyntaxError):  # an empty page: "no element found"
-            for start in range(0, len(markup), _PORTION):
-                parser.feed(markup[start : start + _PORTION])
-            parser.close()
+        feed_markup(markup, reader)
     finally:
         seen = reader.hand_over()
     return seen

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.model.documents import ChunkSize
+from smartcrawl.model.markdown import text_as_markdown_line
 from smartcrawl.model.redaction import json_safe_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.reports.exported_pages import ExportedPage
-from smartcrawl.reports.page_markdown import page_as_markdown, text_as_markdown_line
+from smartcrawl.reports.page_markdown import page_as_markdown
 
 #: An address in a link of llms.txt: readers look for the next parenthesis.
 _IN_LINK: Final = str.maketrans({"(": "%28", ")": "%29", "<": "%3C", ">": "%3E", " ": "%20"})

@@ -3,38 +3,20 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from smartcrawl.model.documents import LIST, TABLE, Block, Document, Section
+from smartcrawl.model.markdown import (
+    clean_text,
+    escape_markdown,
+    escape_markdown_start,
+    markdown_heading,
+    one_text_line,
+)
 
 _MOST_PADDED: Final = 100_000  #: cells of a table; Markdown itself completes rows of a larger one
-_DEEPEST: Final = 6  #: level of a heading
-
-_WHITE_CONTROLS: Final = "\v\f\r\x1c\x1d\x1e\x1f\x85"
-#: For ``str.translate``: control characters go, those that are white space become a space.
-_CONTROLS: Final = {
-    code: " " if chr(code) in _WHITE_CONTROLS else None
-    for code in range(0xA0)
-    if unicodedata.category(chr(code)) == "Cc" and chr(code) not in "\t\n"
-}
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-_PUNCTUATION: Final = re.escape("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
-#: Characters that may be markup within a paragraph, as runs where Markdown counts them.
-_INLINE: Final = re.compile(
-    rf"\*+|_+|`+|~+|\\(?=[{_PUNCTUATION}]|\n|\Z)|<(?=[A-Za-z/!?])|&(?=#?\w+;)|\](?=[(:])"
-)
-_IN_PAIRS: Final = "*_`~"  #: one run of them alone marks nothing
-#: Before a character that makes a line a heading, item, quote or fence; or the whole line a rule,
-#: an underline or the second row of a table.
-_LINE_START: Final = re.compile(
-    r"(?=#{1,6}(?:[ \t]|$)|[-+*](?:[ \t]|$)|>|~~~|```|\[[ xX]\]|[-=_*|:][-=_*|: \t]*$)"
-)
-_NUMBERED: Final = re.compile(r"(\d{1,9})(?=[.)](?:[ \t]|$))")
-_CLOSING: Final = re.compile(r"(?:(?<=[ \t])|^)#+$")  #: of a heading; Markdown leaves it out
 
 
 def page_as_markdown(document: Document, *, title: str = "") -> str:
@@ -47,19 +29,14 @@ def page_as_markdown(document: Document, *, title: str = "") -> str:
     Source: CommonMark 0.31; tables: GitHub Flavored Markdown 0.29.
     """
     parts: list[str] = []
-    name = _one_line(title or document.title)
+    name = one_text_line(title or document.title)
     if name and not any(s.level == 1 and s.heading for s in document.sections):
-        parts.append(_heading(1, name))
+        parts.append(markdown_heading(1, name))
     for section in document.sections:
-        if heading := _one_line(section.heading):
-            parts.append(_heading(section.level, heading))
+        if heading := one_text_line(section.heading):
+            parts.append(markdown_heading(section.level, heading))
         parts += _section_parts(section)
     return "\n\n".join(parts) + "\n" if parts else ""
-
-
-def text_as_markdown_line(text: str) -> str:
-    """Return text as one line in which Markdown finds no markup; not for the start of a block."""
-    return _inline(_one_line(text))
 
 
 def _section_parts(section: Section) -> Iterator[str]:
@@ -88,10 +65,10 @@ def _lines_between(text: str, at: int, end: int, lists: deque[Block]) -> Iterato
         if block.start >= end:
             break
         if start < stop:
-            yield from _paragraphs(_clean(text[at:start]))
-            yield from _items(_clean(text[start:stop]))
+            yield from _paragraphs(clean_text(text[at:start]))
+            yield from _items(clean_text(text[start:stop]))
             at = stop
-    yield from _paragraphs(_clean(text[at:end]))
+    yield from _paragraphs(clean_text(text[at:end]))
 
 
 def _paragraphs(text: str) -> Iterator[str]:
@@ -103,19 +80,19 @@ def _paragraphs(text: str) -> Iterator[str]:
         if line:
             paragraph.append(line)
         if paragraph and not (line and separated):
-            escaped = _inline("\n".join(paragraph))
-            yield "\n".join(map(_line_start, escaped.split("\n")))
+            escaped = escape_markdown("\n".join(paragraph))
+            yield "\n".join(map(escape_markdown_start, escaped.split("\n")))
             paragraph = []
 
 
 def _items(text: str) -> Iterator[str]:
     lines = [line.strip() for line in text.split("\n")]
-    if items := [f"- {_line_start(_inline(line))}" for line in lines if line]:
+    if items := [f"- {escape_markdown_start(escape_markdown(line))}" for line in lines if line]:
         yield "\n".join(items)
 
 
 def _fence(text: str, block: Block) -> Iterator[str]:
-    code = _clean(text[block.start : block.end])
+    code = clean_text(text[block.start : block.end])
     if code.strip():
         longest = max((len(run) for run in re.findall("`+", code)), default=0)
         fence = "`" * max(3, longest + 1)
@@ -154,65 +131,11 @@ def _rows(text: str, block: Block) -> Iterator[list[str]]:
 
 
 def _cell(text: str) -> str:
-    lines = (line.strip() for line in _clean(text).split("\n"))
-    escaped = _inline("\n".join(filter(None, lines)), spaces=" \t")
+    lines = (line.strip() for line in clean_text(text).split("\n"))
+    escaped = escape_markdown("\n".join(filter(None, lines)), spaces=" \t")
     return escaped.replace("|", "\\|").replace("\n", "<br>")
 
 
 def _table_row(cells: Sequence[str], width: int) -> str:
     padded = [*cells, *[""] * (width - len(cells))]
     return f"| {' | '.join(padded)} |"
-
-
-def _heading(level: int, text: str) -> str:
-    closing = _CLOSING.search(text)
-    escaped = _inline(text[: closing.start()] if closing else text)
-    if closing:
-        escaped += closing[0].replace("#", "\\#")
-    return f"{'#' * min(max(level, 1), _DEEPEST)} {escaped}"
-
-
-def _inline(text: str, spaces: str = " \t\n") -> str:
-    """Escape the characters of a paragraph that would be emphasis, code, links or HTML.
-
-    ``spaces``: the characters that are white space in Markdown.
-    """
-    runs: dict[str, int] = dict.fromkeys(_IN_PAIRS, 0)
-    for run in _INLINE.finditer(text):
-        if run[0][0] in runs:
-            runs[run[0][0]] += 1
-
-    def escaped(run: re.Match[str]) -> str:
-        mark = run[0][0]
-        if mark in runs and (runs[mark] < 2 or _is_plain(text, run, spaces)):
-            return run[0]
-        return "".join(f"\\{character}" for character in run[0])
-
-    return _INLINE.sub(escaped, text)
-
-
-def _is_plain(text: str, run: re.Match[str], spaces: str) -> bool:
-    """Whether a run of ``*`` or ``_`` is between spaces, or of ``_`` within a word."""
-    mark = run[0][0]
-    if mark not in "*_":
-        return False
-    before = text[run.start() - 1] if run.start() else " "
-    after = text[run.end()] if run.end() < len(text) else " "
-    if mark == "_" and before.isalnum() and after.isalnum():
-        return True
-    return before in spaces and after in spaces
-
-
-def _line_start(line: str) -> str:
-    """Escape the character that would make a line a heading, an item, a quote, a rule or code."""
-    found = _NUMBERED.match(line) or _LINE_START.match(line)
-    return f"{line[: found.end()]}\\{line[found.end() :]}" if found else line
-
-
-def _one_line(text: str) -> str:
-    return " ".join(_clean(text).split())
-
-
-def _clean(text: str) -> str:
-    """Return text without control characters, and with U+FFFD for halves of surrogate pairs."""
-    return _SURROGATE.sub("\ufffd", text.translate(_CONTROLS))

@@ -95,8 +95,8 @@ def decide_moved(verdict: Verdict) -> Verdict:
 
     Equal content is *moved*; anything else is what it would be at the old address.
 
-    >>> decide_moved(Verdict(INDEX, UNCHANGED)).word.word, decide_moved(Verdict(INDEX, NEW)).word.word
-    ('moved', 'new')
+    >>> [decide_moved(Verdict(INDEX, word)).word.word for word in (UNCHANGED, NEW)]
+    ['moved', 'new']
 
     Source: R3-02, R3-32.
     """

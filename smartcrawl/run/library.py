@@ -6,6 +6,10 @@ import logging
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from smartcrawl.extract.library.conversion import (
+    converted_library_content,
+    original_library_content,
+)
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
@@ -178,6 +182,21 @@ class RunLibrary:
                 return page_as_html(item.filename)
 
     # Bytes
+
+    def converted(self, item: LibraryItem) -> tuple[bytes, bytes | None]:
+        """Return what is indexed of an item that a listing carries, and the bytes of its original.
+
+        The original of a list is one file, and no item has one of its own: None.
+
+        Raises:
+            ValueError: the content is none of this kind.
+        """
+        assert item.content is not None, "the listing carries it"
+        kind = self.source.source_type
+        body = converted_library_content(kind, item.content, item.url)
+        if kind is SourceType.LISTS:
+            return body, None
+        return body, original_library_content(kind, item.content, item.url)
 
     def held(self, no: int, item: LibraryItem) -> HeldBytes | None:
         """Return place, bytes and time of download of an item that the disk has; None: it has not.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from smartcrawl.extract.library.content import ListRows
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.model.options import Options
@@ -15,9 +14,10 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows, store_processed_rows
+from smartcrawl.registry.library.items import ProcessedRow, library_rows, store_processed_rows
 from smartcrawl.run.library_check import LibraryCheck
 from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.sources.sharepoint.access import library_item_url
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
@@ -45,6 +45,7 @@ class LibraryStep:
         self._source = source
         self._database = registry_database(options.registry)
         self._folder = LibraryFolder(source.folder)
+        self._listed: dict[int, ListRow] | None = None  #: the original of a list, by ID
 
     @contextmanager
     def _opened(self, lease: str) -> Iterator[tuple[Connection, int]]:
@@ -57,8 +58,9 @@ class LibraryStep:
         missing = f"{self._source.name} was never downloaded: download it first"
         if not self._database.exists():
             raise SourceError(missing)
+        since = datetime.now(UTC).isoformat(timespec="seconds")
         with self._database.translated("write"):
-            held = self._database.take(lease, int(time.time()))
+            held = self._database.take(lease, since)
             connection = self._database.open()
             try:
                 no = connection.execute(_SOURCE, (self._source.name,)).get
@@ -101,12 +103,52 @@ class LibraryStep:
                 for row in library_rows(connection, no)
                 if row.path is not None and row.path.startswith(f"{_ORIGINALS}/")
             ]
-            tables = ListRows(self._folder.read) if rows else None
             for start in range(0, len(rows), _BATCH):
-                done: list[tuple[LibraryRow, str | None, str | None]] = []
-                for row in rows[start : start + _BATCH]:
-                    done.append(self._processed(row, tables, result))
+                done = [self._processed(row, result) for row in rows[start : start + _BATCH]]
                 with transaction(connection):
                     store_processed_rows(connection, done)
             LibraryMaps(self._source, self._folder).write_files_map(library_rows(connection, no))
         return result
+
+    def _processed(self, row: LibraryRow, result: StepResult) -> ProcessedRow:
+        """Convert the original of an item; a missing one is downloaded again (R3-79)."""
+        assert row.path is not None, "it has an original"
+        try:
+            body = self._converted(row)
+        except OSError as error:
+            result.skipped += 1
+            result.reasons.append(f"{row.path} cannot be read ({error.strerror}): skipped")
+            return ProcessedRow(row.no, row.path, None, None)
+        except (LookupError, ValueError) as error:
+            result.failed += 1
+            result.reasons.append(f"{row.server_relative_url}: {error}")
+            return ProcessedRow(row.no, row.path, row.path, str(error) or type(error).__name__)
+        path = self._embedded_path(row)
+        self._folder.write(path, body, row.last_modified)
+        result.processed += 1
+        return ProcessedRow(row.no, row.path, path, None)
+
+    def _embedded_path(self, row: LibraryRow) -> str:
+        """Return the place of a processed item."""
+        assert row.path is not None, "it has an original"
+        if self._source.source_type is SourceType.LISTS:
+            return f"{_EMBEDDED}/{row.listitem_id}.md"
+        return f"{_EMBEDDED}/{row.path.removeprefix(f'{_ORIGINALS}/')}"
+
+    def _converted(self, row: LibraryRow) -> bytes:
+        """Return what is embedded of an item.
+
+        Raises:
+            OSError: its original cannot be read.
+            LookupError: the original of its list lacks it.
+            ValueError: its original is none.
+        """
+        assert row.path is not None, "it has an original"
+        if self._source.source_type is SourceType.SITEPAGES:
+            return clean_page_html(self._folder.read(row.path))
+        if self._listed is None:
+            self._listed = {item.id: item for item in read_list_csv(self._folder.read(row.path))}
+        if row.listitem_id not in self._listed:
+            raise LookupError(f"its list has no row of ID {row.listitem_id}")
+        url = library_item_url(self._source.site_url, row.server_relative_url)
+        return list_item_markdown(self._listed[row.listitem_id], url).encode()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.library import LibraryFile, LibraryRow
 from smartcrawl.registry.connection import Connection, Many
@@ -37,8 +37,9 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE SET sharepoint_error = excluded.sharepoint_error
 """
 _PLACED: Final = "UPDATE library_item SET path = ? WHERE no = ?"
-_PROCESSED: Final = "UPDATE library_item SET path = ?, processing_error = ? WHERE no = ?"
-_LOST: Final = "UPDATE library_item SET path = NULL WHERE no IN carray(?)"
+_PROCESSED: Final = (
+    "UPDATE library_item SET path = ?, processing_error = ? WHERE no = ? AND path = ?"
+)
 _DELETE: Final = "DELETE FROM library_item WHERE no IN carray(?)"
 #: Items whose content the sweep removed, or that were never indexed and are listed no more.
 _GONE: Final = f"""
@@ -100,16 +101,21 @@ def place_library_rows(connection: Connection, places: Sequence[tuple[int, str]]
     connection.executemany(_PLACED, [(path, no) for no, path in places])
 
 
-def store_processed_row(
-    connection: Connection, no: int, path: str | None, error: str | None = None
-) -> None:
-    """Store the result of a process step: the place of the processed file, or the error."""
-    connection.execute(_PROCESSED, (path, error, no))
+class ProcessedRow(NamedTuple):
+    """The result of the process step at one item."""
+
+    no: int
+    before: str  #: place of its original
+    path: str | None  #: place afterwards; None: it must be downloaded again
+    error: str | None
 
 
-def lose_library_files(connection: Connection, numbers: Sequence[int]) -> None:
-    """Store that there are no files of some items: they are to be downloaded again."""
-    connection.execute(_LOST, (Many(numbers),))
+def store_processed_rows(connection: Connection, rows: Iterable[ProcessedRow]) -> None:
+    """Store the results of a process step.
+
+    An item that a download has replaced meanwhile stays as that has stored it.
+    """
+    connection.executemany(_PROCESSED, [(row.path, row.error, row.no, row.before) for row in rows])
 
 
 def gone_library_rows(connection: Connection, source: int, run: int) -> list[LibraryRow]:

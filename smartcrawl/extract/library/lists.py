@@ -1,0 +1,158 @@
+"""Lists: one CSV with a row an item, and each item as Markdown that is made of its row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.extract.library.cleaner import rewrite_markup
+from smartcrawl.extract.library.note_text import NoteWriter
+from smartcrawl.extract.library.values import field_cell, html_of_cell
+from smartcrawl.model.markdown import (
+    clean_text,
+    escape_all_markdown,
+    escape_markdown,
+    escape_markdown_start,
+    markdown_heading,
+    one_text_line,
+)
+
+ID: Final = "ID"  #: title of the first column
+_TITLE: Final = "Title"  #: internal name of the column that names an item
+_QUOTED: Final = re.compile('[",\r\n]')
+_CELL: Final = re.compile(r'(?:"((?:[^"]++|"")*+)"|([^",\r\n]*+))(,|\r\n|\n|\Z)')
+_UNSAFE: Final = str.maketrans({"<": "%3C", ">": "%3E", " ": "%20", "\\": "%5C"})
+
+
+class ListColumn(NamedTuple):
+    """A visible column of a list."""
+
+    name: str  #: internal, the key of its values
+    title: str  #: as people see it
+    type: str  #: text, note, html, number, boolean, date, user and so on
+
+
+class ListRow(NamedTuple):
+    """An item as its row of the CSV has it: its ID, and its cells by the titles of columns."""
+
+    id: int
+    cells: Mapping[str, str]
+
+
+def list_columns(found: Iterable[Sequence[str]]) -> list[ListColumn]:
+    """Return columns in the order of the CSV: the one that names items first.
+
+    A title that another column has, or that is ``ID``, gets the internal name behind it.
+    """
+    columns = [ListColumn(*map(one_text_line, column)) for column in found]
+    columns.sort(key=lambda column: column.name != _TITLE)
+    seen, named = {ID}, []
+    for column in columns:
+        title = column.title or column.name
+        if title in seen:
+            title = f"{title} ({column.name})"
+        while title in seen:
+            title += "'"
+        seen.add(title)
+        named.append(column._replace(title=title))
+    return named
+
+
+def list_row(columns: Sequence[ListColumn], item_id: int, fields: Mapping[str, Any]) -> ListRow:
+    """Return the row of an item; ``columns`` are those of ``list_columns``."""
+    cells = {one.title: field_cell(one.type, fields.get(one.name)) for one in columns}
+    return ListRow(item_id, cells)
+
+
+def list_csv(columns: Sequence[ListColumn], rows: Iterable[ListRow]) -> bytes:
+    """Return the CSV of a list: UTF-8, lines that end with ``\\r\\n``, a row an item.
+
+    Cells are as the list has them: HTML stays HTML. Rows are in the order given.
+
+    Source: R3-57; RFC 4180.
+    """
+    titles = [column.title for column in columns]
+    lines = [_line([ID, *titles])]
+    lines += [_line([str(row.id), *(row.cells.get(title, "") for title in titles)]) for row in rows]
+    return "".join(lines).encode()
+
+
+def read_list_csv(body: bytes) -> list[ListRow]:
+    """Return the rows of a list's CSV; lines may end with a line feed alone.
+
+    Raises:
+        ValueError: it is no UTF-8 or no CSV of a list; the message names the row.
+
+    Source: R3-57; RFC 4180.
+    """
+    rows = _csv_rows(body.decode("utf-8-sig"))
+    header = next(rows, [])
+    if not header or header[0] != ID or len(set(header)) < len(header):
+        raise ValueError(f"row 1: the first column is not {ID}, or two have the same title")
+    found = []
+    for number, (item, *cells) in enumerate(rows, 2):
+        if len(cells) != len(header) - 1 or not re.fullmatch("[0-9]{1,18}", item):
+            raise ValueError(f"row {number}: no {ID}, or not {len(header)} cells")
+        found.append(ListRow(int(item), dict(zip(header[1:], cells, strict=True))))
+    return found
+
+
+def list_item_markdown(row: ListRow, url: str) -> str:
+    """Return an item as Markdown: its title, its address, and each field that is not empty.
+
+    The title is the first cell, or the ID. HTML becomes text: blocks are lines, cells of a table
+    are divided by ``|``, a link has its address behind it. No text is markup.
+
+    Source: R3-57; CommonMark 0.31.
+    """
+    texts = {title: list(_cell_lines(cell, url)) for title, cell in row.cells.items()}
+    first = next(iter(texts.values()), [])
+    parts = [markdown_heading(1, first[0] if first else f"{ID} {row.id}")]
+    if url:
+        parts.append(f"<{clean_text(url).translate(_UNSAFE)}>")
+    for title, lines in texts.items():
+        if not lines:
+            continue
+        name = f"**{escape_all_markdown(title)}:**"
+        escaped = [escape_markdown(line) for line in lines]
+        if len(lines) == 1:
+            parts.append(f"{name} {escaped[0]}")
+        else:
+            parts += [name, *map(escape_markdown_start, escaped)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _cell_lines(cell: str, url: str) -> Iterator[str]:
+    """Yield the lines of a cell that are not empty."""
+    markup = html_of_cell(cell)
+    text = cell if markup is None else rewrite_markup(markup, url, NoteWriter)[1].note()
+    text = clean_text(text)
+    yield from filter(None, (" ".join(line.split()) for line in text.split("\n")))
+
+
+def _line(cells: Iterable[str]) -> str:
+    return ",".join(map(_quoted, cells)) + "\r\n"
+
+
+def _quoted(cell: str) -> str:
+    if _QUOTED.search(cell) or cell != cell.strip():
+        return '"' + cell.replace('"', '""') + '"'
+    return cell
+
+
+def _csv_rows(text: str) -> Iterator[list[str]]:
+    """Yield the rows of a CSV without empty ones."""
+    at, number = 0, 1
+    row: list[str] = []
+    while at < len(text) or row:
+        found = _CELL.match(text, at)
+        if found is None:
+            raise ValueError(f"row {number}: a quote is missing or misplaced")
+        quoted, plain, end = found.groups()
+        row.append(plain if quoted is None else quoted.replace('""', '"'))
+        at = found.end()
+        if end != ",":
+            if row != [""]:
+                yield row
+            row, number = [], number + 1
