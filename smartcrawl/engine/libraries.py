@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Final
+from urllib.parse import urlsplit
 
 from scrapy import Request
 from scrapy.crawler import Crawler
@@ -47,6 +48,8 @@ def scrapy_library_request(asked: LibraryRequest) -> Request:
             "handle_httpstatus_all": True,
             "download_maxsize": asked.most,
             "download_warnsize": 0,
+            # A download that waits for a token has a place of its host: this must not need one.
+            "download_slot": f"library {urlsplit(asked.url).netloc}",
         },
     )
 

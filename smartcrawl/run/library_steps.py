@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from smartcrawl.extract.library.lists import ListRow, list_item_markdown, read_list_csv
+from smartcrawl.extract.library.pages import clean_page_html
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.model.options import Options

@@ -92,13 +92,22 @@ class LibraryListing(Protocol):
     It removes nothing unless ``problems`` is empty after the last page.
     """
 
-    problems: list[str]  #: ``PLACE (reason: remedy)``
     notes: list[str]  #: warnings for the log
     shortfall: int  #: items that the library counts and the listing lacks; 0 when not counted
-    is_delta: bool  #: whether only changes are listed, and ``removed`` has the removals
     removed: set[str]  #: unique ids of a delta's deleted items, which are direct evidence
     root: str  #: server relative URL of the library's folder, as the library spells it
-    facts: str  #: JSON that the next listing gets; empty: there are none
+
+    @property
+    def problems(self) -> list[str]:
+        """``PLACE (reason: remedy)`` for each part that is missing."""
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether only changes are listed, and ``removed`` has the removals."""
+
+    @property
+    def facts(self) -> str:
+        """JSON that the next listing gets; empty: there are none."""
 
     def pages(self) -> Iterator[list[LibraryItem]]:
         """Yield the items, a list for each answer. Call it once."""

@@ -57,8 +57,8 @@ class LibraryEntries:
 
         ``listed`` is called with each item, whether its type is embedded or not.
         """
-        self.problems = listing.problems
-        self.notes = listing.notes
+        self.problems: list[str] = []
+        self.notes: list[str] = []
         self.skipped: Counter[str] = Counter()
         self.listed = 0  #: entries
         self._source = source
@@ -96,3 +96,5 @@ class LibraryEntries:
                 )
             self.listed += len(entries)
             yield entries
+        self.problems += self._listing.problems
+        self.notes += self._listing.notes

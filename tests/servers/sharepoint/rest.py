@@ -34,7 +34,7 @@ from tests.servers.sharepoint.rest_items import (
     texts,
 )
 from tests.servers.sharepoint.signin import Issuer
-from tests.servers.sharepoint.tenant import Site, Tenant
+from tests.servers.sharepoint.tenant import Tenant
 
 _BAD = "-1, Microsoft.SharePoint.Client.InvalidClientQueryException"
 

@@ -1,0 +1,80 @@
+"""Whole crawls of document libraries: a domain, its source, and what lies on disk after them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from tests.crawls.commands import Crawl, Result
+from tests.servers.sharepoint import SharepointServer, Site
+
+DOMAIN = "DOMAIN01"
+SOURCE = "source01"
+_FOLDERS = {
+    "file_sources": "01_files",
+    "list_sources": "02_lists",
+    "sitepage_sources": "03_sitepages",
+}
+
+
+class LibraryCrawl:
+    """The libraries of one domain, and the commands about them."""
+
+    def __init__(self, crawl: Crawl, server: SharepointServer) -> None:
+        self.crawl = crawl
+        self.server = server
+        self.storage = crawl.data_dir / "library"
+        crawl.environment |= server.settings
+        self.sources: dict[str, list[dict[str, str]]] = {kind: [] for kind in _FOLDERS}
+
+    def declare(self, site: Site, kind: str, source_id: str = SOURCE, **keys: str) -> None:
+        """Add a source to domain.json."""
+        source = {"source_id": source_id, "site_url": self.server.site_url(site), "filter": ""}
+        self.sources[kind].append(source | keys)
+        folder = self.storage / "domains" / DOMAIN
+        folder.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"name": "Demo", "description": "", **self.sources})
+        (folder / "domain.json").write_text(text, encoding="utf-8")
+
+    def library(self, *words: str, expect: int | None = 0) -> dict[str, Any]:
+        """Run `scrapy library … --format json`; return its JSON, the result under ``result``."""
+        result = self.crawl.run("library", *words, "--format", "json", expect=expect)
+        lines = result.out.splitlines()
+        found: dict[str, Any] = json.loads(lines[-1])
+        return found | {"result": result}
+
+    def download(self, *words: str, expect: int | None = 0) -> dict[str, Any]:
+        """Download; return what the JSON says of the only source."""
+        self.server.log.clear()
+        found = self.library("download", DOMAIN, *words, expect=expect)
+        (source,) = found["sources"]
+        result: Result = found["result"]
+        return {**source, "log": result.err}
+
+    def folder(self, kind: str = "file_sources", source_id: str = SOURCE) -> Path:
+        """The folder of a source."""
+        return self.storage / "crawler" / DOMAIN / _FOLDERS[kind] / source_id
+
+    def disk(self, kind: str = "file_sources", top: str = "02_embedded") -> dict[str, bytes]:
+        """The bytes of each file below a folder of the source, by its path there."""
+        folder = self.folder(kind) / top
+        return {
+            str(path.relative_to(folder)): path.read_bytes()
+            for path in sorted(folder.rglob("*"))
+            if not path.is_dir()
+        }
+
+    def rows(self, name: str, kind: str = "file_sources") -> dict[str, dict[str, str]]:
+        """The rows of a map by their server relative URL."""
+        text = (self.folder(kind) / name).read_bytes().decode()
+        rows = list(csv.DictReader(io.StringIO(text, newline="")))
+        found = {row["server_relative_url"]: row for row in rows}
+        assert len(found) == len(rows)
+        return found
+
+    def downloads(self) -> int:
+        """The number of files whose bytes were asked for since the last download began."""
+        return len(self.server.asked(pattern=r"GetFileById|/content"))
