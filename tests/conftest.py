@@ -23,6 +23,7 @@ from tests.crawls.crew import Crew, crew_of
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import folders
+from tests.servers.sharepoint import SharepointServer
 from tests.short_form import left_to_slow
 from tests.site_server import Site
 from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server
@@ -312,3 +313,17 @@ def google_server() -> Iterator[ObjectStore]:
     """The Cloud Storage of this worker; each test makes a bucket of its own."""
     with fake_gcs_server() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def sharepoint_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SharepointServer]:
+    """The SharePoint of this worker."""
+    with SharepointServer(tmp_path_factory.mktemp("sharepoint")) as server:
+        yield server
+
+
+@pytest.fixture
+def sharepoint(sharepoint_server: SharepointServer) -> SharepointServer:
+    """SharePoint, Graph and their sign-in, with an empty tenant, no faults and no log."""
+    sharepoint_server.begin()
+    return sharepoint_server
