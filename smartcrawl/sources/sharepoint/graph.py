@@ -23,7 +23,6 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRefusedError,
     LibraryRequest,
     library_item_url,
-    library_origin,
     place_shown,
     words_shown,
 )
@@ -122,14 +121,9 @@ class GraphApi:
         Raises:
             LibraryRefusedError: the address is not one to send a secret to.
         """
-        try:
-            is_usable = is_secure_or_loopback(location)
-        except ValueError:
-            is_usable = False
-        if not is_usable:
-            raise LibraryRefusedError(
-                f"the download is at {words_shown(library_origin(location))}, which is not https"
-            )
+        if not is_secure_or_loopback(location):
+            shown = words_shown(location.partition("?")[0])
+            raise LibraryRefusedError(f"the download is at {shown}, which is no https address")
         return LibraryRequest(location, most=request.most)
 
     def _address(self, item: LibraryItem) -> str:
@@ -138,8 +132,8 @@ class GraphApi:
             self._drive_items = self._known_addresses()
         address = self._drive_items.get(item.unique_id)
         if address is None:
-            url = f"{self._places.list()}/items/{item.listitem_id}/driveItem?$select=id,parentReference"
-            found = library_json(self._client.body(url))
+            of_list = f"{self._places.list()}/items/{item.listitem_id}/driveItem"
+            found = library_json(self._client.body(f"{of_list}?$select=id,parentReference"))
             parent = found.get("parentReference")
             drive = parent.get("driveId") if isinstance(parent, Mapping) else None
             id_ = library_payload(GraphDriveItem, found).id

@@ -256,6 +256,8 @@ class DeltaListing:
                     self.files[id_] = item.unique_id
                     reported.add(item.unique_id)
                     yield item
+        if not self.is_delta:
+            self.removed.clear()
         self.removed -= reported  # deleted, and restored under another id of the drive
         if self.is_delta:
             yield from self._below_moved(before, tree, reported | self.removed)
@@ -330,7 +332,7 @@ def _change(found: GraphDriveItem) -> _Change:
     parent = found.parent_reference.id if found.parent_reference is not None else None
     is_deleted, is_root = found.deleted is not None, found.root is not None
     if not is_deleted and not is_root:
-        lacking = {"name": found.name, "parentReference.id": parent}
+        lacking: dict[str, object] = {"name": found.name, "parentReference.id": parent}
         if not found.is_folder:
             lacking |= {
                 "file": found.file,

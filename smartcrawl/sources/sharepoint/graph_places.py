@@ -33,7 +33,9 @@ class GraphPlaces:
         self.base = base
         self._place = place
         self._client = client
+        self.root = ""  #: server relative URL of the list, set by ``list``
         self._site = ""
+        self._list = ""
 
     @property
     def library_path(self) -> str:
@@ -68,13 +70,16 @@ class GraphPlaces:
         Raises:
             LibraryRefusedError: there is none.
         """
+        if self._list:
+            return self._list
         if self._place.source_type is SourceType.LISTS:
             title = quote(self._place.list_name, safe="")
             found = self._get(f"{self.site()}/lists/{title}?{_FACTS}")
         else:  # system: so that the library of pages is among them
             found = self._of_path(f"{self.site()}/lists?{_FACTS},system", "list")
         self.root = graph_path(found)
-        return f"{self.site()}/lists/{quote(found.id, safe='')}"
+        self._list = f"{self.site()}/lists/{quote(found.id, safe='')}"
+        return self._list
 
     def _get(self, url: str) -> GraphPlace:
         return library_payload(GraphPlace, library_json(self._client.body(url)))
