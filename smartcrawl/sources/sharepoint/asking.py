@@ -47,7 +47,14 @@ class LibraryClient:
         Raises:
             LibraryError: there is none; with the remedy.
         """
-        answer = self.answer(url)
+        return self.good(self.answer(url))
+
+    def good(self, answer: LibraryAnswer) -> bytes:
+        """Return the body of an answer if its status is 200.
+
+        Raises:
+            LibraryError: it is another; with the remedy.
+        """
         if answer.status != 200:
             raise library_refusal(answer)
         return answer.body

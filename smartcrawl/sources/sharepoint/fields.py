@@ -10,24 +10,27 @@ a text or null.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.sources.sharepoint.payloads import GraphColumn, RestField, json_text
 
 PAGE_FIELDS: Final = ("Title", "CanvasContent1", "LayoutWebpartsContent", "BannerImageUrl")
-#: Lookups of one query, people among them (the limit of SharePoint and Graph).
+#: Lookups and people of one query, at most: the limit of SharePoint and Graph.
 MOST_LOOKUPS: Final = 12
 _PEOPLE: Final = frozenset({"User", "UserMulti"})
 _LOOKUPS: Final = frozenset({"Lookup", "LookupMulti"})
-#: Types without a value that is to be read.
+#: Types without text.
 _WITHOUT_TEXT: Final = frozenset({
     "Attachments", "Computed", "ContentTypeId", "Counter", "CrossProjectLink", "File", "Guid",
     "Integer", "ModStat", "PageSeparator", "Recurrence", "Thumbnail", "ThreadIndex", "Threading",
     "WorkflowEventType", "WorkflowStatus",
 })  # fmt: skip
-#: Fields that nobody can write, and that are shown nevertheless.
+#: Read-only fields that are shown.
 _SHOWN: Final = frozenset({"Author", "Editor", "Created", "Modified"})
+#: Columns that Graph shows as if they had text.
+_OF_ITSELF: Final = frozenset({"Attachments", "ContentType", "ID"})
 #: Types of SharePoint by the facets of Graph's columns.
 _FACETS: Final[Mapping[str, str]] = {
     "boolean": "Boolean", "calculated": "Calculated", "choice": "Choice", "currency": "Currency",
@@ -77,7 +80,7 @@ def graph_list_fields(columns: Iterable[GraphColumn]) -> list[ListField]:
     for column in columns:
         facets = column.model_extra or {}
         kind = next((_FACETS[facet] for facet in _FACETS if facets.get(facet) is not None), "")
-        if column.hidden or not kind:
+        if column.hidden or not kind or column.name in _OF_ITSELF:
             continue
         if column.read_only and column.name not in _SHOWN and kind != "Calculated":
             continue
@@ -160,3 +163,49 @@ def _value(value: object, field: ListField) -> object:
     if isinstance(value, list):
         return [_value(one, field) for one in value]
     return value
+
+
+def page_of_layout(title: str | None, layout: object) -> dict[str, Any]:
+    """Return the fields of a page by Graph's canvasLayout, whose texts are in reading order."""
+    found = []
+    for part in _web_parts(layout):
+        inner = part.get("innerHtml")
+        if isinstance(inner, str):
+            found.append(f'<div data-sp-rte="">{inner}</div>')
+        data = part.get("data")
+        served = data.get("serverProcessedContent") if isinstance(data, Mapping) else None
+        if isinstance(served, Mapping):
+            texts = "".join(
+                f"<p>{escape(text)}</p>" for text in _texts(served, "searchablePlainTexts")
+            )
+            texts += "".join(_texts(served, "htmlStrings"))
+            texts += "".join(
+                f'<a href="{escape(link)}">{escape(link)}</a>' for link in _texts(served, "links")
+            )
+            found.append(f'<div data-sp-htmlproperties="">{texts}</div>')
+    return {"Title": title, "CanvasContent1": f"<div>{''.join(found)}</div>"}
+
+
+def _web_parts(layout: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the web parts of a layout: of its sections by columns, then of its vertical section."""
+    if not isinstance(layout, Mapping):
+        return
+    columns: list[Any] = []
+    for section in _objects(layout.get("horizontalSections")):
+        columns += _objects(section.get("columns"))
+    columns.append(layout.get("verticalSection"))
+    for column in columns:
+        if isinstance(column, Mapping):
+            yield from _objects(column.get("webparts"))
+
+
+def _objects(value: object) -> list[Mapping[str, Any]]:
+    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
+
+
+def _texts(served: Mapping[str, Any], name: str) -> list[str]:
+    """Return the texts of a list of keys and values."""
+    values = served.get(name)
+    if isinstance(values, Mapping):
+        return [one for one in values.values() if isinstance(one, str)]
+    return [one["value"] for one in _objects(values) if isinstance(one.get("value"), str)]

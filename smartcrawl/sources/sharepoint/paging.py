@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -19,11 +20,18 @@ _MOST_PROBLEMS: Final = 100  #: that are named; the rest is counted
 class PageWalk:
     """The links of one listing: each once, on the same origin, and of the same list."""
 
-    def __init__(self, first: str, *others: str, items: int | None = None) -> None:
-        """Set up; ``others``: other addresses of the list. ``items``: how many it may have."""
+    def __init__(
+        self, first: str, *others: str, items: int | None = None, also: str | None = None
+    ) -> None:
+        """Set up the walk from the first page.
+
+        ``others``: other addresses of the list. ``also``: pattern of further paths, in lower case.
+        ``items``: how many the list may have.
+        """
         self.page = 1
         self._origin = library_origin(first)
         self._paths = {_path(url) for url in (first, *others)}
+        self._also = re.compile(also) if also else None
         self._seen = {first}
         self._most = None if items is None else items + _SLACK
 
@@ -32,6 +40,26 @@ class PageWalk:
 
         Raises:
             LibraryRefusedError: the link leaves the list, or was followed before.
+        """
+        url = self.checked(link, current)
+        if url in self._seen:
+            raise LibraryRefusedError(
+                f"the link to page {self.page + 1} leads to a page that was read; crawl again later"
+            )
+        self.page += 1
+        if self._most is not None and self.page > self._most:
+            raise LibraryRefusedError(
+                f"the listing has more than {self._most:,} pages, and fewer items; crawl again"
+                " later"
+            )
+        self._seen.add(url)
+        return url
+
+    def checked(self, link: str, current: str) -> str:
+        """Return the whole URL of a link.
+
+        Raises:
+            LibraryRefusedError: the link leaves the list.
         """
         try:
             url = urljoin(current, link)
@@ -45,22 +73,11 @@ class PageWalk:
                 f"the link to page {self.page + 1} leads to {words_shown(origin)}, which gets no"
                 " token; check site_url, and that no proxy changes answers"
             )
-        if path not in self._paths:
+        if path not in self._paths and not (self._also and self._also.fullmatch(path)):
             raise LibraryRefusedError(
                 f"the link to page {self.page + 1} leads to another list"
                 f" ({words_shown(path)}); crawl again later"
             )
-        if url in self._seen:
-            raise LibraryRefusedError(
-                f"the link to page {self.page + 1} leads to a page that was read; crawl again later"
-            )
-        self.page += 1
-        if self._most is not None and self.page > self._most:
-            raise LibraryRefusedError(
-                f"the listing has more than {self._most:,} pages, and fewer items; crawl again"
-                " later"
-            )
-        self._seen.add(url)
         return url
 
 

@@ -89,7 +89,7 @@ class RestList(_RestPayload):
     """The answer about a list or library."""
 
     id: Guid
-    item_count: Whole  #: with folders
+    item_count: Whole  #: folders included
     root_folder: RestFolder
 
 
@@ -176,6 +176,17 @@ class GraphDriveItem(_GraphPayload):
         return any(one is not None for one in (self.folder, self.package, self.root))
 
 
+class GraphContentType(_GraphPayload):
+    """The content type of an item of a list."""
+
+    id: str | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether it is that of folders, or one made of it."""
+        return self.id is not None and self.id.lower().startswith("0x0120")
+
+
 class GraphListItem(_GraphPayload):
     """One item of a list, with its fields, and the item of the drive where it has one."""
 
@@ -184,6 +195,14 @@ class GraphListItem(_GraphPayload):
     last_modified_date_time: Moment
     fields: Mapping[str, Any]
     drive_item: GraphDriveItem | None = None
+    content_type: GraphContentType | None = None
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether other items can be in it."""
+        if self.content_type is not None and self.content_type.is_folder:
+            return True
+        return self.drive_item is not None and self.drive_item.is_folder
 
 
 class GraphColumn(_GraphPayload):

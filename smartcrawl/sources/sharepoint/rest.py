@@ -149,7 +149,7 @@ class RestListing:
 
     @property
     def problems(self) -> list[str]:
-        """What is missing in the listing."""
+        """Reasons why the listing is not complete."""
         return self._problems.named
 
     def pages(self) -> Iterator[list[LibraryItem]]:

@@ -55,7 +55,7 @@ _REMEDIES: Final[Mapping[str, str]] = {
     ),
     "AADSTS700024": "the clock of this machine is wrong: set it",
     "AADSTS500011": "the tenant does not know this API: check site_url, GRAPH_URL and the tenant",
-    "AADSTS65001": "nobody consented: let an administrator grant the permissions of the app",
+    "AADSTS65001": "consent is missing: let an administrator grant the permissions of the app",
     "AADSTS53003": "a conditional access policy refuses it: let an administrator except the app",
 }
 

@@ -1,0 +1,308 @@
+"""Listings and downloads by Microsoft Graph.
+
+A library without a filter is listed by its changes (``graph_delta``); lists, pages, and libraries
+with a filter are listed by the items of their list. The ids are those of SharePoint, so that a
+change between REST and Graph downloads nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from time import time
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlsplit
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.library import LibraryItem, SourceType
+from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback
+from smartcrawl.sources.sharepoint.access import (
+    Fetch,
+    LibraryError,
+    LibraryPlace,
+    LibraryRefusedError,
+    LibraryRequest,
+    library_item_url,
+    place_shown,
+    words_shown,
+)
+from smartcrawl.sources.sharepoint.asking import LibraryClient
+from smartcrawl.sources.sharepoint.fields import (
+    PAGE_FIELDS,
+    ListField,
+    graph_list_fields,
+    list_item_content,
+    page_content,
+    page_of_layout,
+    queried_fields,
+)
+from smartcrawl.sources.sharepoint.graph_delta import DeltaListing, DriveFacts, Stored
+from smartcrawl.sources.sharepoint.graph_places import GraphPlaces
+from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
+from smartcrawl.sources.sharepoint.payloads import (
+    GraphColumn,
+    GraphDriveItem,
+    GraphListItem,
+    PayloadError,
+    library_json,
+    library_page,
+    library_payload,
+)
+from smartcrawl.sources.sharepoint.rest import MOST_PAGES
+from smartcrawl.sources.sharepoint.tokens import Tokens
+
+_ACCEPT: Final = "application/json;odata.metadata=none"
+_LARGEST_LISTING: Final = 1_000_000  #: pages
+_ITEM: Final = "id,webUrl,lastModifiedDateTime,sharepointIds,contentType"
+_DRIVE_ITEM: Final = "driveItem($select=id,name,size,file,folder,package)"
+
+
+def _nothing(_: str) -> Iterable[LibraryItem]:
+    return ()
+
+
+class GraphApi:
+    """Microsoft Graph for one source."""
+
+    def __init__(
+        self,
+        place: LibraryPlace,
+        options: SharepointOptions,
+        fetch: Fetch,
+        *,
+        facts: str = "",
+        stored: Stored = _nothing,
+        clock: Callable[[], float] = time,
+    ) -> None:
+        """Set up; no request is sent yet.
+
+        ``facts``: those of the last listing that was committed. ``stored``: the registry's items
+        below a folder, which is a server relative URL without a slash at its end.
+
+        Raises:
+            SettingError: credentials are missing.
+        """
+        self._place = place
+        self._options = options
+        self._facts = facts
+        self._stored = stored
+        self._tokens = Tokens(options, options.graph_url, fetch, clock)
+        self._client = LibraryClient(self._tokens, fetch, _ACCEPT)
+        self._places = GraphPlaces(place, options.graph_url, self._client)
+        self._delta: DeltaListing | None = None
+        self._drive_items: dict[str, str] = {}  #: addresses in Graph by unique ids
+
+    def listing(self) -> DeltaListing | ItemsListing:
+        """Return a pass that has sent no request yet."""
+        if self._place.source_type is SourceType.FILES and not self._place.filter:
+            self._delta = DeltaListing(
+                self._place,
+                self._places,
+                self._client,
+                facts=self._facts,
+                stored=self._stored,
+                page_size=self._options.page_size,
+            )
+            return self._delta
+        return ItemsListing(self._place, self._places, self._client, self._options.page_size)
+
+    def content_request(self, item: LibraryItem) -> LibraryRequest:
+        """Return the request for the bytes of a file; its answer is a redirect."""
+        url = f"{self._address(item)}/content"
+        return self._tokens.authorized(LibraryRequest(url, most=item.file_size + 1))
+
+    def renewed(self, request: LibraryRequest) -> LibraryRequest:
+        """Return a request with a new token."""
+        return self._tokens.renewed(request)
+
+    def followed(self, request: LibraryRequest, location: str) -> LibraryRequest:
+        """Return the request for the download address: it has a secret, and gets no token.
+
+        Raises:
+            LibraryRefusedError: the address is not one to send a secret to.
+        """
+        if not is_secure_or_loopback(location):
+            shown = words_shown(location.partition("?")[0])
+            raise LibraryRefusedError(f"the download is at {shown}, which is no https address")
+        return LibraryRequest(location, most=request.most)
+
+    def _address(self, item: LibraryItem) -> str:
+        """Return the address of a file in Graph; one that no listing named is looked up."""
+        if not self._drive_items:
+            self._drive_items = self._known_addresses()
+        address = self._drive_items.get(item.unique_id)
+        if address is None:
+            of_list = f"{self._places.list()}/items/{item.listitem_id}/driveItem"
+            found = library_json(self._client.body(f"{of_list}?$select=id,parentReference"))
+            parent = found.get("parentReference")
+            drive = parent.get("driveId") if isinstance(parent, Mapping) else None
+            id_ = library_payload(GraphDriveItem, found).id
+            if not isinstance(drive, str):
+                raise LibraryRefusedError("the file has no drive; crawl again later")
+            address = self._drive_items[item.unique_id] = self._of_drive(drive, id_)
+        return address
+
+    def _known_addresses(self) -> dict[str, str]:
+        if self._delta is not None and self._delta.files:
+            drive, files = self._delta.drive, self._delta.files
+        else:
+            facts = DriveFacts.loads(self._facts)
+            if facts is None or facts.base != self._options.graph_url:
+                return {}
+            drive, files = facts.drive, facts.files
+        return {unique_id: self._of_drive(drive, id_) for id_, unique_id in files.items()}
+
+    def _of_drive(self, drive: str, id_: str) -> str:
+        base = self._options.graph_url
+        return f"{base}/drives/{quote(drive, safe='!')}/items/{quote(id_, safe='!')}"
+
+
+class ItemsListing:
+    """One pass over the items of a list, by Graph."""
+
+    is_delta = False
+    facts = ""
+    shortfall = 0  # Graph counts no items
+
+    def __init__(
+        self, place: LibraryPlace, places: GraphPlaces, client: LibraryClient, page_size: int
+    ) -> None:
+        """Set up the pass."""
+        self.notes: list[str] = []
+        self.removed: set[str] = set()
+        self.root = ""
+        self._problems = Problems(place_shown(place))
+        self._place = place
+        self._places = places
+        self._client = client
+        is_pages = place.source_type is SourceType.SITEPAGES
+        self._size = min(page_size, MOST_PAGES) if is_pages else page_size
+        self._fields: list[ListField] = []
+
+    @property
+    def problems(self) -> list[str]:
+        """Reasons why the listing is not complete."""
+        return self._problems.named
+
+    def pages(self) -> Iterator[list[LibraryItem]]:
+        """Yield the items, a list for each answer. Call it once."""
+        try:
+            yield from self._pages()
+        except (LibraryError, PayloadError, SettingError) as error:
+            self._problems.add(str(error))
+
+    def _pages(self) -> Iterator[list[LibraryItem]]:
+        address = self._places.list()
+        self.root = self._places.root
+        if self._place.source_type is SourceType.LISTS:
+            self._fields = self._visible_fields(address)
+        url = self._first(address)
+        base = re.escape(urlsplit(self._places.base).path.lower())
+        walk = PageWalk(url, items=_LARGEST_LISTING, also=f"{base}/sites/.+/lists/.+/items")
+        while True:
+            try:
+                page = library_page(self._client.body(url))
+            except (LibraryError, PayloadError) as error:
+                raise type(error)(f"page {walk.page} of its listing: {error}") from error
+            yield list(self._items(page.items, walk.page))
+            if page.next is None:
+                return
+            url = walk.following(page.next, url)
+
+    def _visible_fields(self, address: str) -> list[ListField]:
+        page = library_page(self._client.body(f"{address}/columns"))
+        if page.next is not None:
+            raise PayloadError("its columns come in several pages, which the API never sends")
+        found = graph_list_fields(library_payload(GraphColumn, one) for one in page.items)
+        fields, beyond = queried_fields(found)
+        if beyond:
+            names = ", ".join(words_shown(field.name) for field in beyond)
+            self.notes.append(
+                f"{place_shown(self._place)}: the API shows no more people and lookups at once;"
+                f" left out: {names}"
+            )
+        return fields
+
+    def _first(self, address: str) -> str:
+        """Return the URL of the first page."""
+        match self._place.source_type:
+            case SourceType.FILES:
+                expanded = f"fields($select=FileLeafRef),{_DRIVE_ITEM}"
+            case SourceType.SITEPAGES:
+                expanded = f"fields($select={','.join(PAGE_FIELDS)})"
+            case SourceType.LISTS:
+                names = dict.fromkeys(["Title", *(field.key for field in self._fields)])
+                expanded = f"fields($select={','.join(map(quote, names))})"
+        query = f"$select={_ITEM}&$expand={expanded}&$top={self._size}"
+        if self._place.filter:
+            query += f"&$filter={quote(self._place.filter, safe='')}"
+        return f"{address}/items?{query}"
+
+    # Items
+
+    def _items(self, values: list[Any], page: int) -> Iterator[LibraryItem]:
+        for number, value in enumerate(values, start=1):
+            try:
+                item = self._item(library_payload(GraphListItem, value))
+            except PayloadError as error:
+                self._problems.add(
+                    f"item {number} of page {page} cannot be read: {error}; crawl again later"
+                )
+            else:
+                if item is not None:
+                    yield item
+
+    def _item(self, found: GraphListItem) -> LibraryItem | None:
+        """Return an item; None for a folder.
+
+        Raises:
+            PayloadError: it does not have the documented form.
+        """
+        item_id, unique_id = (
+            found.sharepoint_ids.list_item_id,
+            found.sharepoint_ids.list_item_unique_id,
+        )
+        if item_id is None or unique_id is None:
+            raise PayloadError("sharepointIds: an item has no ids")
+        if found.is_folder:
+            return None
+        path = unquote(urlsplit(found.web_url).path)
+        if not path.lower().startswith(f"{self.root.lower()}/"):
+            raise PayloadError(f"webUrl: it is not below {words_shown(self.root)}")
+        content, url = None, library_item_url(self._place.site_url, path)
+        match self._place.source_type:
+            case SourceType.LISTS:
+                path = f"{self.root}/{item_id}.md"
+                base = library_item_url(self._place.site_url, self.root)
+                url = f"{base}/DispForm.aspx?ID={item_id}"
+                content = list_item_content(found.fields, self._fields, item_id=item_id, link=url)
+            case SourceType.SITEPAGES:
+                content = page_content(self._page_fields(found.fields, unique_id))
+        size = found.drive_item.size if found.drive_item is not None else None
+        if content is not None:
+            size = len(content.encode())
+        if size is None:
+            raise PayloadError("driveItem.size: a file has none")
+        return LibraryItem(
+            listitem_id=item_id,
+            unique_id=unique_id,
+            filename=path.rpartition("/")[2],
+            server_relative_url=path,
+            file_size=size,
+            last_modified=found.last_modified_date_time,
+            url=url,
+            content=content,
+        )
+
+    def _page_fields(self, fields: Mapping[str, Any], unique_id: str) -> Mapping[str, Any]:
+        """Return the fields of a page; where its list does not show the text, the page does."""
+        if "CanvasContent1" in fields:
+            return fields
+        address = f"{self._places.site()}/pages/{unique_id}/microsoft.graph.sitePage"
+        answer = self._client.answer(f"{address}?$expand=canvasLayout")
+        if answer.status == 404:  # a page of another kind, such as a wiki page
+            return fields
+        found = library_json(self._client.good(answer))
+        title = found.get("title")
+        text = page_of_layout(title if isinstance(title, str) else None, found.get("canvasLayout"))
+        return {**text, **fields}
