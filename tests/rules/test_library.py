@@ -84,6 +84,9 @@ CASES = {
     "B3 a row with another path": (
         ONE, {"1": StoredRow(B)}, {B: 5}, {"moves": (Move("1", B, A),)},
     ),
+    "a row with another path belongs at the first place": (
+        {"1": file(A, ORIGINAL)}, {"1": StoredRow(Y)}, {B: 5}, {"moves": (Move("1", B, A),)},
+    ),
     "a row with another path, and its file is at its place": (
         ONE, {"1": StoredRow(B)}, {A: 5}, {"missing_on_disk": ("1",)},
     ),
@@ -177,6 +180,10 @@ def test_corrections(case):
     expected, rows, on_disk, corrections, *damaged = case
 
     assert corrected(expected, rows, on_disk, *damaged) == corrections
+
+
+def test_a_row_has_no_error_and_no_original_unless_it_says_so():
+    assert StoredRow(A) == (A, False, "")
 
 
 PATHS = st.sampled_from([f"{folder}/{name}" for folder in "abc" for name in ("x", "y")])
