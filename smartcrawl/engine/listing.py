@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.libraries import library_entries_of_crawl
+from smartcrawl.engine.download.library_api import library_entries_of_crawl
 from smartcrawl.engine.repositories import raw_download_place, repository_listing_of_scrapy_settings
 from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.engine.waking import wake_engine

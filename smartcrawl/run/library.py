@@ -21,7 +21,7 @@ from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.sharepoint.access import LibraryListing
+from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.paths import (
     LibraryPathError,
@@ -59,6 +59,7 @@ class RunLibrary:
         self.findings = LibraryFindings()
         #: Server relative URL of the library, as the library spells it.
         self.root = source.library_path
+        self.api: LibraryApi | None = None  #: set when the crawl begins
         self.requests = 0  #: to the API, and for bytes
         self.downloaded = 0  #: items whose bytes came
         self.listed = 0  #: items of the listing that can be embedded

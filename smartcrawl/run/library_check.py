@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import os
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import library_rows
+from smartcrawl.rules.library import (
+    Corrections,
+    ExpectedFile,
+    StoredRow,
+    decide_library_corrections,
+    integrity_line,
+)
 from smartcrawl.run.library_maps import ReadFilesMap
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _CONFIG = CRAWLER_HARDCODED_CONFIG
 _ORIGINALS = _CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER
+_FAILED = _CONFIG.PERSISTENT_STORAGE_PATH_FAILED_SUBFOLDER
 _EMBEDDED = _CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER
 
 
@@ -37,12 +43,7 @@ class LibraryFindings:
     def summary(self) -> str:
         """The line of R3-139."""
         missing = self.missing_in_map + self.missing_on_disk
-        if missing or self.orphans or self.moved:
-            return (
-                f"Integrity check corrected: {missing} missing, {self.orphans} orphans deleted,"
-                f" {self.moved} moved"
-            )
-        return f"Integrity check passed: {self.verified} files verified"
+        return integrity_line(missing, self.orphans, self.moved, self.verified)
 
 
 class LibraryCheck:
@@ -56,104 +57,107 @@ class LibraryCheck:
     def before(self, connection: Connection, read: ReadFilesMap) -> LibraryFindings:
         """Return what must come again: files that are missing, damaged, or edited in the map.
 
-        A misplaced file goes back to its place first (RD-13).
+        A misplaced file goes back to its place.
         """
         rows = list(library_rows(connection, self._no))
-        lines: list[str] = list(read.lines)
-        moved, missing = self._put_back(rows, lines)
-        in_map = 0
-        again = {row.unique_id for row in missing}
-        for row in rows:
-            if row.path is None or row.unique_id in again:
-                continue
-            if not self._is_whole(row):
-                again.add(row.unique_id)
-                lines.append(f"{row.path}: its size or its date is not that of the library")
-            elif not read.agrees(row):
-                again.add(row.unique_id)
-                in_map += 1
+        lines = list(read.lines)
+        mapped = {row.unique_id: self._stored(row) for row in rows if read.agrees(row)}
+        found, again = self._corrected(rows, mapped, lines)
+        again |= {*found.missing_in_map}
         return LibraryFindings(
             again=frozenset(again),
             adopted={} if rows else read.adoptable,
-            missing_in_map=in_map,
-            missing_on_disk=len(missing),
-            moved=moved,
+            missing_in_map=len(found.missing_in_map),
+            missing_on_disk=len(again) - len(found.missing_in_map),
+            moved=len(found.moves),
             lines=tuple(lines),
         )
-
-    def _is_whole(self, row: LibraryRow) -> bool:
-        """Whether the file of an item has the size and the date that the library gave it."""
-        assert row.path is not None, "it has a file"
-        if self._source.source_type is not SourceType.FILES or not row.path.startswith(
-            f"{_EMBEDDED}/"
-        ):
-            return True
-        return self._folder.facts(row.path) == (row.file_size, row.last_modified)
-
-    def _put_back(self, rows: list[LibraryRow], lines: list[str]) -> tuple[int, list[LibraryRow]]:
-        """Move misplaced files to their places; return their number, and the missing items."""
-        absent = [
-            row for row in rows if row.path is not None and self._folder.facts(row.path) is None
-        ]
-        if not absent:
-            return 0, []
-        spare: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
-        for path, size in self._unreferenced(rows):
-            spare[os.path.basename(path), size].append(path)
-        moved, missing = 0, []
-        for row in absent:
-            assert row.path is not None, "it has a file"
-            found = spare.get((os.path.basename(row.path), row.file_size))
-            if found:
-                path = found.pop()
-                try:
-                    self._folder.rename(path, row.path)
-                except OSError as error:
-                    lines.append(f"{path} cannot be moved to {row.path}: {error.strerror}")
-                else:
-                    moved += 1
-                    continue
-            missing.append(row)
-        return moved, missing
-
-    def _unreferenced(self, rows: list[LibraryRow]) -> list[tuple[str, int]]:
-        """Return paths and sizes of the files that no item refers to (R3-133)."""
-        known = {row.path for row in rows if row.path is not None}
-        # The original of a processed item counts as referenced (M-53).
-        prefix = f"{_EMBEDDED}/"
-        originals = {
-            f"{_ORIGINALS}/{path.removeprefix(prefix)}" for path in known if path.startswith(prefix)
-        }
-        tops = [_EMBEDDED]
-        if self._source.source_type is not SourceType.FILES:
-            tops.append(_ORIGINALS)
-        if self._source.source_type is SourceType.LISTS:
-            originals.add(f"{_ORIGINALS}/{self._source.source_id}.csv")
-        return [
-            (path, size)
-            for top in tops
-            for path, size, _ in self._folder.walk(top)
-            if path not in known and path not in originals
-        ]
 
     def after(self, connection: Connection, before: LibraryFindings) -> LibraryFindings:
         """Delete the files that no item refers to, and count those that are verified."""
         rows = list(library_rows(connection, self._no))
         lines: list[str] = []
-        moved, missing = self._put_back(rows, lines)
+        stored = {row.unique_id: self._stored(row) for row in rows}
+        found, again = self._corrected(rows, stored, lines)
         orphans = 0
-        for path, _ in self._unreferenced(rows):
+        for path in found.orphans:
             try:
                 orphans += self._folder.remove(path)
             except OSError as error:
                 lines.append(f"{path} cannot be deleted: {error.strerror}")
-        lost = {row.no for row in missing}
-        lines += [f"{row.path} is missing: the next run downloads it" for row in missing]
-        verified = sum(row.path is not None and row.no not in lost for row in rows)
+        lines += [
+            f"{row.path} is missing or damaged: the next download brings it"
+            for row in rows
+            if row.unique_id in again
+        ]
         return replace(
             before,
             orphans=orphans,
-            moved=before.moved + moved,
-            verified=verified,
+            moved=before.moved + len(found.moves),
+            verified=found.verified,
             lines=tuple(lines),
         )
+
+    def _corrected(
+        self, rows: Sequence[LibraryRow], mapped: Mapping[str, StoredRow], lines: list[str]
+    ) -> tuple[Corrections, set[str]]:
+        """Compare the disk with the items and a map, and move misplaced files.
+
+        Returns the corrections, and the unique ids of the items that are missing on the disk.
+        """
+        on_disk, damaged = self._scanned(rows)
+        expected = {
+            row.unique_id: ExpectedFile((row.path,), self._size(row))
+            for row in rows
+            if row.path is not None
+        }
+        found = decide_library_corrections(expected, mapped, on_disk, damaged)
+        again = set(found.missing_on_disk)
+        for move in found.moves:
+            try:
+                self._folder.rename(move.source, move.target)
+            except OSError as error:
+                again.add(move.unique_id)
+                lines.append(f"{move.source} cannot be moved to {move.target}: {error.strerror}")
+            else:
+                self._folder.tidy(move.source)
+        return found, again
+
+    def _scanned(self, rows: Sequence[LibraryRow]) -> tuple[dict[str, int], set[str]]:
+        """Return sizes of the files on disk by path, and the paths of damaged ones."""
+        tops = [_EMBEDDED]
+        if self._source.source_type is not SourceType.FILES:
+            tops.append(_ORIGINALS)
+        facts = {
+            path: (size, modified)
+            for top in tops
+            for path, size, modified in self._folder.walk(top)
+        }
+        if self._source.source_type is SourceType.LISTS:
+            facts.pop(f"{_ORIGINALS}/{self._source.source_id}.csv", None)  # never an orphan
+        for row in rows:
+            if row.path is not None and row.path not in facts:
+                elsewhere = self._folder.facts(row.path)
+                if elsewhere is not None:
+                    facts[row.path] = elsewhere
+        damaged = {
+            row.path
+            for row in rows
+            if row.path in facts
+            and self._size(row) is not None
+            and facts[row.path] != (row.file_size, row.last_modified)
+        }
+        return {path: size for path, (size, _) in facts.items()}, damaged
+
+    def _size(self, row: LibraryRow) -> int | None:
+        """Return the bytes that the file of an item must have; None: not those of the library."""
+        is_as_listed = self._source.source_type is SourceType.FILES
+        failed = row.path is not None and row.path.startswith(f"{_FAILED}/")
+        return row.file_size if is_as_listed and not failed else None
+
+    def _stored(self, row: LibraryRow) -> StoredRow:
+        """Return an item as a row of the map; the original of a processed one is kept (M-53)."""
+        path, original = row.path or "", ""
+        if path.startswith(f"{_EMBEDDED}/") and self._source.source_type is SourceType.SITEPAGES:
+            original = f"{_ORIGINALS}/{path.removeprefix(f'{_EMBEDDED}/')}"
+        return StoredRow(path, row.sharepoint_error is not None, original)

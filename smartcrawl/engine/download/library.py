@@ -14,14 +14,14 @@ from scrapy.http import Response
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.files import TOO_LARGE, media_type_of_download
 from smartcrawl.engine.download.headers import BoundedHttpHandler
-from smartcrawl.engine.download.network import AddressCheck, installed_resolver
-from smartcrawl.engine.download.proxies import EnvironmentProxies
-from smartcrawl.engine.libraries import (
+from smartcrawl.engine.download.library_api import (
     LIBRARY_REQUEST,
     library_answer,
     library_api_of_crawl,
     scrapy_library_request,
 )
+from smartcrawl.engine.download.network import AddressCheck, installed_resolver
+from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
 from smartcrawl.model.library import LibraryFile, LibraryItem
 from smartcrawl.model.pages import Page, VisitAttempt

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smartcrawl.model.sharepoint_options import SharepointOptions
 from smartcrawl.sources.sharepoint.access import Fetch, LibraryApi
+from smartcrawl.sources.sharepoint.graph import GraphApi
 from smartcrawl.sources.sharepoint.rest import RestApi
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
@@ -14,4 +15,6 @@ def library_api(source: SharepointSource, options: SharepointOptions, fetch: Fet
     Raises:
         SettingError: credentials are missing or wrong.
     """
+    if options.api == "graph":
+        return GraphApi(source, options, fetch)
     return RestApi(source, options, fetch)

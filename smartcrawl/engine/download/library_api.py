@@ -104,13 +104,15 @@ class DownloaderFetch:
 
 
 def library_api_of_crawl(crawler: Crawler, library: RunLibrary, options: Options) -> LibraryApi:
-    """Return the client of a library's API whose requests the crawl sends.
+    """Return the client of a library's API whose requests the crawl sends, one for the run.
 
     Raises:
         SettingError: credentials are missing or wrong.
     """
-    fetch = DownloaderFetch(crawler, library)
-    return library_api(library.source, options.sharepoint, fetch)
+    if library.api is None:
+        fetch = DownloaderFetch(crawler, library)
+        library.api = library_api(library.source, options.sharepoint, fetch)
+    return library.api
 
 
 def library_entries_of_crawl(crawler: Crawler, run: Run, library: RunLibrary) -> LibraryEntries:
