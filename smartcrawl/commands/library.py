@@ -284,19 +284,18 @@ class _Report:
         found, result, library = self._of(source), run.result, run.library
         assert result is not None, "it ended"
         assert library is not None, "it is a library"
-        counts = result.counts
         found.complete, found.reasons = result.complete, list(result.reasons)
         found.requests += result.requests + library.requests
         found.downloaded += library.downloaded
-        found.removed += result.removed
+        found.added += library.added
+        found.changed += library.changed
+        found.removed += library.removed
         found.withheld = result.withheld
         found.failed = _failed(run)
         found.listed = library.listed
         found.skipped = library.skipped
-        found.added += counts.get(Word.NEW.word, 0) + counts.get(Word.CLONE.word, 0)
-        found.changed += counts.get(Word.MODIFIED.word, 0) + counts.get(Word.MOVED.word, 0)
         if is_first:
-            found.unchanged = counts.get(Word.UNCHANGED.word, 0)
+            found.unchanged = library.listed - library.added - library.changed - found.failed
         findings = library.findings
         found.integrity = {
             "missingInMap": findings.missing_in_map,

@@ -23,8 +23,8 @@ class FourFields(Protocol):
         """Bytes."""
 
     @property
-    def last_modified_utc(self) -> str:
-        """Time of its last change."""
+    def last_modified(self) -> int:
+        """Time of its last change, Unix microseconds."""
 
 
 def is_changed(sp_file: FourFields, local_file: FourFields) -> bool:
@@ -38,7 +38,7 @@ def is_changed(sp_file: FourFields, local_file: FourFields) -> bool:
         sp_file.filename != local_file.filename
         or sp_file.server_relative_url != local_file.server_relative_url
         or sp_file.file_size != local_file.file_size
-        or sp_file.last_modified_utc != local_file.last_modified_utc
+        or sp_file.last_modified != local_file.last_modified
     )
 
 

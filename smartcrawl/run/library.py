@@ -18,6 +18,7 @@ from smartcrawl.registry.library.items import library_rows, library_rows_of
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
+from smartcrawl.rules.library import is_changed
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.sources.base import Source
@@ -61,6 +62,7 @@ class RunLibrary:
         self.root = source.library_path
         self.api: LibraryApi | None = None  #: set when the crawl begins
         self.requests = 0  #: to the API, and for bytes
+        self.added = self.changed = self.removed = 0  #: items, by their four fields
         self.downloaded = 0  #: items whose bytes came
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
@@ -199,18 +201,28 @@ class RunLibrary:
             return body, None
         return body, original_library_content(kind, item.content, item.url)
 
-    def held(self, no: int, item: LibraryItem) -> HeldBytes | None:
-        """Return place, bytes and time of download of an item that the disk has; None: it has not.
-
-        Size and date are those of the library, in the registry and on the disk (R3-25 in
-        docs/adr/0083): a renamed file is not downloaded.
-        """
+    def row(self, no: int, item: LibraryItem) -> LibraryRow | None:
+        """Return what is stored of an item; of an empty registry, what the map has of it."""
         connection = self._registry.database.connect(readonly=True)
         try:
             row = library_rows_of(connection, [no]).get(no)
         finally:
             connection.close()
-        row = row or self.findings.adopted.get(item.unique_id)
+        return row or self.findings.adopted.get(item.unique_id)
+
+    def note(self, row: LibraryRow | None, item: LibraryItem) -> None:
+        """Count an item whose file is there now: it is new, or its four fields differ (R3-129)."""
+        if row is None or row.path is None:
+            self.added += 1
+        elif is_changed(item, row):
+            self.changed += 1
+
+    def held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
+        """Return place, bytes and time of download of an item that the disk has; None: it has not.
+
+        Size and date are those of the library, in the registry and on the disk (R3-25 in
+        docs/adr/0083): a renamed file is not downloaded.
+        """
         if row is None or row.path is None:
             return None
         facts = (item.file_size, item.last_modified)
@@ -241,7 +253,7 @@ class RunLibrary:
         connection = self._registry.connection
         with self._registry.database.translated("write"):
             if is_complete:
-                self.shelf.remove_gone(connection, self._opened.no)
+                self.removed = self.shelf.remove_gone(connection, self._opened.no)
             check = LibraryCheck(self.source, self.folder, self._opened.source)
             self.findings = check.after(connection, self.findings)
             self.maps.write_files_map(self.rows(connection))

@@ -23,11 +23,12 @@ _FOLDERS = {
 class LibraryCrawl:
     """The libraries of one domain, and the commands about them."""
 
-    def __init__(self, crawl: Crawl, server: SharepointServer) -> None:
+    def __init__(self, crawl: Crawl, server: SharepointServer, api: str = "rest") -> None:
         self.crawl = crawl
         self.server = server
         self.storage = crawl.data_dir / "library"
-        crawl.environment |= server.settings
+        crawl.environment |= server.graph_settings if api == "graph" else server.settings
+        crawl.environment["DOWNLOAD_DELAY"] = "0"
         self.sources: dict[str, list[dict[str, str]]] = {kind: [] for kind in _FOLDERS}
 
     def declare(self, site: Site, kind: str, source_id: str = SOURCE, **keys: str) -> None:
@@ -78,3 +79,34 @@ class LibraryCrawl:
     def downloads(self) -> int:
         """The number of files whose bytes were asked for since the last download began."""
         return len(self.server.asked(pattern=r"GetFileById|/content"))
+
+    def facts(self, kind: str = "file_sources") -> dict[str, tuple[bytes, int]]:
+        """Bytes and time of each file below the folder of a source, by its path there."""
+        folder = self.folder(kind)
+        return {
+            str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in sorted(folder.rglob("*"))
+            if path.is_file() and path.suffix != ".csv"
+        }
+
+    def check_maps(self) -> None:
+        """Compare the maps of a file source with its library and its disk, cell by cell."""
+        listed, stored = self.rows("sharepoint_map.csv"), self.rows("files_map.csv")
+        shown = {url: row for url, row in listed.items() if row["file_type"] != "png"}
+        same = ("sharepoint_listitem_id", "sharepoint_unique_file_id", "filename", "file_type",
+                "file_size", "last_modified_utc", "last_modified_timestamp")  # fmt: skip
+        assert {url: [row[key] for key in same] for url, row in shown.items()} == {
+            url: [row[key] for key in same] for url, row in stored.items()
+        }
+        for row in stored.values():
+            *_, path = row["file_relative_path"].partition("\\02_embedded\\")
+            file = self.folder() / "02_embedded" / path.replace("\\", "/")
+            assert file.stat().st_size == int(row["file_size"])
+            assert int(file.stat().st_mtime) == int(row["last_modified_timestamp"])
+            assert row["downloaded_utc"].endswith("Z")
+            assert (row["sharepoint_error"], row["processing_error"]) == ("", "")
+        on_disk = {str(path) for path in self.disk()}
+        assert on_disk == {
+            row["file_relative_path"].partition("\\02_embedded\\")[2].replace("\\", "/")
+            for row in stored.values()
+        }

@@ -21,7 +21,7 @@ class Fields(NamedTuple):
     filename: str = "Q1.docx"
     server_relative_url: str = "/sites/demo/Docs/Q1.docx"
     file_size: int | None = 10
-    last_modified_utc: str = "2024-01-15T10:30:00.000000Z"
+    last_modified: str = "2024-01-15T10:30:00.000000Z"
     file_type: str = "docx"
 
 
@@ -39,8 +39,8 @@ OLD = Fields()
         ({"file_size": 9}, True),
         ({"file_size": 11}, True),
         ({"file_size": None}, True),
-        ({"last_modified_utc": "2024-01-15T10:30:00.000001Z"}, True),
-        ({"last_modified_utc": "2023-01-15T10:30:00.000000Z"}, True),
+        ({"last_modified": "2024-01-15T10:30:00.000001Z"}, True),
+        ({"last_modified": "2023-01-15T10:30:00.000000Z"}, True),
         ({"file_type": "pdf"}, False),
     ],
 )

@@ -43,7 +43,9 @@ def listed_files(stored: int = 0) -> ListedFiles:
         "book": SimpleNamespace(
             stored_listed=lambda urls: {url: records[url] for url in urls if url in records}
         ),
-        "offers": SimpleNamespace(numbers_by_url=lambda urls: {}, offer=lambda some, depth: None),
+        "offers": SimpleNamespace(
+            numbers_by_identity=lambda urls: {}, offer=lambda some, depth: None
+        ),
         "extractions": SimpleNamespace(stands=lambda record, url: True),
         "trust": SimpleNamespace(doubts_listed=lambda record: False),
         "batches": SimpleNamespace(confirm=lambda some: None, set_aside=lambda some: None),

@@ -23,8 +23,8 @@ from smartcrawl.engine.download.library_api import (
 from smartcrawl.engine.download.network import AddressCheck, installed_resolver
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
-from smartcrawl.model.library import LibraryFile, LibraryItem
-from smartcrawl.model.pages import Page, VisitAttempt
+from smartcrawl.model.library import LibraryFile, LibraryItem, LibraryRow
+from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.listing.entries import Entry
@@ -94,9 +94,11 @@ class LibraryHandler(BoundedHttpHandler):
             return Response(
                 page.url, status=TOO_LARGE, headers={"Content-Length": str(item.file_size)}
             )
-        file, body = await self._file(request, page, entry, item)
+        row = await asyncio.to_thread(self._library.row, page.no, item)
+        file, body = await self._file(request, entry, item, row)
         if isinstance(body, Response):
             return body
+        self._library.note(row, item)
         request.meta[LIBRARY_FILE] = file
         headers = {"ETag": entry.validator or ""}
         media = media_type_of_download(self._library.indexed_name(item))
@@ -105,10 +107,10 @@ class LibraryHandler(BoundedHttpHandler):
         return Response(page.url, headers=headers, body=body)
 
     async def _file(
-        self, request: Request, page: Page, entry: Entry, item: LibraryItem
+        self, request: Request, entry: Entry, item: LibraryItem, row: LibraryRow | None
     ) -> tuple[LibraryFile, bytes | Response]:
         """Return the file of an item and its bytes, or the answer that is no file."""
-        library = self._library
+        library, page = self._library, request.meta["attempt"].page
         if (refused := library.refusal(item)) is not None:
             raise StoreAwayError(refused)
         if (excess := library.excess(item)) is not None:
@@ -124,7 +126,7 @@ class LibraryHandler(BoundedHttpHandler):
                 place = await asyncio.to_thread(library.stage, page.no, item, original)
             return LibraryFile(item, path, place, downloaded=_now()), body
         if not (entry.again or self._run.forced):
-            held = await asyncio.to_thread(library.held, page.no, item)
+            held = await asyncio.to_thread(library.held, row, item)
             if held is not None:
                 return LibraryFile(
                     item, path, held=held.place, downloaded=held.downloaded
