@@ -38,7 +38,7 @@ def original_library_content(source_type: SourceType, content: str, url: str) ->
 
 
 def converted_library_content(source_type: SourceType, content: str, url: str) -> bytes:
-    """Return what is embedded of a list item (Markdown) or a site page (cleaned HTML).
+    """Return the text that is embedded: Markdown of a list item, cleaned HTML of a site page.
 
     ``content`` is that of its ``LibraryItem``, ``url`` its absolute address. The result is the one
     that its original gives: the row of the CSV, the HTML of the page.

@@ -136,7 +136,7 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _quoted(cell: str) -> str:
-    if _QUOTED.search(cell) or cell != cell.strip():
+    if _QUOTED.search(cell):
         return '"' + cell.replace('"', '""') + '"'
     return cell
 

@@ -71,7 +71,7 @@ class Node:
 
 
 class Place(NamedTuple):
-    """Where text that comes now belongs."""
+    """The place of the text that comes now."""
 
     container: Node
     kind: str  #: of its line: LOOSE or the name of an element
@@ -79,7 +79,7 @@ class Place(NamedTuple):
 
 
 class Writer(Protocol):
-    """What writes the elements and texts of a cleaned page, in their order."""
+    """Writer of the elements and texts of a cleaned page, in their order."""
 
     def open(self, node: Node) -> None:
         """Begin an element."""

@@ -110,7 +110,7 @@ def _time(value: str) -> str:
 
 
 def _of_object(value: Mapping[str, Any]) -> str:
-    """Return what people see of an object: a link, or the name of a person, item or term."""
+    """Return the visible text of an object: a link, or the name of a person, item or term."""
     address = value.get("Url")
     if isinstance(address, str):
         described = value.get("Description")
@@ -127,7 +127,7 @@ def _of_object(value: Mapping[str, Any]) -> str:
 
 
 def _is_about(key: str) -> bool:
-    """Whether a key is data about an object: its type, or an id that nobody sees."""
+    """Whether a key is data about an object: its type, or an id."""
     return "odata" in key or key.startswith("__") or key.lower() in ("id", "lookupid", "wssid")
 
 

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
@@ -174,6 +174,7 @@ FIELD = st.one_of(
 TYPES = st.sampled_from(["text", "note", "html", "choice", "url"])
 
 
+@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(FIELD, TYPES, FIELD), min_size=1, max_size=4))
 def test_no_field_is_markup_and_the_csv_gives_the_same_item(fields: list[tuple[str, str, str]]):
     columns = list_columns((f"f{n}", title, type_) for n, (title, type_, _) in enumerate(fields))
