@@ -82,7 +82,7 @@ def decide_library_corrections(
     on_disk: Mapping[str, int],
     damaged: Set[str] = frozenset(),
 ) -> Corrections:
-    """Return what differs between the library, the map and the disk.
+    """Return the differences between the library, the map and the disk.
 
     ``expected`` and ``rows`` are by unique id. ``on_disk`` has the sizes, in bytes, of all files in
     the folders that are scanned, and of further files that rows refer to. ``damaged`` are paths on

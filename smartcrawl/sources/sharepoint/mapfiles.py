@@ -81,7 +81,7 @@ class FilesMapRow(NamedTuple):
     filename: str
     file_type: str  #: lower case, without the dot
     server_relative_url: str
-    file_relative_path: str  #: with backslashes (R3-54); empty: not on disk
+    file_relative_path: str  #: path with backslashes (R3-54); empty: not on disk
     file_size: int | None  #: bytes
     last_modified_utc: str
     last_modified_timestamp: int | None  #: Unix seconds
@@ -128,7 +128,7 @@ class FilesMapRow(NamedTuple):
 
 
 class MapState(StrEnum):
-    """What became of the reading of a map."""
+    """Results of reading a map."""
 
     MISSING = "missing"
     DAMAGED = "damaged"  #: not one row of it is known

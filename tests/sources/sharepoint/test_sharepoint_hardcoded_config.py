@@ -58,7 +58,7 @@ def test_no_other_module_has_a_name_of_the_storage():
 
 @pytest.mark.parametrize(
     "text",
-    ["02_embedded", "x/03_failed", "files_map.csv", "/tmp/domains/a", "crawler/DOMAIN01"],
+    ["02_embedded", "x/03_failed", "files_map.csv", "/srv/domains/a", "crawler/DOMAIN01"],
 )
 def test_the_search_finds_such_a_name(text):
     assert names_storage(text)

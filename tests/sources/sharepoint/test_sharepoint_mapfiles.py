@@ -105,6 +105,14 @@ def test_a_cell_stays_as_it_is(path, cell):
     assert read_files_map(path).rows == {row.sharepoint_unique_file_id: row}
 
 
+def test_half_of_a_surrogate_pair_is_written_as_its_escape(path):
+    write(path, [ROW._replace(filename="a\ud800b"), *rows_of(1)])
+
+    assert [row.filename for row in read_files_map(path).rows.values()] == [
+        "a\\ud800b", ROW.filename,
+    ]  # fmt: skip
+
+
 def test_another_reader_of_csv_reads_the_same(path):
     rows = [ROW._replace(filename=text) for text in ('a"b', "a\r\nb", "a,b", '"', "\n", "")]
     write(path, rows)
