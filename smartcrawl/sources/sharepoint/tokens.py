@@ -67,7 +67,7 @@ def msal_module() -> ModuleType:
         SettingError: it is not installed.
     """
     try:
-        import msal  # noqa: PLC0415  # an extra, and not quick to import
+        import msal.exceptions  # noqa: PLC0415  # an extra, and not quick to import
     except ImportError as error:
         raise SettingError(
             "document libraries need the package msal: pip install 'smartcrawl[sharepoint]'"
@@ -154,7 +154,7 @@ class Tokens:
             found = self._app.acquire_token_for_client([self._scope])
         except (LibraryError, SettingError):
             raise
-        except (msal.MsalError, *_OF_MSAL) as error:
+        except (msal.exceptions.MsalError, *_OF_MSAL) as error:
             raise self._failure(str(error)) from None  # its text may have what was sent
         if not isinstance(found, dict):
             raise self._failure("")
