@@ -67,7 +67,7 @@ class Fault:
         self.hit += 1
         return True
 
-    def answer(self, request: Request, work: Work) -> Answer:  # noqa: C901 - one case a kind
+    def answer(self, request: Request, work: Work) -> Answer:
         """Return the answer that is wrong."""
         if self.kind.isdigit():
             return self._status(request, int(self.kind))

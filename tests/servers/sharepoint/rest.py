@@ -34,7 +34,7 @@ from tests.servers.sharepoint.rest_items import (
     texts,
 )
 from tests.servers.sharepoint.signin import Issuer
-from tests.servers.sharepoint.tenant import Site, Tenant
+from tests.servers.sharepoint.tenant import Tenant
 
 _BAD = "-1, Microsoft.SharePoint.Client.InvalidClientQueryException"
 
@@ -308,6 +308,8 @@ class _Rest:
         if "Id" in known and kind == "SP.ListItem":
             uri += f"/Items({known['Id']})"
         if self.form == "verbose":
+            several = {key: value for key, value in known.items() if isinstance(value, list)}
+            known |= {key: {"results": value} for key, value in several.items()}
             known["__metadata"] = {"id": uri, "uri": uri, "type": kind, "etag": f'"{version}"'}
         elif self.form == "minimalmetadata":
             own = {"odata.type": kind, "odata.id": uri, "odata.etag": f'"{version}"'}
