@@ -139,18 +139,17 @@ class Tokens:
         with self._lock:
             if not self._token or self._token == refused or self._clock() >= self._ends:
                 self._token = ""
-                self._token, seconds = self._acquired(is_new=refused is not None)
+                self._token, seconds = self._acquired()
                 self._ends = self._clock() + max(seconds - _EARLY, seconds / 2)
             return self._token
 
-    def _acquired(self, *, is_new: bool) -> tuple[str, float]:
+    def _acquired(self) -> tuple[str, float]:
         """Return a token of the sign-in, and the seconds of its validity."""
         msal = msal_module()
         try:
             if self._app is None:
                 self._app = self._application(msal)
-            if is_new:
-                self._app.remove_tokens_for_client()
+            self._app.remove_tokens_for_client()  # msal's cache has a clock of its own
             found = self._app.acquire_token_for_client([self._scope])
         except (LibraryError, SettingError):
             raise
