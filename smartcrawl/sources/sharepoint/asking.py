@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from smartcrawl.sources.sharepoint.access import (
     LARGEST_ANSWER,
     Fetch,
@@ -18,6 +21,7 @@ from smartcrawl.sources.sharepoint.tokens import Tokens
 
 _APP_ONLY = "unsupported app only token"
 _THROTTLED = "spquerythrottledexception"
+_NOT_INDEXED = ("list view threshold", "not indexed")
 
 
 class LibraryClient:
@@ -29,25 +33,29 @@ class LibraryClient:
         self._fetch = fetch
         self._headers = {"Accept": accept}
 
-    def answer(self, url: str) -> LibraryAnswer:
+    def answer(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> LibraryAnswer:
         """Return the answer to a GET; a token that is refused is renewed once.
+
+        ``headers``: more than those of each request.
 
         Raises:
             LibraryError: there is no token or no answer.
         """
-        request = self.tokens.authorized(LibraryRequest(url, self._headers, LARGEST_ANSWER))
+        request = self.tokens.authorized(
+            LibraryRequest(url, {**self._headers, **headers}, LARGEST_ANSWER)
+        )
         answer = self._fetch(request)
         if answer.status == 401 and not _says(answer, _APP_ONLY):
             answer = self._fetch(self.tokens.renewed(request))
         return answer
 
-    def body(self, url: str) -> bytes:
+    def body(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> bytes:
         """Return the body of a good answer.
 
         Raises:
             LibraryError: there is none; with the remedy.
         """
-        return self.good(self.answer(url))
+        return self.good(self.answer(url, headers))
 
     def good(self, answer: LibraryAnswer) -> bytes:
         """Return the body of an answer if its status is 200.
@@ -72,7 +80,9 @@ def library_refusal(answer: LibraryAnswer) -> LibraryError:
 
 
 def _remedy(answer: LibraryAnswer) -> str:
-    if _says(answer, _THROTTLED):
+    if _says(answer, _THROTTLED) or (
+        answer.status == 400 and any(_says(answer, words) for words in _NOT_INDEXED)
+    ):
         return (
             "the filter is over the list view threshold: index the column that the filter names,"
             " or shorten the filter"
@@ -85,8 +95,8 @@ def _remedy(answer: LibraryAnswer) -> str:
             return "the request is refused: check filter"
         case 401 if _says(answer, _APP_ONLY):
             return (
-                "the REST API takes no client secret: set SHAREPOINT_CERTIFICATE in its place, or"
-                " SHAREPOINT_API=graph"
+                "the REST API takes certificates only: set SHAREPOINT_CERTIFICATE, or"
+                " SHAREPOINT_API=graph for a secret"
             )
         case 401:
             return (

@@ -5,7 +5,7 @@ display name, "type": type of SharePoint, "value": raw value or null}, …]}``. 
 there, in the order of the list; people and lookups are texts, or lists of texts.
 
 A page: ``{"Title": …, "CanvasContent1": …, "LayoutWebpartsContent": …, "BannerImageUrl": …}``, each
-a text or null.
+a text or null; a wiki page has ``"WikiField": "…"`` besides.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.sources.sharepoint.payloads import GraphColumn, RestField, json_text
 
 PAGE_FIELDS: Final = ("Title", "CanvasContent1", "LayoutWebpartsContent", "BannerImageUrl")
+_WIKI: Final = "WikiField"  #: text of a page of an older kind
+ALL_PAGE_FIELDS: Final = (*PAGE_FIELDS, _WIKI)
 #: Lookups and people of one query, at most: the limit of SharePoint and Graph.
 MOST_LOOKUPS: Final = 12
 _PEOPLE: Final = frozenset({"User", "UserMulti"})
@@ -30,7 +32,7 @@ _WITHOUT_TEXT: Final = frozenset({
 #: Read-only fields that are shown.
 _SHOWN: Final = frozenset({"Author", "Editor", "Created", "Modified"})
 #: Columns that Graph shows as if they had text.
-_OF_ITSELF: Final = frozenset({"Attachments", "ContentType", "ID"})
+_OF_ITSELF: Final = frozenset({"Attachments", "ContentType", "FileLeafRef", "ID"})
 #: Types of SharePoint by the facets of Graph's columns.
 _FACETS: Final[Mapping[str, str]] = {
     "boolean": "Boolean", "calculated": "Calculated", "choice": "Choice", "currency": "Currency",
@@ -141,6 +143,9 @@ def page_content(item: Mapping[str, Any]) -> str:
         if isinstance(value, Mapping):  # BannerImageUrl is an address with a description
             value = value.get("Url")
         found[name] = value if isinstance(value, str) else None
+    wiki = item.get(_WIKI)
+    if isinstance(wiki, str) and wiki:
+        found[_WIKI] = wiki
     return json_text(found)
 
 

@@ -28,7 +28,7 @@ from smartcrawl.sources.sharepoint.access import (
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.fields import (
-    PAGE_FIELDS,
+    ALL_PAGE_FIELDS,
     ListField,
     graph_list_fields,
     list_item_content,
@@ -52,6 +52,8 @@ from smartcrawl.sources.sharepoint.rest import MOST_PAGES
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
 _ACCEPT: Final = "application/json;odata.metadata=none"
+#: Lets a filter name a column that is not indexed; where that takes too long, it is refused.
+_PREFER: Final = "HonorNonIndexedQueriesWarningMayFailRandomly"
 _LARGEST_LISTING: Final = 1_000_000  #: pages
 _ITEM: Final = "id,webUrl,lastModifiedDateTime,sharepointIds,contentType"
 _DRIVE_ITEM: Final = "driveItem($select=id,name,size,file,folder,package)"
@@ -177,6 +179,7 @@ class ItemsListing:
         self._client = client
         is_pages = place.source_type is SourceType.SITEPAGES
         self._size = min(page_size, MOST_PAGES) if is_pages else page_size
+        self._headers = {"Prefer": _PREFER} if place.filter else {}
         self._fields: list[ListField] = []
 
     @property
@@ -201,7 +204,7 @@ class ItemsListing:
         walk = PageWalk(url, items=_LARGEST_LISTING, also=f"{base}/sites/.+/lists/.+/items")
         while True:
             try:
-                page = library_page(self._client.body(url))
+                page = library_page(self._client.body(url, self._headers))
             except (LibraryError, PayloadError) as error:
                 raise type(error)(f"page {walk.page} of its listing: {error}") from error
             yield list(self._items(page.items, walk.page))
@@ -229,7 +232,7 @@ class ItemsListing:
             case SourceType.FILES:
                 expanded = f"fields($select=FileLeafRef),{_DRIVE_ITEM}"
             case SourceType.SITEPAGES:
-                expanded = f"fields($select={','.join(PAGE_FIELDS)})"
+                expanded = f"fields($select={','.join(ALL_PAGE_FIELDS)})"
             case SourceType.LISTS:
                 names = dict.fromkeys(["Title", *(field.key for field in self._fields)])
                 expanded = f"fields($select={','.join(map(quote, names))})"

@@ -258,7 +258,6 @@ class DeltaListing:
                     yield item
         if not self.is_delta:
             self.removed.clear()
-        self.removed -= reported  # deleted, and restored under another id of the drive
         if self.is_delta:
             yield from self._below_moved(before, tree, reported | self.removed)
 

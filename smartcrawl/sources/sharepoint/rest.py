@@ -29,7 +29,7 @@ from smartcrawl.sources.sharepoint.access import (
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.fields import (
-    PAGE_FIELDS,
+    ALL_PAGE_FIELDS,
     ListField,
     list_item_content,
     page_content,
@@ -145,6 +145,7 @@ class RestListing:
             self._size = min(self._size, MOST_PAGES)
         self._list = list_address(place)
         self._fields: list[ListField] = []
+        self._page_fields: list[str] = []
         self._ids: dict[str, int] = {}  #: of the items that were read, folders included
 
     @property
@@ -161,8 +162,12 @@ class RestListing:
 
     def _pages(self) -> Iterator[list[LibraryItem]]:
         before = self._facts()
-        if self._place.source_type is SourceType.LISTS:
-            self._fields = self._visible_fields()
+        match self._place.source_type:
+            case SourceType.LISTS:
+                self._fields = self._visible_fields()
+            case SourceType.SITEPAGES:
+                names = {field.entity_property_name for field in self._all_fields()}
+                self._page_fields = [name for name in ALL_PAGE_FIELDS if name in names]
         url = self._first()
         by_id = f"{self._place.site_url}/_api/web/Lists(guid'{before.id}')/items"
         walk = PageWalk(url, by_id, items=before.item_count)
@@ -187,12 +192,14 @@ class RestListing:
         self.root = found.root_folder.server_relative_url.rstrip("/")
         return found
 
-    def _visible_fields(self) -> list[ListField]:
+    def _all_fields(self) -> list[RestField]:
         page = library_page(self._client.body(f"{self._list}/fields"))
         if page.next is not None:
             raise PayloadError("its fields come in several pages, which the API never sends")
-        found = rest_list_fields(library_payload(RestField, one) for one in page.items)
-        fields, beyond = queried_fields(found)
+        return [library_payload(RestField, one) for one in page.items]
+
+    def _visible_fields(self) -> list[ListField]:
+        fields, beyond = queried_fields(rest_list_fields(self._all_fields()))
         if beyond:
             names = ", ".join(words_shown(field.name) for field in beyond)
             self.notes.append(
@@ -209,7 +216,7 @@ class RestListing:
                 selected.append("File/Length")
                 expanded.append("File")
             case SourceType.SITEPAGES:
-                selected += PAGE_FIELDS
+                selected += self._page_fields
             case SourceType.LISTS:
                 for field in self._fields:
                     selected.append(f"{field.key}/{field.inner}" if field.inner else field.key)

@@ -67,7 +67,7 @@ def msal_module() -> ModuleType:
         SettingError: it is not installed.
     """
     try:
-        import msal  # noqa: PLC0415  # an extra, and not quick to import
+        import msal.exceptions  # noqa: PLC0415  # an extra, and not quick to import
     except ImportError as error:
         raise SettingError(
             "document libraries need the package msal: pip install 'smartcrawl[sharepoint]'"
@@ -139,22 +139,21 @@ class Tokens:
         with self._lock:
             if not self._token or self._token == refused or self._clock() >= self._ends:
                 self._token = ""
-                self._token, seconds = self._acquired(is_new=refused is not None)
+                self._token, seconds = self._acquired()
                 self._ends = self._clock() + max(seconds - _EARLY, seconds / 2)
             return self._token
 
-    def _acquired(self, *, is_new: bool) -> tuple[str, float]:
+    def _acquired(self) -> tuple[str, float]:
         """Return a token of the sign-in, and the seconds of its validity."""
         msal = msal_module()
         try:
             if self._app is None:
                 self._app = self._application(msal)
-            if is_new:
-                self._app.remove_tokens_for_client()
+            self._app.remove_tokens_for_client()  # msal's cache has a clock of its own
             found = self._app.acquire_token_for_client([self._scope])
         except (LibraryError, SettingError):
             raise
-        except (msal.MsalError, *_OF_MSAL) as error:
+        except (msal.exceptions.MsalError, *_OF_MSAL) as error:
             raise self._failure(str(error)) from None  # its text may have what was sent
         if not isinstance(found, dict):
             raise self._failure("")

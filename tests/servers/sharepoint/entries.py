@@ -19,7 +19,9 @@ FIELD_TYPES = {
     "MultiChoice": "a list of strings",
     "DateTime": "a string such as 2026-01-02T03:04:05Z",
     "User": "the id of a person",
+    "UserMulti": "a list of such ids",
     "Lookup": "the id of an item of the other list",
+    "LookupMulti": "a list of such ids",
     "URL": "a pair of address and description",
 }
 
@@ -49,6 +51,11 @@ class Field:
     choices: tuple[str, ...] = ()
     other: str = ""  #: of a Lookup: the title of the other list
     read_only: bool = False
+
+    @property
+    def leads(self) -> bool:
+        """Whether it holds ids of people or of items."""
+        return self.type.startswith(("User", "Lookup"))
 
 
 @dataclass(eq=False)

@@ -52,7 +52,7 @@ class SharepointList:
         self.names: dict[tuple[int, str], Entry] = {}  #: by the id of the folder and the name
         self.bin: list[Entry] = []  #: the recycle bin, the latest last
         self.changes: list[Change] = []
-        self.oldest = 0  #: serial of the oldest delta token that is still known
+        self.generation = 0  #: of its delta tokens; those of others are answered 410
         self.count_offset = 0  #: added to ItemCount
         self._next_id = 1
         self.root = Entry(self, 0, str(uuid.uuid4()), url_name, "folder", None)

@@ -308,6 +308,8 @@ class _Rest:
         if "Id" in known and kind == "SP.ListItem":
             uri += f"/Items({known['Id']})"
         if self.form == "verbose":
+            several = {key: value for key, value in known.items() if isinstance(value, list)}
+            known |= {key: {"results": value} for key, value in several.items()}
             known["__metadata"] = {"id": uri, "uri": uri, "type": kind, "etag": f'"{version}"'}
         elif self.form == "minimalmetadata":
             own = {"odata.type": kind, "odata.id": uri, "odata.etag": f'"{version}"'}

@@ -56,7 +56,7 @@ def item_payload(entry: Entry, select: list[str], expand: list[str]) -> dict[str
 
 
 def _key(column: Field) -> str:
-    return f"{column.name}Id" if column.type in ("User", "Lookup") else column.name
+    return f"{column.name}Id" if column.leads else column.name
 
 
 def _shown(listed: SharepointList) -> list[Field]:
@@ -66,7 +66,7 @@ def _shown(listed: SharepointList) -> list[Field]:
 
 def check(listed: SharepointList, select: list[str], expand: list[str]) -> None:
     """Refuse fields that do not exist, and those of others that are not expanded."""
-    lookups = {name for name, f in listed.fields.items() if f.type in ("User", "Lookup")}
+    lookups = {name for name, f in listed.fields.items() if f.leads}
     known = {*_OWN, *_ASKED, *listed.fields, *(f"{name}Id" for name in lookups), "*"}
     for name in expand:
         if name not in _EXPANDED | lookups:
@@ -162,7 +162,7 @@ def _inner(entry: Entry, name: str, names: list[str]) -> Any:
 
 def _led(entry: Entry, name: str, id_: int) -> dict[str, Any]:
     tenant, column = entry.library.site.tenant, entry.library.fields[name]
-    if column.type == "User":
+    if column.type.startswith("User"):
         person = tenant.people[id_ - 1]
         known = {"Id": id_, "Title": person.title, "EMail": person.email, "Name": person.email}
         return known | {"ID": id_}
@@ -210,7 +210,7 @@ def texts(entry: Entry) -> dict[str, str]:
     found = {}
     for name, column in entry.library.fields.items():
         value = item_value(entry, name)
-        if column.type in ("User", "Lookup") and name not in _ASKED:
+        if column.leads and name not in _ASKED:
             inner = _inner(entry, name, ["Title"])
             several = inner if isinstance(inner, list) else [inner] if inner else []
             value = "; ".join(str(one["Title"]) for one in several)

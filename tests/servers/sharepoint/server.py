@@ -245,7 +245,7 @@ def _handler(
         disable_nagle_algorithm = True
         timeout = 60
 
-        def do_GET(self) -> None:
+        def answer(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             path, _, query = self.path.partition("?")
             headers = {name.lower(): value for name, value in self.headers.items()}
@@ -256,7 +256,7 @@ def _handler(
                 )
             )
 
-        do_POST = do_HEAD = do_PUT = do_DELETE = do_PATCH = do_GET
+        do_GET = do_POST = do_HEAD = do_PUT = do_DELETE = do_PATCH = answer  # noqa: N815
 
         def _send(self, answer: Answer) -> None:
             if answer.closed:

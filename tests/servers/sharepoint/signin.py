@@ -4,8 +4,8 @@
 | --- | --- |
 | `/{tenant}/v2.0/.well-known/openid-configuration`, `/{tenant}/oauth2/v2.0/token` | Microsoft \
 identity platform, client credentials; read by msal |
-| `client_assertion` with `x5t` (RS256) or `x5t#S256` (PS256), `aud` the token endpoint | "Microsoft \
-identity platform certificate credentials"; msal |
+| `client_assertion` with `x5t` (RS256) or `x5t#S256` (PS256), `aud` the token endpoint | \
+"Microsoft identity platform certificate credentials"; msal |
 | AADSTS 90002, 700016, 7000215, 7000222, 700027, 700024, 700023, 1002012, 500011 | "Microsoft \
 Entra authentication error codes"; the statuses and the rest of the texts are assumed |
 """

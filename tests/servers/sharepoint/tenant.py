@@ -99,4 +99,4 @@ class Tenant:
         self.resync = code or self.resync
         for site in self.sites:
             for made in site.lists:
-                made.oldest = made.serial + 1
+                made.generation += 1

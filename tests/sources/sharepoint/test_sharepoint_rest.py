@@ -340,11 +340,15 @@ def test_a_page_has_its_text_and_comes_in_small_answers():
     }
     library = Library([rest_file(7, "Home.aspx", root, File=None) | more])
     library.root = root
+    names = [*more, "WikiField", "Other"]
+    library.fields = fields_of_rest([(name, name, "Note", True) for name in names])
 
     listing, (item,), fetch = read(library, Place(SourceType.SITEPAGES, url_part="/SitePages"))
 
     assert listing.problems == []
-    assert "$top=200" in fetch.asked[1].url
+    query = parse_qs(urlsplit(fetch.asked[2].url).query)
+    assert query["$top"] == ["200"]
+    assert query["$select"][0].partition("Modified,")[2] == ",".join([*more, "WikiField"])
     assert item.content is not None
     assert json.loads(item.content) == more | {"BannerImageUrl": "https://a.example/b.png"}
     assert (item.filename, item.file_type) == ("Home.aspx", "aspx")

@@ -1,0 +1,434 @@
+"""Listings by REST and by Graph from a real server: the same items, and no fault unseen."""
+
+import logging
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.library import LibraryItem, SourceType
+from smartcrawl.sources.sharepoint.access import LibraryError, LibraryRefusedError
+from smartcrawl.sources.sharepoint.graph import GraphApi
+from smartcrawl.sources.sharepoint.rest import RestApi
+from tests.servers.sharepoint import SharepointServer, Site, Text
+from tests.sources.sharepoint.canned import Place
+from tests.sources.sharepoint.loopback import LoopbackFetch, options_of
+
+covers = pytest.mark.covers
+APIS = ["rest", "graph"]
+
+
+class Pass(NamedTuple):
+    """One listing, read to its end."""
+
+    listing: Any
+    api: Any
+    items: dict[str, LibraryItem]  #: by server relative URL
+    fetch: LoopbackFetch
+
+    @property
+    def by_id(self) -> dict[str, LibraryItem]:
+        return {item.unique_id: item for item in self.items.values()}
+
+    @property
+    def paths(self) -> set[str]:
+        return {path.partition("/Shared Documents/")[2] for path in self.items}
+
+
+@pytest.fixture
+def site(sharepoint: SharepointServer) -> Site:
+    return sharepoint.tenant.site("/sites/demo")
+
+
+@pytest.fixture
+def begin(sharepoint: SharepointServer, site: Site, tmp_path: Any) -> Callable[..., Pass]:
+    """Return a function that lists a place by an API."""
+
+    def listed(
+        api: str,
+        place: Any = None,
+        facts: str = "",
+        stored: Any = None,
+        path: str = "",
+        **more: Any,
+    ):
+        settings = sharepoint.settings if api == "rest" else sharepoint.graph_settings
+        options = options_of(settings, tmp_path, **more)
+        fetch = LoopbackFetch(sharepoint)
+        place = (place or Place())._replace(
+            site_url=sharepoint.origin("rest") + (path or site.path)
+        )
+        if api == "rest":
+            found: Any = RestApi(place, options, fetch)
+        else:
+            stored = stored or (lambda path: ())
+            found = GraphApi(place, options, fetch, facts=facts, stored=stored)
+        listing = found.listing()
+        items = {one.server_relative_url: one for page in listing.pages() for one in page}
+        return Pass(listing, found, items, fetch)
+
+    return listed
+
+
+@pytest.fixture
+def library(site: Site) -> Any:
+    library = site.library()
+    library.add("Plan.docx", b"plan", modified=1_700_000_000)
+    library.add("Reports/2024/Q1.docx", b"first quarter")
+    library.add("Reports/50% & #1 ünï.txt", b"")
+    library.add("Other/O'Neil.pdf", b"pdf")
+    return library
+
+
+@covers("R3-50", "R3-36", "R3-31")
+def test_both_apis_list_the_same_items(begin, library):
+    rest, graph = begin("rest"), begin("graph")
+
+    assert rest.listing.problems == graph.listing.problems == []
+    assert rest.items == graph.items
+    assert rest.paths == {
+        "Plan.docx", "Reports/2024/Q1.docx", "Reports/50% & #1 ünï.txt", "Other/O'Neil.pdf"
+    }  # fmt: skip
+    assert rest.items["/sites/demo/Shared Documents/Plan.docx"].file_size == 4
+    assert rest.listing.root == graph.listing.root == "/sites/demo/Shared Documents"
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_the_bytes_of_a_file_are_had_by_its_id(sharepoint, begin, library, api):
+    found = begin(api)
+    item = next(one for one in found.items.values() if one.filename == "Q1.docx")
+    library.rename("Reports/2024/Q1.docx", "Q2.docx")
+
+    request = found.api.content_request(item)
+    answer = found.fetch(request)
+    if api == "graph":
+        assert answer.status == 302
+        request = found.api.followed(request, answer.headers["location"])
+        assert "Authorization" not in request.headers
+        answer = found.fetch(request)
+
+    assert (answer.status, answer.body) == (200, b"first quarter")
+    sharepoint.issuer.revoke()
+    request = found.api.content_request(item)
+    assert found.fetch(request).status == 401
+    assert found.fetch(found.api.renewed(request)).status in (200, 302)
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_library_with_signs_of_urls_in_its_path_is_found(begin, site, api):
+    site.library("Odd", "50% #1 & more").add("a.txt", b"a")
+
+    found = begin(api, Place(url_part="/50% #1 & more"))
+
+    assert found.listing.problems == []
+    assert list(found.items) == ["/sites/demo/50% #1 & more/a.txt"]
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_filter_lists_a_part(begin, library, api):
+    library.column("Status", "Choice", choices=("Active", "Done"), indexed=True)
+    library.add("active.txt", b"a", Status="Active")
+    library.add("done.txt", b"d", Status="Done")
+    name = "Status" if api == "rest" else "fields/Status"
+
+    found = begin(api, Place(filter=f"{name} eq 'Active'"))
+
+    assert (found.listing.problems, found.paths) == ([], {"active.txt"})
+
+
+@covers("R3-57")
+def test_both_apis_give_the_same_content_of_lists(begin, site):
+    tasks = site.list("Open tasks", "Tasks")
+    tasks.column("Owner", "User")
+    tasks.column("Details", "Note", rich=True)
+    tasks.column("Hours", "Number")
+    tasks.column("Link", "URL", title="Web page")
+    tasks.add(Title="Sort", Owner=1, Details="<b>all</b>", Hours=2.5)
+    tasks.add(Title="Größe")
+    place = Place(SourceType.LISTS, url_part="", list_name="Open tasks")
+
+    rest, graph = begin("rest", place), begin("graph", place)
+
+    assert rest.listing.problems == graph.listing.problems == []
+    assert list(rest.items) == ["/sites/demo/Lists/Tasks/1.md", "/sites/demo/Lists/Tasks/2.md"]
+    content = rest.items["/sites/demo/Lists/Tasks/1.md"].content
+    assert '{"name":"Owner","type":"User","value":"Ada Lovelace"}' in content
+    assert '{"name":"Hours","type":"Number","value":2.5}' in content
+    assert '{"name":"Web page","type":"URL","value":null}' in content
+    assert graph.items == rest.items
+
+
+@covers("R3-58")
+@pytest.mark.parametrize("api", APIS)
+def test_site_pages_come_with_their_text(begin, site, api):
+    site.pages().page("Home.aspx", "Welcome", [[Text("<p>Hello</p>")]])
+
+    found = begin(api, Place(SourceType.SITEPAGES, url_part="/SitePages"))
+
+    (item,) = found.items.values()
+    assert found.listing.problems == []
+    assert item.server_relative_url == "/sites/demo/SitePages/Home.aspx"
+    assert '"Title":"Welcome"' in item.content
+    assert "<p>Hello</p>" in item.content
+
+
+# Changes
+
+
+def again(begin, first: Pass, stored: dict[str, LibraryItem] | None = None) -> Pass:
+    items = first.items if stored is None else stored
+
+    def below(path: str):
+        return [one for url, one in items.items() if url.startswith(f"{path}/")]
+
+    return begin("graph", facts=first.listing.facts, stored=below)
+
+
+def test_a_delta_without_changes_lists_nothing_by_few_requests(begin, library):
+    first = begin("graph")
+
+    second = again(begin, first)
+
+    assert (second.listing.is_delta, second.items, second.listing.removed) == (True, {}, set())
+    assert len(second.fetch.requests) == 4
+    assert first.listing.is_delta is False
+
+
+@covers("R3-102", "R3-103")
+def test_a_renamed_folder_changes_the_items_below_it(begin, library):
+    first = begin("graph")
+    library.rename("Reports", "Berichte")
+
+    second = again(begin, first)
+
+    assert second.listing.problems == []
+    assert second.paths == {"Berichte/2024/Q1.docx", "Berichte/50% & #1 ünï.txt"}
+    now = begin("rest").items
+    assert all(now[path] == item for path, item in second.items.items())
+
+
+def test_folders_that_move_together_are_followed_once_each(begin, library):
+    first = begin("graph")
+    library.move("Reports/2024", "Other")
+    library.rename("Other", "Else")
+    library.rename("Else/2024", "2025")
+    library.rename("Else/2025/Q1.docx", "Q2.docx")
+
+    second = again(begin, first)
+
+    assert second.listing.problems == []
+    assert second.paths == {"Else/2025/Q2.docx", "Else/O'Neil.pdf"}
+    assert second.listing.removed == set()
+
+
+@pytest.mark.parametrize("names_children", [False, True])
+def test_a_deleted_folder_removes_the_items_below_it(sharepoint, begin, library, names_children):
+    sharepoint.tenant.delta_names_deleted_children = names_children
+    first = begin("graph")
+    gone = {one.unique_id for path, one in first.items.items() if "/Reports/" in path}
+    library.delete("Reports")
+    library.add("new.txt", b"n")
+
+    second = again(begin, first)
+    third = again(begin, second, {})
+
+    assert (second.listing.problems, second.paths) == ([], {"new.txt"})
+    assert second.listing.removed == gone
+    assert (third.listing.problems, third.items, third.listing.removed) == ([], {}, set())
+
+
+def test_an_item_that_comes_twice_counts_as_it_came_last(sharepoint, begin, library):
+    sharepoint.tenant.delta_twice = True
+    first, listed = begin("graph"), begin("rest")
+    library.rename("Plan.docx", "Scheme.docx")
+
+    second = again(begin, first)
+
+    assert len(first.by_id) == 4
+    assert set(first.by_id.values()) == set(listed.items.values())
+    assert second.paths == {"Scheme.docx"}
+
+
+def test_a_forgotten_delta_is_a_whole_listing(sharepoint, begin, library):
+    first = begin("graph")
+    library.delete("Plan.docx")
+    library.generation += 1
+
+    second = again(begin, first)
+
+    assert second.listing.problems == []
+    assert (second.listing.is_delta, second.listing.removed) == (False, set())
+    assert second.items == begin("rest").items
+    assert "has forgotten the last listing" in second.listing.notes[0]
+
+
+def test_an_incomplete_delta_has_no_facts(sharepoint, begin, library):
+    first = begin("graph")
+    library.update("Plan.docx", b"other")
+    sharepoint.fail("broken", "delta")
+
+    second = again(begin, first)
+
+    assert second.listing.problems
+    assert second.listing.facts == ""
+
+
+# Faults
+
+FAULTS = ["403", "404", "500", "503", "429", "html", "cut", "half", "empty", "closed", "foreign",
+          "circle", "broken", "redirect"]  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("api", APIS)
+def test_every_page_with_every_fault_is_a_problem(sharepoint, begin, library, api, fault):
+    """A fault on the last page that concerns a next link cannot strike: there is none."""
+    pattern = "/items" if api == "rest" else "/delta"
+    whole = begin(api, SHAREPOINT_PAGE_SIZE="3")
+    pages = len(sharepoint.asked(api, pattern))
+    assert pages >= 3
+    for page in range(1, pages + 1 - (fault in ("foreign", "circle"))):
+        scripted = sharepoint.fail(fault, pattern, nth=page, place=api)
+
+        found = begin(api, SHAREPOINT_PAGE_SIZE="3")
+
+        assert scripted.hit == 1
+        assert found.listing.problems, (page, fault)
+        assert found.items.items() <= whole.items.items()
+        assert found.listing.facts == ""
+        sharepoint.faults.clear()
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_an_expired_token_is_renewed_once(sharepoint, begin, library, api):
+    sharepoint.fail("expired", "/items" if api == "rest" else "/delta")
+
+    found = begin(api)
+
+    assert (found.listing.problems, len(found.items)) == ([], 4)
+    assert len(sharepoint.issuer.tokens) == 2
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_token_that_stays_refused_is_a_problem(sharepoint, begin, library, api):
+    sharepoint.fail("expired", times=None, place=api)
+
+    found = begin(api)
+
+    assert "the token is refused" in found.listing.problems[0]
+    assert len(sharepoint.asked(api)) == 2
+
+
+def test_hidden_items_are_a_shortfall(begin, library):
+    library.count_offset = 3
+
+    assert begin("rest").listing.shortfall == 3
+
+
+def test_the_list_view_threshold_has_its_remedy(sharepoint, begin, library):
+    library.column("Status")
+    sharepoint.tenant.threshold = 1
+
+    found = begin("rest", Place(filter="Status eq 'Active'"))
+
+    assert "index the column that the filter names" in found.listing.problems[0]
+
+
+@pytest.mark.parametrize("api", APIS)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ("site", "correct site_url, sharepoint_url_part or list_name"),
+        ("library", "sharepoint_url_part"),
+        ("right", "Sites.Selected"),
+    ],
+)
+def test_what_cannot_be_read_has_its_remedy(begin, site, library, api, change, words):
+    url = begin(api).listing.problems == [] and site.path
+    match change:
+        case "site":
+            site.path = "/sites/elsewhere"
+        case "library":
+            library.url_name = "Elsewhere"
+        case "right":
+            site.allowed = False
+
+    found = begin(api, path=url)
+
+    assert words in found.listing.problems[0]
+    assert found.items == {}
+
+
+# Sign-in
+
+
+def sign_in(sharepoint, library, tmp_path, api: str = "graph", **more: str) -> str:
+    """Return the problem of a listing."""
+    settings = sharepoint.graph_settings if api == "graph" else sharepoint.settings
+    options = options_of(settings | more, tmp_path)
+    place = Place(site_url=sharepoint.site_url(library.site))
+    kind: Any = GraphApi if api == "graph" else RestApi
+    listing = kind(place, options, LoopbackFetch(sharepoint)).listing()
+    items = [item for page in listing.pages() for item in page]
+    assert items == []
+    (problem,) = listing.problems
+    return problem
+
+
+def test_each_wrong_credential_has_its_remedy(sharepoint, library, tmp_path):
+    sharepoint.issuer.secrets["old-secret"] = False
+    other = sharepoint.new_certificate("other.pem")
+    cases = [
+        ({"SHAREPOINT_TENANT": "other.example"}, "check SHAREPOINT_TENANT"),
+        ({"SHAREPOINT_CLIENT_ID": "00000000-2222-3333-4444-555555555555"}, "CLIENT_ID"),
+        ({"SHAREPOINT_CLIENT_SECRET": "wrong"}, "the secret is wrong"),
+        ({"SHAREPOINT_CLIENT_SECRET": "old-secret"}, "the secret has expired: make a new one"),
+        (
+            {"SHAREPOINT_CLIENT_SECRET": "", "SHAREPOINT_CERTIFICATE": str(other)},
+            "the certificate is unknown or has expired",
+        ),
+    ]
+    for more, words in cases:
+        problem = sign_in(sharepoint, library, tmp_path, **more)
+        assert words in problem, problem
+
+
+def test_a_secret_with_rest_has_its_remedy(sharepoint, library, tmp_path):
+    secret = sharepoint.graph_settings["SHAREPOINT_CLIENT_SECRET"]
+    more = {"SHAREPOINT_CERTIFICATE": "", "SHAREPOINT_CLIENT_SECRET": secret}
+
+    problem = sign_in(sharepoint, library, tmp_path, "rest", **more)
+
+    assert "Unsupported app only token" in problem or "HTTP status 401" in problem
+    assert "set SHAREPOINT_CERTIFICATE, or SHAREPOINT_API=graph for a secret" in problem
+    assert len(sharepoint.issuer.tokens) == 1
+
+
+@pytest.mark.parametrize("fault", ["503", "429", "html", "closed", "empty", "redirect", "404"])
+def test_a_sign_in_that_fails_is_a_problem(sharepoint, library, tmp_path, fault):
+    for pattern in ("openid-configuration", "/token"):
+        sharepoint.fail(fault, pattern, times=None, place="signin")
+        assert sign_in(sharepoint, library, tmp_path)
+        sharepoint.faults.clear()
+
+
+def test_no_secret_is_logged_or_sent_elsewhere(sharepoint, begin, library, caplog):
+    caplog.set_level(logging.DEBUG)
+    for api in APIS:
+        found = begin(api)
+        assert found.listing.problems == []
+        for request in found.fetch.requests:
+            token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+            assert bool(token) is not request.url.startswith(sharepoint.login_url)
+    secrets = [token.text for token in sharepoint.issuer.tokens]
+    secrets.append(sharepoint.graph_settings["SHAREPOINT_CLIENT_SECRET"])
+    assert len(secrets) == 3
+    assert not [secret for secret in secrets if secret in caplog.text]
+
+
+def test_the_token_goes_to_no_other_origin(sharepoint, begin, library):
+    found = begin("rest")
+    with pytest.raises(LibraryRefusedError, match="gets no token"):
+        found.api._client.answer("https://evil.example/x")
+    assert not issubclass(SettingError, LibraryError)
