@@ -27,15 +27,15 @@ class DuePages:
 
     def __init__(
         self,
-        *,
         links: Links,
         seeds: Seeds,
-        frontier: Frontier,
+        frontier: object,
         extractions: ExtractionPlan,
         batches: Batches,
         now: int,
     ) -> None:
-        """``now``: Unix seconds."""
+        """``frontier``: one in memory. ``now``: Unix seconds."""
+        assert isinstance(frontier, Frontier), "one process alone asks for due pages"
         self.skipped = 0  #: pages
         self._skipped = bytearray()  #: by number
         self._links = links
