@@ -25,7 +25,7 @@ class DuePages:
     The stored links of a skipped page are followed, so that the pages behind it are found.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # all are parts of one run
         self,
         links: Links,
         seeds: Seeds,

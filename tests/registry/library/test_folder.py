@@ -34,7 +34,7 @@ def test_nothing_is_reached_outside(folder: LibraryFolder, path: str) -> None:
         lambda: folder.rename("a/b", path),
         lambda: folder.rename(path, "a/b"),
     ):
-        with pytest.raises(OSError, match="its path|a part of its path"):
+        with pytest.raises(OSError, match=r"its path|a part of its path"):
             work()
     assert folder.facts(path) is None
 
@@ -49,9 +49,9 @@ def test_no_symlink_is_followed(folder: LibraryFolder, tmp_path: Path) -> None:
     os.mkfifo(folder.root / "a" / "fifo")
     for path in ("link/secret", "a/file"):
         assert folder.facts(path) is None
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match=r"symbolic links|Not a directory"):
             folder.read(path)
-        with pytest.raises(OSError):
+        with pytest.raises(OSError, match=r"symbolic links|Not a directory"):
             folder.write(path, b"x", MODIFIED)
     with pytest.raises(OSError, match="is no file"):
         folder.read("a/fifo")
