@@ -23,6 +23,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRefusedError,
     LibraryRequest,
     library_item_url,
+    list_item_url,
     place_shown,
     words_shown,
 )
@@ -275,8 +276,7 @@ class ItemsListing:
         match self._place.source_type:
             case SourceType.LISTS:
                 path = f"{self.root}/{item_id}.md"
-                base = library_item_url(self._place.site_url, self.root)
-                url = f"{base}/DispForm.aspx?ID={item_id}"
+                url = list_item_url(self._place.site_url, self.root, item_id)
                 content = list_item_content(
                     found.fields,
                     self._fields,

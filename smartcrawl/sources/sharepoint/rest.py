@@ -23,6 +23,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRequest,
     library_item_url,
     library_origin,
+    list_item_url,
     place_shown,
     site_path,
     words_shown,
@@ -301,6 +302,6 @@ def library_list_item(
         server_relative_url=f"{root}/{found.id}.md",
         file_size=len(content.encode()),
         last_modified=found.modified,
-        url=f"{library_item_url(place.site_url, root)}/DispForm.aspx?ID={found.id}",
+        url=list_item_url(place.site_url, root, found.id),
         content=content,
     )
