@@ -20,6 +20,15 @@ _FOLDERS = {
 }
 
 
+def keys_of_source() -> set[str]:
+    """The promised keys of a source in JSON, and the log that `download` adds."""
+    return {
+        "sourceId", "sourceType", "mode", "reason", "complete", "reasons", "listed", "added",
+        "changed", "removed", "unchanged", "downloaded", "processed", "failed", "skipped",
+        "withheld", "requests", "integrity", "log",
+    }  # fmt: skip
+
+
 class LibraryCrawl:
     """The libraries of one domain, and the commands about them."""
 
@@ -55,6 +64,12 @@ class LibraryCrawl:
         result: Result = found["result"]
         return {**source, "log": result.err}
 
+    def process(self, *words: str, expect: int | None = 0) -> dict[str, Any]:
+        """Process; return what the JSON says of the only source."""
+        (source,) = self.library("process", DOMAIN, *words, expect=expect)["sources"]
+        found: dict[str, Any] = source
+        return found
+
     def folder(self, kind: str = "file_sources", source_id: str = SOURCE) -> Path:
         """The folder of a source."""
         return self.storage / "crawler" / DOMAIN / _FOLDERS[kind] / source_id
@@ -86,7 +101,7 @@ class LibraryCrawl:
         return {
             str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and path.suffix != ".csv"
+            if path.is_file() and not path.name.endswith("_map.csv")
         }
 
     def check_maps(self) -> None:
