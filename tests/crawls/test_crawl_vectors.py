@@ -7,12 +7,8 @@ import pytest
 
 from tests import servers
 from tests.crawls.commands import Crawl, path_of, vector_table_of
-from tests.index.embedding.embeddings_server import (
-    KEY,
-    EmbeddingsServer,
-    embeddings_server,
-    error,
-)
+from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server
+from tests.openai_server import KEY, error
 from tests.site_server import Page, Site, html
 
 pytestmark = pytest.mark.embedded

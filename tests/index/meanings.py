@@ -29,8 +29,9 @@ from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.registry.writer import RegistryWriter, Written
-from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, Reply, embeddings
+from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, embeddings
 from tests.index.remote_desk import RemoteDesk
+from tests.openai_server import Reply
 from tests.registry.build import NOW, Desk, begin_registry
 
 TTL = 1_000  #: seconds; UNDO_TTL_SECONDS of these tests

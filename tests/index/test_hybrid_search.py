@@ -32,10 +32,8 @@ from tests.choices import options
 from tests.index.embedding.embeddings_server import (
     Asked,
     EmbeddingsServer,
-    Reply,
     embeddings,
     embeddings_server,
-    error,
 )
 from tests.index.meanings import (
     Topics,
@@ -49,6 +47,7 @@ from tests.index.meanings import (
 )
 from tests.index.remote_desk import RemoteDesk
 from tests.index.searches import PAGES, SEARCHES
+from tests.openai_server import Reply, error
 from tests.registry.build import LATER, Desk
 from tests.server.api_client import error_of
 from tests.server.data.library import Library
