@@ -33,6 +33,7 @@ class Request:
     path: str  #: with the query
     headers: dict[str, str]
     body: bytes
+    connection: int  #: port of the client
 
 
 def error(message: str, status: int, code: str | None = None, **headers: str) -> Reply:
@@ -57,7 +58,9 @@ def openai_server(
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             headers = {name.lower(): text for name, text in self.headers.items()}
-            self.send(reply(Request(self.command, self.path, headers, body)))
+            self.send(
+                reply(Request(self.command, self.path, headers, body, self.client_address[1]))
+            )
 
         def do_GET(self) -> None:
             self.answer()

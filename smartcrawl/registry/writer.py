@@ -51,13 +51,9 @@ class RegistryWriter:
         *,
         judgement: Judgement,
         merged: Callable[[str, str], str] | None = None,
-        embedding: BatchEmbedding | None = None,
     ) -> None:
-        """``merged``: joins the stored shortcomings with new ones; None: the run is not shared.
-
-        ``embedding``: makes the vectors of chunks; None: there are none.
-        """
-        self._embedding = embedding
+        """``merged``: joins the stored shortcomings with new ones; None: the run is not shared."""
+        self._embedding: BatchEmbedding | None = None
         self._database = registry.database
         self._snapshots = registry.snapshots
         self._connection = registry.database.connect()
@@ -79,6 +75,10 @@ class RegistryWriter:
         self._hosts = VisitedHosts()
         self._fresh_hosts = VisitedHosts()  #: those of the batch that is being written
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
+
+    def embed_with(self, embedding: BatchEmbedding) -> None:
+        """Store each later batch with its vectors."""
+        self._embedding = embedding
 
     def submit(self, batch: Batch, now: int) -> Future[Written]:
         """Write a batch after all batches that were submitted before.
@@ -231,6 +231,4 @@ class RegistryWriter:
     def close(self) -> None:
         """Wait for the submitted batches and close the connection."""
         self._thread.shutdown(wait=True)
-        if self._embedding is not None:
-            self._embedding.close()
         self._connection.close()

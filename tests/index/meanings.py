@@ -84,6 +84,9 @@ class Topics:
             return RefusedText("it has no word")
         return normed_vector(topic_numbers(text), self.dimension)
 
+    def end_pause(self) -> None:
+        """There is no pause."""
+
     def close(self) -> None:
         self.closed = True
 
@@ -185,9 +188,8 @@ class Room:
         self.desk = Desk(file) if elsewhere is None else RemoteDesk(elsewhere, file)
         self.registry = Registry(database, database.open(), self.desk.indexing)
         self.run = self.desk.open()
-        self.writer = RegistryWriter(
-            self.registry, self.run, judgement=Judgement(), embedding=BatchVectors(embedder)
-        )
+        self.writer = RegistryWriter(self.registry, self.run, judgement=Judgement())
+        self.writer.embed_with(BatchVectors(embedder))
 
     @property
     def connection(self) -> Connection:

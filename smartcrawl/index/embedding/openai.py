@@ -87,6 +87,10 @@ class OpenAIEmbedder:
                 found[place] = answer
         return found
 
+    def end_pause(self) -> None:
+        """Let the next call ask the server, although an outage has just ended its requests."""
+        self._patience.end_outage()
+
     def close(self) -> None:
         """Close connections; a call that waits in another thread ends with an EmbedderError."""
         self._closed.set()

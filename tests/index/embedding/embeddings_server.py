@@ -40,6 +40,7 @@ class Asked:
     path: str
     headers: dict[str, str]  #: names in lower case
     body: dict
+    connection: int = 0  #: port of the client
 
     @property
     def texts(self) -> list[str]:
@@ -78,7 +79,7 @@ class EmbeddingsServer:
     def reply(self, request: Request) -> Reply:
         is_post = request.method == "POST"
         body = json.loads(request.body) if is_post else {"input": []}
-        asked = Asked(request.path, request.headers, body)
+        asked = Asked(request.path, request.headers, body, request.connection)
         self.asked.append(asked)
         if not is_post:  # of a client that followed a redirect
             return error("Unknown request URL", 404)
