@@ -357,6 +357,25 @@ def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
     assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
 
 
+@pytest.mark.covers("M-47")
+def test_one_word_of_many_counts_in_hybrid_and_is_too_few_in_text(
+    new: New, server: EmbeddingsServer
+):
+    searched = new(embedder_options(server))
+    searched.put(
+        "docs",
+        every="abort yellow copper market",
+        near="stop cancel end",
+        one="copper banana",
+    )
+    searched.pay()
+    query = "abort yellow copper market"
+
+    assert searched.find(query, TEXT) == ["docs/every"]
+    assert searched.find(query, VECTOR)[2] == "docs/one"  # its meaning is another
+    assert searched.find(query, HYBRID) == ["docs/every", "docs/one", "docs/near"]
+
+
 @DATABASES
 @pytest.mark.covers("M-47")
 def test_hybrid_loses_no_page_that_text_finds(new: New, server: EmbeddingsServer):
