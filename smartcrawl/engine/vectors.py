@@ -52,6 +52,8 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
     """
     if run.batches.embedder is None or run.failure is not None or run.opened.over:
         return
+    if run.opened.shared and not run.ending.ended_here:
+        return  # one worker pays; two would embed the same chunks
     try:
         with run.registry.database.translated("write"):
             paid = await asyncio.to_thread(
