@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -77,6 +78,25 @@ def test_a_second_build_of_one_commit_has_the_same_bytes(built: tuple[Path, Path
     run(sys.executable, ROOT / "script" / "build", "--out", tmp_path)
 
     assert (tmp_path / built[1].name).read_bytes() == built[1].read_bytes()
+
+
+def test_an_old_package_beside_the_python_does_not_stop_the_build(
+    built: tuple[Path, Path], tmp_path: Path
+):
+    """Debian's pipx brings a packaging that is too old for the backend."""
+    with tarfile.open(built[0]) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.iterdir()
+    shutil.copytree(ROOT / "script", root / "script", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "build" / "tools", root / "build" / "tools")
+    run(sys.executable, "-m", "venv", "--without-pip", root / ".venv")
+    (site,) = root.glob(".venv/lib/python*/site-packages")
+    (site / "packaging").mkdir()
+    (site / "packaging" / "__init__.py").touch()
+
+    run(sys.executable, root / "script" / "build")
+
+    assert (root / "dist" / built[1].name).exists()
 
 
 @pytest.fixture(scope="module")
