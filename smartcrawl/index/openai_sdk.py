@@ -87,7 +87,7 @@ def openai_error_message(error: openai.APIStatusError) -> str:
 
 
 def openai_lasting_remedy(error: openai.APIStatusError, address_setting: str, key: str) -> str:
-    """Return what to do about an answer that no wait changes; empty: it may be another kind.
+    """Return the remedy for an answer that no wait changes; empty: it is of another kind.
 
     ``address_setting``: the setting that a redirect's place belongs in. ``key`` is not shown.
     """

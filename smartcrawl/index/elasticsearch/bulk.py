@@ -31,8 +31,8 @@ from smartcrawl.model.program import program_name
 
 MOST_DOCUMENTS: Final = 500  #: documents of one request
 MOST_BYTES: Final = 5_000_000  #: bytes of one request, unless one document has more
-#: Bytes of the longest document: Elasticsearch takes requests of up to 100 MiB unless it is told
-#: otherwise (``http.max_content_length``).
+#: Bytes of the longest document: Elasticsearch takes requests of up to 100 MiB by default
+#: (``http.max_content_length``).
 LONGEST: Final = 100_000_000
 #: Fields of an answer that are read, a fifth of it.
 _READ: Final = [

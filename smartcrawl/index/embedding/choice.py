@@ -23,7 +23,7 @@ def open_embedder(options: Options) -> Embedder | None:
 
 
 def embedder_key(options: EmbedderOptions) -> EmbedderKey:
-    """Return what tells the vectors of an embedder from others; only the local one is loaded.
+    """Return the key of the vectors of an embedder; only the local one is loaded.
 
     Raises:
         SettingError: a package of the local one is missing.
