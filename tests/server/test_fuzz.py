@@ -14,13 +14,13 @@ from schemathesis.config import (
     CacheConfig,
     ChecksConfig,
     GenerationConfig,
-    NegativeDataRejectionConfig,
     OutputConfig,
     ProjectConfig,
     ProjectsConfig,
     SanitizationConfig,
     SchemathesisConfig,
 )
+from schemathesis.config._checks import NegativeDataRejectionConfig
 from schemathesis.engine import events, from_schema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
