@@ -16,8 +16,8 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from smartcrawl.server.errors import ApiError, api_invalid_input, error_response
 
 HEAD: Final = 65_536  #: bytes of a request line with all headers
-HEAD_SECONDS: Final = 20.0  #: from a connection, or the first byte of a request, to its last header
-BODY_SECONDS: Final = 60.0  #: from there to the end of its body
+HEAD_SECONDS: Final = 20.0  #: for request line and headers
+BODY_SECONDS: Final = 60.0  #: for the body after them
 _NO_REQUEST: Final = "this is no request of HTTP/1.1"
 _TOO_LONG: Final = f"request line and headers have at most {HEAD} bytes"
 
