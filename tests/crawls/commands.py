@@ -171,7 +171,7 @@ class Crawl:
 
         `traceback` says that one may be logged, because the test plants a fault of our own.
         """
-        if expect == 0 and isinstance(self.registry, Path):
+        if expect == 0 and spider == "site" and isinstance(self.registry, Path):
             begin_registry(self.registry)  # as the command would, which takes a while
         args = self._crawl_arguments(url, spider, settings, arguments)
         return self._run(args, expect=expect, traceback=traceback)
