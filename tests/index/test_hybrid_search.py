@@ -312,7 +312,7 @@ def test_hybrid_joins_the_ranks_of_words_and_meaning(searched: Searched):
     hits = searched.answer(query, HYBRID).hits
 
     found = searched.find(query, HYBRID)
-    scores = dict(fuse([words, meaning]))
+    scores = dict(fuse([words, words, meaning]))  # words of whole pages, and of their best chunks
     assert [hit.score for hit in hits] == pytest.approx(list(scores.values()), 1e-4)
     assert [scores[place] for place in found] == list(scores.values())
     assert found[0] == "shop/abort" != meaning[0]
