@@ -46,7 +46,7 @@ def test_all_that_was_extracted_is_found(desk: Desk):
     assert stored is not None
     expected = document(TEXT, "Page", **FIELDS, links=(LINK,))
     assert stored.document == expected
-    visit = desk.visit(A, TEXT, title="Page", told=FIELDS)
+    visit = desk.visit(A, TEXT, title="Page", document_fields=FIELDS)
     assert (stored.content_hash, stored.text_hash) == (
         visit.parsed.content_hash, visit.parsed.text_hash,
     )  # fmt: skip
@@ -104,7 +104,9 @@ def test_a_page_without_stored_links_has_none(desk: Desk):
 def test_the_type_is_that_of_the_last_body_that_was_read(desk: Desk):
     store(desk)
     desk.open(now=LATER)
-    unread = desk.visit(A, TEXT, outcome=Outcome.SAME, title="Page", body=BODY, told=FIELDS)
+    unread = desk.visit(
+        A, TEXT, outcome=Outcome.SAME, title="Page", body=BODY, document_fields=FIELDS
+    )
     unread.parsed.document = None
     desk.write(unread, now=LATER)
     assert desk.value("SELECT media FROM record") == MEDIA
