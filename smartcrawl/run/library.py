@@ -67,6 +67,7 @@ class RunLibrary:
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
         self._listing: LibraryListing | None = None
+        self._is_whole = False  #: whether the listing ended, and is complete
         self._registry = registry
         self._opened = opened
 
@@ -130,11 +131,20 @@ class RunLibrary:
         self.places.root = self._listing.root or self.places.root
         is_whole = not entries.problems
         self.maps.end_sharepoint_map(is_whole=is_whole)
-        if self._list is not None and is_whole:
-            with self._registry.database.translated("write"):
-                self._list.write()
         self.listed = entries.listed
         self.skipped = entries.skipped.total()
+        self._is_whole = is_whole
+        connection = self._registry.database.connect(readonly=True)
+        try:
+            with self._registry.database.translated("write"):
+                self._write_list(connection)
+        finally:
+            connection.close()
+
+    def _write_list(self, connection: Connection) -> None:
+        """Write the CSV of a list that was listed whole."""
+        if self._list is not None and self._is_whole:
+            self._list.write(self.rows(connection))
 
     # Bytes
 
@@ -211,6 +221,7 @@ class RunLibrary:
         with self._registry.database.translated("write"):
             if is_complete:
                 self.removed = self.shelf.remove_gone(connection, self._opened.no)
+                self._write_list(connection)
             check = LibraryCheck(self.source, self.folder, self._opened.source)
             self.findings = check.after(connection, self.findings)
             self.maps.write_files_map(self.rows(connection))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from smartcrawl.extract.library.conversion import library_list_row
-from smartcrawl.extract.library.lists import ListColumn, ListRow, list_csv
-from smartcrawl.model.library import LibraryItem
+from smartcrawl.extract.library.lists import ListColumn, ListRow, list_csv, read_list_csv
+from smartcrawl.model.library import LibraryItem, LibraryRow
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.shelf import INCOMING
 
@@ -32,27 +34,42 @@ class ListOriginal:
         self._rows[item.listitem_id] = row
         self._modified = max(self._modified, item.last_modified)
 
-    def write(self) -> bool:
-        """Write the CSV, rows by ID, unless it is on disk as it is; return whether it was written.
+    def write(self, stored: Iterable[LibraryRow]) -> None:
+        """Write the CSV, rows by ID, unless it is on disk as it is.
 
-        It is written beside its place and renamed, so that readers see the old or the new one.
-        Its date is the latest of its items. A list without items has no known columns.
+        ``stored`` items that the listing lacks keep their rows: their removal is not decided, or
+        is withheld. The CSV is written beside its place and renamed, so that readers see the old
+        or the new one. Its date is the latest of its items.
 
         Raises:
             OSError: it cannot be written.
         """
-        body = list_csv(self._columns, (self._rows[no] for no in sorted(self._rows)))
-        if self._is_written(body):
-            return False
+        before = self._before()
+        rows, modified = dict(self._rows), self._modified
+        for item in stored:
+            if item.listitem_id not in rows and item.listitem_id in before:
+                rows[item.listitem_id] = before[item.listitem_id]
+                modified = max(modified, item.last_modified)
+        columns = self._columns
+        if rows and not columns:
+            titles = next(iter(rows.values())).cells
+            columns = [ListColumn(title, title, "") for title in titles]
+        body = list_csv(columns, (rows[no] for no in sorted(rows)))
+        if self._is_written(body, modified):
+            return
         aside = f"{INCOMING}/{self._path.rpartition('/')[2]}"
-        self._folder.write(aside, body, self._modified)
+        self._folder.write(aside, body, modified)
         self._folder.rename(aside, self._path)
-        return True
 
-    def _is_written(self, body: bytes) -> bool:
-        if self._folder.facts(self._path) != (len(body), self._modified):
-            return False
+    def _before(self) -> dict[int, ListRow]:
+        """Return the rows of the CSV on disk by ID; none if it is damaged."""
         try:
-            return self._folder.read(self._path) == body
-        except OSError:
-            return False
+            return {row.id: row for row in read_list_csv(self._folder.read(self._path))}
+        except (OSError, ValueError):
+            return {}
+
+    def _is_written(self, body: bytes, modified: int) -> bool:
+        return (
+            self._folder.facts(self._path) == (len(body), modified)
+            and self._folder.read(self._path) == body
+        )
