@@ -36,9 +36,16 @@ class LibraryCrawl:
         self.crawl = crawl
         self.server = server
         self.storage = crawl.data_dir / "library"
-        crawl.environment |= server.graph_settings if api == "graph" else server.settings
+        self.use(api)
         crawl.environment["DOWNLOAD_DELAY"] = "0"
         self.sources: dict[str, list[dict[str, str]]] = {kind: [] for kind in _FOLDERS}
+
+    def use(self, api: str) -> None:
+        """Ask the API `rest` or `graph` from now on."""
+        for name in self.server.settings | self.server.graph_settings:
+            self.crawl.environment.pop(name, None)
+        is_graph = api == "graph"
+        self.crawl.environment |= self.server.graph_settings if is_graph else self.server.settings
 
     def declare(self, site: Site, kind: str, source_id: str = SOURCE, **keys: str) -> None:
         """Add a source to domain.json."""

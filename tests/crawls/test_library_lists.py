@@ -362,3 +362,27 @@ def test_a_list_that_cannot_be_listed_loses_nothing(
     assert libraries.rows("files_map.csv", KIND).keys() == rows.keys()
     assert libraries.process()["processed"] == 0
     assert libraries.crawl.hits("mow") == ["/sites/demo/Lists/Tasks/DispForm.aspx?ID=1"]
+
+
+def test_the_other_api_changes_nothing(crawl: Crawl, sharepoint: SharepointServer) -> None:
+    libraries = LibraryCrawl(crawl, sharepoint)
+    site = sharepoint.tenant.site("/sites/demo")
+    listed = site.list("Open tasks", "Tasks")
+    for name, kind in (("Owner", "User"), ("Hours", "Number"), ("Done", "Boolean"),
+                       ("Due", "DateTime"), ("Page", "URL"), ("Kinds", "MultiChoice")):  # fmt: skip
+        listed.column(name, kind)
+    listed.add(Title="Mow", Owner=1, Hours=2.0, Done=False, Due="2026-01-02T03:04:05Z",
+               Page=("https://a.example/", "A"), Kinds=["a", "b"])  # fmt: skip
+    libraries.declare(site, KIND, list_name="Open tasks")
+    assert libraries.download()["added"] == 1
+    libraries.process()
+    facts = libraries.facts(KIND)
+    assert (
+        b"**Hours:** 2\n\n**Done:** No\n\n**Due:** 2026-01-02T03:04:05Z\n\n"
+        in (facts["02_embedded/1.md"][0])
+    )
+    libraries.use("graph")
+    second = libraries.download()
+    assert (second["unchanged"], second["added"], second["changed"]) == (1, 0, 0)
+    assert libraries.process()["processed"] == 0
+    assert libraries.facts(KIND) == facts
