@@ -205,6 +205,7 @@ class RunEnding:
             skipped=skipped,
             not_due=not_due,
             silent=count_silent_rows(connection, run, since) if skipped else 0,
+            is_empty=self._shortcomings.is_empty,
         )
 
     def _kept_back(self) -> tuple[str, ...]:
