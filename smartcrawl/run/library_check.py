@@ -61,6 +61,8 @@ class LibraryCheck:
         """
         rows = list(library_rows(connection, self._no))
         lines = list(read.lines)
+        if rows:
+            lines += read.unknown_lines({row.unique_id for row in rows})
         mapped = {row.unique_id: self._stored(row) for row in rows if read.agrees(row)}
         found, again = self._corrected(rows, mapped, lines)
         again |= {*found.missing_in_map}

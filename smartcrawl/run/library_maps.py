@@ -6,7 +6,7 @@ A map can order a download, and never a removal (docs/adr/0083).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +28,7 @@ from smartcrawl.sources.sharepoint.paths import source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
+_TOLD: Final = 5  #: unknown rows of a map that the log names
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,16 @@ class ReadFilesMap:
         """Whether the map has the row of an item as it was written."""
         found = self.read.rows.get(row.unique_id)
         return found is not None and found == files_map_row(row, self.prefix)
+
+    def unknown_lines(self, known: Set[str]) -> list[str]:
+        """Return lines about rows of items that are not stored; ``known``: unique ids."""
+        name = _CONFIG.FILE_MAP_CSV
+        unknown = sorted(self.read.rows.keys() - known)
+        lines = [f"{name}: the row of {each} names no stored item: dropped" for each in unknown]
+        if len(lines) > _TOLD:
+            more = len(lines) - _TOLD
+            lines[_TOLD:] = [f"{name}: {more:,} more rows name no stored item: dropped"]
+        return lines
 
     @property
     def adoptable(self) -> Mapping[str, LibraryRow]:
