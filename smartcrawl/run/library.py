@@ -66,6 +66,7 @@ class RunLibrary:
         self.downloaded = 0  #: items whose bytes came
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
+        self._is_barred = False  #: whether the disk did not even permit the first check
         self._listing: LibraryListing | None = None
         self._registry = registry
         self._opened = opened
@@ -82,22 +83,34 @@ class RunLibrary:
         try:
             undone = self.shelf.recover(self._registry.connection)
         except OSError as error:
-            raise RegistryError(
-                f"{self.folder.root} cannot be written ({error.strerror}): give this user the"
-                " right to write it"
-            ) from error
+            raise self._barred(error) from error
         if undone:
             logger.info("%d renamings of a process that died are undone", undone)
+
+    def _barred(self, error: OSError) -> RegistryError:
+        """Return the error of a folder that the system does not let this process use."""
+        root, name = self.folder.root, error.filename
+        place = root / name if isinstance(name, str) and name not in ("", ".") else root
+        return RegistryError(
+            f"{place} cannot be used ({error.strerror}): it must be a folder or a file of {root}"
+            " that this user may write, and no link"
+        )
 
     def begin(self) -> None:
         """Compare disk, map and registry; what is missing or edited is to come again.
 
         It runs in a thread of its own, over a connection of its own.
+
+        Raises:
+            RegistryError: the disk does not permit it.
         """
         connection = self._registry.database.connect()
         try:
             check = LibraryCheck(self.source, self.folder, self._opened.source)
             self.findings = check.before(connection, self.maps.read_files_map())
+        except OSError as error:
+            self._is_barred = True
+            raise self._barred(error) from error
         finally:
             connection.close()
         for line in self.findings.lines:
@@ -249,14 +262,23 @@ class RunLibrary:
     # The end
 
     def finish(self, *, is_complete: bool) -> None:
-        """Remove the files of removed items, check the disk, and write the map of files."""
+        """Remove the files of removed items, check the disk, and write the map of files.
+
+        Raises:
+            RegistryError: the disk does not permit it, or the registry cannot be written.
+        """
+        if self._is_barred:
+            return
         connection = self._registry.connection
-        with self._registry.database.translated("write"):
-            if is_complete:
-                self.removed = self.shelf.remove_gone(connection, self._opened.no)
-            check = LibraryCheck(self.source, self.folder, self._opened.source)
-            self.findings = check.after(connection, self.findings)
-            self.maps.write_files_map(self.rows(connection))
+        try:
+            with self._registry.database.translated("write"):
+                if is_complete:
+                    self.removed = self.shelf.remove_gone(connection, self._opened.no)
+                check = LibraryCheck(self.source, self.folder, self._opened.source)
+                self.findings = check.after(connection, self.findings)
+                self.maps.write_files_map(self.rows(connection))
+        except OSError as error:
+            raise self._barred(error) from error
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)

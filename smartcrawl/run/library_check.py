@@ -57,7 +57,7 @@ class LibraryCheck:
     def before(self, connection: Connection, read: ReadFilesMap) -> LibraryFindings:
         """Return what must come again: files that are missing, damaged, or edited in the map.
 
-        A misplaced file goes back to its place.
+        A misplaced file goes back to its place, and files that no item refers to are deleted.
         """
         rows = list(library_rows(connection, self._no))
         lines = list(read.lines)
@@ -66,11 +66,14 @@ class LibraryCheck:
         mapped = {row.unique_id: self._stored(row) for row in rows if read.agrees(row)}
         found, again = self._corrected(rows, mapped, lines)
         again |= {*found.missing_in_map}
+        # They may be where a file belongs. Without any item a map may still tell whose they are.
+        orphans = self._without_orphans(found.orphans, lines) if rows else 0
         return LibraryFindings(
             again=frozenset(again),
             adopted={} if rows else read.adoptable,
             missing_in_map=len(found.missing_in_map),
             missing_on_disk=len(again) - len(found.missing_in_map),
+            orphans=orphans,
             moved=len(found.moves),
             lines=tuple(lines),
         )
@@ -81,12 +84,7 @@ class LibraryCheck:
         lines: list[str] = []
         stored = {row.unique_id: self._stored(row) for row in rows}
         found, again = self._corrected(rows, stored, lines)
-        orphans = 0
-        for path in found.orphans:
-            try:
-                orphans += self._folder.remove(path)
-            except OSError as error:
-                lines.append(f"{path} cannot be deleted: {error.strerror}")
+        orphans = self._without_orphans(found.orphans, lines)
         lines += [
             f"{row.path} is missing or damaged: the next download brings it"
             for row in rows
@@ -94,11 +92,21 @@ class LibraryCheck:
         ]
         return replace(
             before,
-            orphans=orphans,
+            orphans=before.orphans + orphans,
             moved=before.moved + len(found.moves),
             verified=found.verified,
             lines=tuple(lines),
         )
+
+    def _without_orphans(self, paths: Sequence[str], lines: list[str]) -> int:
+        """Delete files that no item refers to; return their number (R3-136)."""
+        removed = 0
+        for path in paths:
+            try:
+                removed += self._folder.remove(path)
+            except OSError as error:
+                lines.append(f"{path} cannot be deleted: {error.strerror}")
+        return removed
 
     def _corrected(
         self, rows: Sequence[LibraryRow], mapped: Mapping[str, StoredRow], lines: list[str]
@@ -133,7 +141,7 @@ class LibraryCheck:
         facts = {
             path: (size, modified)
             for top in tops
-            for path, size, modified in self._folder.walk(top)
+            for path, size, modified in self._folder.walk(top, tidies=True)
         }
         if self._source.source_type is SourceType.LISTS:
             facts.pop(f"{_ORIGINALS}/{self._source.source_id}.csv", None)  # never an orphan

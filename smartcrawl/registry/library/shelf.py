@@ -70,6 +70,7 @@ class LibraryShelf:
         """``source``: source.no."""
         self._folder = folder
         self._source = source
+        self.refused = 0  #: files that the system did not let be put into their places
         self._files: dict[int, LibraryFile] = {}  #: of the batch, by record.no
         self._moves: list[Move] = []
 
@@ -98,6 +99,7 @@ class LibraryShelf:
             no, why = failed
             if no not in self._files:  # it would have made way
                 no = self._in_the_way(no)
+            self.refused += 1
             self._files[no] = self._files[no]._replace(
                 path=None, staged=None, held=None, error=f"it cannot be put into its place: {why}"
             )
