@@ -33,7 +33,6 @@ TOOLS = {
     "import-linter": "script/test",
     "lxml-stubs": "mypy",
     "moto": "a process of its own",
-    "msal": "the extra sharepoint, which tests import by way of smartcrawl",
     "mypy": "script/test",
     "pip": "environments of tests",
     "pytest-xdist": "script/test",

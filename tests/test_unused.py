@@ -25,6 +25,7 @@ HOOKS: Final = {
     "enqueue_request": "Scrapy, of schedulers",
     "exec_module": "importlib, of loaders",
     "find_spec": "importlib, of finders",
+    "raise_for_status": "msal, of answers; it replaces the method",
     "on_body": "httptools, of parsers",
     "on_header": "httptools, of parsers",
     "on_headers_complete": "httptools, of parsers",
@@ -60,6 +61,16 @@ EXCEPTIONS: Final = {
     "smartcrawl.registry.database.session:PostgresRows.get_description": "likewise",
     "smartcrawl.model.urls:url_partition_key": "tests compare the views with it (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",
+    "smartcrawl.sources.sharepoint.domains:Domain.vector_store_name": (
+        "of domain.json; for the step embed, which is to come (R3-08)"
+    ),
+    "smartcrawl.sources.sharepoint.domains:Domain.vector_store_id": "likewise",
+    "smartcrawl.sources.sharepoint.hardcoded_config:HardcodedConfig.VECTOR_STORE_MAP_CSV": (
+        "no other module may have the name (R3-45)"
+    ),
+    "smartcrawl.sources.sharepoint.hardcoded_config:HardcodedConfig.FILES_METADATA_JSON": (
+        "likewise"
+    ),
     "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (
         "it is checked, and not kept (docs/adr/0060)"
     ),

@@ -257,7 +257,7 @@ class _SourceReport:
 
 
 class _Report:
-    """What a command did, source by source."""
+    """Results of a command, source by source."""
 
     def __init__(self, domain: Domain, action: str, opts: Namespace) -> None:
         self.status = DONE

@@ -197,8 +197,6 @@ class Options:
             **_host_limits(settings),
             sitemaps_from_robots=switch_option(settings, "SITEMAPS_FROM_ROBOTS"),
             llms_txt=switch_option(settings, "LLMS_TXT"),
-            host_url_budget=whole_number_option(settings, "HOST_URL_BUDGET"),
-            max_hosts=whole_number_option(settings, "MAX_HOSTS"),
         )
 
 
@@ -213,8 +211,10 @@ def _extract_limits(settings: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _host_limits(settings: Mapping[str, Any]) -> dict[str, int]:
-    """Return the limits after which a host that does not answer is parked, and given up."""
+    """Return the limits of hosts: how many, with how many addresses, and when one is given up."""
     return {
+        "host_url_budget": whole_number_option(settings, "HOST_URL_BUDGET"),
+        "max_hosts": whole_number_option(settings, "MAX_HOSTS"),
         "host_failures_to_park": whole_number_option(settings, "HOST_FAILURES_TO_PARK", least=1),
         "host_failure_seconds": whole_number_option(settings, "HOST_FAILURE_SECONDS"),
         "host_park_seconds": whole_number_option(settings, "HOST_PARK_SECONDS"),

@@ -25,17 +25,17 @@ class DuePages:
     The stored links of a skipped page are followed, so that the pages behind it are found.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  # all are parts of one run
         self,
-        *,
         links: Links,
         seeds: Seeds,
-        frontier: Frontier,
+        frontier: object,
         extractions: ExtractionPlan,
         batches: Batches,
         now: int,
     ) -> None:
-        """``now``: Unix seconds."""
+        """``frontier``: one in memory. ``now``: Unix seconds."""
+        assert isinstance(frontier, Frontier), "one process alone asks for due pages"
         self.skipped = 0  #: pages
         self._skipped = bytearray()  #: by number
         self._links = links

@@ -17,22 +17,15 @@ from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import library_rows, library_rows_of
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
 from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.library import is_changed
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library_places import LibraryPlaces
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
-from smartcrawl.sources.sharepoint.paths import (
-    LibraryPathError,
-    get_expected_local_path,
-    get_failed_local_path,
-    get_original_local_path,
-    library_path_excess,
-    page_as_html,
-    source_path,
-)
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
@@ -58,8 +51,7 @@ class RunLibrary:
         self.shelf = LibraryShelf(self.folder, opened.source)
         self.maps = LibraryMaps(source, self.folder)
         self.findings = LibraryFindings()
-        #: Server relative URL of the library, as the library spells it.
-        self.root = source.library_path
+        self.places = LibraryPlaces(source)
         self.api: LibraryApi | None = None  #: set when the crawl begins
         self.requests = 0  #: to the API, and for bytes
         self.added = self.changed = self.removed = 0  #: items, by their four fields
@@ -70,7 +62,6 @@ class RunLibrary:
         self._listing: LibraryListing | None = None
         self._registry = registry
         self._opened = opened
-        self._prefix = source_path(source.domain, source.source_type, source.source_id) + "/"
 
     # Before the listing
 
@@ -132,75 +123,15 @@ class RunLibrary:
     def end_listing(self, entries: LibraryEntries) -> None:
         """Take the end of the listing: its map counts if it is whole (R3-69)."""
         assert self._listing is not None, "it was begun"
-        self.root = self._listing.root or self.root
+        self.places.root = self._listing.root or self.places.root
         self.maps.end_sharepoint_map(is_whole=not entries.problems)
         self.listed = entries.listed
         self.skipped = entries.skipped.total()
 
-    # Places
-
-    def refusal(self, item: LibraryItem) -> str | None:
-        """Return the reason why an item can have no place on disk, or None."""
-        try:
-            self.path(item)
-        except LibraryPathError as error:
-            return str(error)
-        return None
-
-    def path(self, item: LibraryItem) -> str:
-        """Return the place of an item after its download, below the folder of the source."""
-        place = get_original_local_path(*self._named(item))
-        return place.removeprefix(self._prefix)
-
-    def embedded_path(self, item: LibraryItem) -> str:
-        """Return the place of an item as it is embedded, below the folder of the source."""
-        return get_expected_local_path(*self._named(item)).removeprefix(self._prefix)
-
-    def _named(self, item: LibraryItem) -> tuple[str, SourceType, str, str, str]:
-        source = self.source
-        return (
-            source.domain,
-            source.source_type,
-            source.source_id,
-            item.server_relative_url,
-            self.root,
-        )
-
-    def excess(self, item: LibraryItem) -> str | None:
-        """Return the reason why the place of an item is too long for the system, or None (E2)."""
-        whole = (
-            get_original_local_path(*self._named(item)),
-            get_expected_local_path(*self._named(item)),
-        )
-        found = (library_path_excess(self.source.storage, path) for path in whole)
-        return next(filter(None, found), None)
-
-    def failed_path(self, item: LibraryItem) -> str:
-        """Return the place of the note about an item whose own place is too long."""
-        source = self.source
-        place = get_failed_local_path(
-            source.domain, source.source_type, source.source_id, item.unique_id
-        )
-        return place.removeprefix(self._prefix)
-
-    def failed_note(self, item: LibraryItem, reason: str) -> bytes:
-        """Return the note about an item whose own place is too long: its URL and the reason."""
-        return f"{item.url}\n{reason}\n".encode()
-
-    def indexed_name(self, item: LibraryItem) -> str:
-        """Return the name of an item as it is embedded, by which its type is known."""
-        match self.source.source_type:
-            case SourceType.FILES:
-                return item.filename
-            case SourceType.LISTS:
-                return f"{item.listitem_id}.md"
-            case SourceType.SITEPAGES:
-                return page_as_html(item.filename)
-
     # Bytes
 
     def converted(self, item: LibraryItem) -> tuple[bytes, bytes | None]:
-        """Return what is indexed of an item that a listing carries, and the bytes of its original.
+        """Return the indexed form of an item that a listing carries, and the bytes of its original.
 
         The original of a list is one file, and no item has one of its own: None.
 
@@ -215,7 +146,7 @@ class RunLibrary:
         return body, original_library_content(kind, item.content, item.url)
 
     def row(self, no: int, item: LibraryItem) -> LibraryRow | None:
-        """Return what is stored of an item; of an empty registry, what the map has of it."""
+        """Return the stored row of an item; of an empty registry, that of the map."""
         connection = self._registry.database.connect(readonly=True)
         try:
             row = library_rows_of(connection, [no]).get(no)
@@ -288,8 +219,22 @@ class RunLibrary:
         return library_rows(connection, self._opened.source)
 
 
-def run_library(source: Source, registry: Registry, opened: OpenRun) -> RunLibrary | None:
-    """Return the files of a run's library; None: its source is another kind of source."""
+def open_run_library(source: Source, registry: Registry, opened: OpenRun) -> RunLibrary | None:
+    """Return the files of a run's library; None: its source is another kind of source.
+
+    Renamings of a process that died are undone.
+
+    Raises:
+        RegistryError: the disk does not permit it.
+    """
     if not isinstance(source, SharepointSource):
         return None
-    return RunLibrary(source, registry, opened)
+    library = RunLibrary(source, registry, opened)
+    library.recover()
+    return library
+
+
+def finish_run_library(library: RunLibrary | None, result: RunResult) -> None:
+    """Bring disk and maps to the end of a run, if it is one of a library."""
+    if library is not None:
+        library.finish(is_complete=result.complete)

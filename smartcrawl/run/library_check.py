@@ -28,7 +28,7 @@ _EMBEDDED = _CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER
 
 @dataclass(frozen=True, slots=True)
 class LibraryFindings:
-    """What the check found, and how it was corrected."""
+    """Differences that a check found, and their corrections."""
 
     again: frozenset[str] = frozenset()  #: unique ids of items whose files must come again
     adopted: Mapping[str, LibraryRow] = field(default_factory=dict)  #: of a map, by unique id
@@ -55,7 +55,7 @@ class LibraryCheck:
         self._no = source_no
 
     def before(self, connection: Connection, read: ReadFilesMap) -> LibraryFindings:
-        """Return what must come again: files that are missing, damaged, or edited in the map.
+        """Return the items that must come again: missing, damaged, or edited in the map.
 
         A misplaced file goes back to its place, and files that no item refers to are deleted.
         """

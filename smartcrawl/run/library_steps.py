@@ -138,7 +138,7 @@ class LibraryStep:
         return f"{_EMBEDDED}/{row.path.removeprefix(f'{_ORIGINALS}/')}"
 
     def _converted(self, row: LibraryRow) -> bytes:
-        """Return what is embedded of an item.
+        """Return the embedded form of an item.
 
         Raises:
             OSError: its original cannot be read.

@@ -167,6 +167,29 @@ class ListedFiles:
         stored = {"run": self._opened.no, "rules": rules, "facts": facts}
         self._batches.batch.listing = json.dumps(stored)
 
+    def judge_shortfall(self, root: str, listing: Listing, shortfall: int) -> str | None:
+        """Compare a count of lacking items with the one that was accepted last; return a warning.
+
+        Rights trim the answers of a library, and not its own count. The first count is accepted; a
+        greater one later is a problem of the listing, so that nothing absent is removed.
+        """
+        stored = self._progress.listing()
+        accepted = None if stored is None else int(json.loads(stored)["shortfall"])
+        if listing.problems:
+            return None
+        if accepted is not None and shortfall > accepted:
+            listing.problems.append(
+                f"{root} (trimmed: it counts {shortfall:,} items more than it lists, and"
+                f" {accepted:,} were accepted: give the app the right to read all items)"
+            )
+            return None
+        self._batches.batch.listing = json.dumps({"shortfall": shortfall})
+        if accepted is None and shortfall:
+            return (
+                f"{root} counts {shortfall:,} items more than it lists: the app may not read them"
+            )
+        return None
+
     def locate(self, place: str) -> None:
         """Set the URL below which the files of this listing are read."""
         self.place = place

@@ -21,10 +21,9 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
-from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.hosts.trust import open_host_trust
-from smartcrawl.run.library import run_library
+from smartcrawl.run.library import finish_run_library, open_run_library
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
 from smartcrawl.run.listed import ListedFiles
@@ -87,7 +86,7 @@ class Run:
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
         self._book = AddressBook(self._readers.pages, registry.numbers.draw, options.trackers)
-        self.library = run_library(source, registry, opened)
+        self.library = open_run_library(source, registry, opened)
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = open_host_trust(self._readers.hosts, options, self.batches, now, opened.no)
@@ -210,15 +209,8 @@ class Run:
         """Return the filter for due pages; None if the run requests every page that it reaches."""
         if not self.opened.due or self.forced:
             return None
-        assert isinstance(self.frontier, Frontier), "one process alone asks for due pages"
-        return DuePages(
-            links=self.links,
-            seeds=self.seeds,
-            frontier=self.frontier,
-            extractions=self.extractions,
-            batches=self.batches,
-            now=now,
-        )
+        extractions, batches = self.extractions, self.batches
+        return DuePages(self.links, self.seeds, self.frontier, extractions, batches, now)
 
     def _new_ending(self) -> RunEnding:
         return RunEnding(
@@ -267,8 +259,6 @@ class Run:
                 workers=workers,
                 now=now,
             )
-            if run.library is not None:
-                run.library.recover()
             run._begin(now)
         except BaseException:
             workers.release()
@@ -317,8 +307,9 @@ class Run:
 
     def next_page(self, free: Callable[[str], bool]) -> Page | None:
         """Return the next page of a host that is ``free``, or None when there is none now."""
-        waits = self.listed is not None and self.listed.waits
-        return None if self.is_ending or waits else self.turns.next_page(free)
+        if self.is_ending or (self.listed is not None and self.listed.waits):
+            return None
+        return self.turns.next_page(free)
 
     @property
     def pending(self) -> bool:
@@ -372,8 +363,7 @@ class Run:
             if self.failure is not None:
                 why = str(self.failure)
             self.result = self.ending.finish(reason, why, now, self._removed)
-            if self.library is not None:
-                self.library.finish(is_complete=self.result.complete)
+            finish_run_library(self.library, self.result)
         finally:
             self.close()
         return self.result

@@ -93,7 +93,7 @@ WRONG = (
     Wrong("circle", "circle", "", "next"),
     Wrong("other list", "edit", "", "next", {"edit": _other_list}),
     Wrong("broken", "broken", "", "page"),
-    Wrong("drop", "drop", "", "page"),
+    Wrong("drop", "drop", "trimmed", "page", {"times": 1}),
     Wrong("no list", "edit", "", "page", {"edit": _no_list}),
     Wrong("no items", "edit", "", "page", {"edit": _no_items}),
 )
@@ -156,7 +156,7 @@ def test_a_listing_that_is_not_whole_removes_nothing(
     libraries, _ = stages.begin(api, crawl)
     before, rows = libraries.facts(), libraries.rows("files_map.csv")
     fault = libraries.server.fail(
-        wrong.kind, place.pattern, nth=place.nth, times=None, **wrong.facts
+        wrong.kind, place.pattern, **{"nth": place.nth, "times": None} | wrong.facts
     )
 
     found = libraries.download("--retry-batches", "1", expect=3)

@@ -105,7 +105,7 @@ class LibraryHandler(BoundedHttpHandler):
         self._library.note(row, item)
         request.meta[LIBRARY_FILE] = file
         headers = {"ETag": entry.validator or ""}
-        media = media_type_of_download(self._library.indexed_name(item))
+        media = media_type_of_download(self._library.places.indexed_name(item))
         if media is not None:
             headers["Content-Type"] = media
         return Response(page.url, headers=headers, body=body)
@@ -115,15 +115,15 @@ class LibraryHandler(BoundedHttpHandler):
     ) -> tuple[LibraryFile, bytes | Response]:
         """Return the file of an item and its bytes, or the answer that is no file."""
         library, page = self._library, request.meta["attempt"].page
-        if (refused := library.refusal(item)) is not None:
+        if (refused := library.places.refusal(item)) is not None:
             raise StoreAwayError(refused)
-        if (excess := library.excess(item)) is not None:
+        if (excess := library.places.excess(item)) is not None:
             logger.warning("%s is skipped: %s", item.url[:_SHOWN], excess)
-            note = library.failed_note(item, excess)
-            path = library.failed_path(item)
+            note = library.places.failed_note(item, excess)
+            path = library.places.failed_path(item)
             staged = await asyncio.to_thread(library.stage, page.no, item, note)
             return LibraryFile(item, path, staged, downloaded=_now(), error=excess), note
-        path = library.path(item)
+        path = library.places.path(item)
         if item.content is not None:
             body, original = library.converted(item)
             place = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -10,11 +11,11 @@ from pathlib import Path
 from typing import Final
 
 from smartcrawl.sources.private_files import folder_like_its_parent, is_private_folder
+from smartcrawl.sources.sharepoint.paths import library_path_problem
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIECE: Final = 1 << 20  #: bytes
 
 
 class LibraryFolder:
@@ -33,22 +34,31 @@ class LibraryFolder:
         """Yield a descriptor of the folder of a path, and the last name of the path.
 
         Raises:
-            OSError: a component is missing, or no folder.
+            OSError: a component is missing, or no folder, or it leads out of the folder.
         """
-        *folders, name = path.split("/")
+        problem = library_path_problem(path)
+        if problem is not None:
+            raise OSError(errno.EINVAL, problem)
+        folders, _, name = path.rpartition("/")
+        with self._folder(folders, make=make) as opened:
+            yield opened, name
+
+    @contextmanager
+    def _folder(self, path: str, *, make: bool = False) -> Iterator[int]:
+        """Yield a descriptor of a folder; the empty path is the root."""
         if make:
             folder_like_its_parent(self.root)
         mode = 0o700 if is_private_folder(self.root) else 0o777
         opened = os.open(self.root, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
         try:
-            for folder in folders:
+            for name in path.split("/") if path else ():
                 if make:
                     with suppress(FileExistsError):
-                        os.mkdir(folder, mode, dir_fd=opened)
-                inner = os.open(folder, _FOLDER_FLAGS, dir_fd=opened)
+                        os.mkdir(name, mode, dir_fd=opened)
+                inner = os.open(name, _FOLDER_FLAGS, dir_fd=opened)
                 os.close(opened)
                 opened = inner
-            yield opened, name
+            yield opened
         finally:
             os.close(opened)
 
@@ -143,7 +153,7 @@ class LibraryFolder:
         while pending:
             path = pending.pop()
             try:
-                with self._opened(f"{path}/.") as (folder, _):
+                with self._folder(path) as folder:
                     names = sorted(os.scandir(folder), key=lambda entry: entry.name)
                     if tidies and not names:
                         self.tidy(f"{path}/")

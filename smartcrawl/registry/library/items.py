@@ -29,7 +29,7 @@ ON CONFLICT (no) DO UPDATE
        path = excluded.path, downloaded = excluded.downloaded, sharepoint_error = NULL,
        processing_error = NULL
 """
-#: What was there before stays: its file, and the four fields of that.
+#: A former file stays, with its four fields.
 _FAILED: Final = """
 INSERT INTO library_item (no, source, listitem_id, unique_id, filename, server_relative_url,
                           file_size, last_modified, sharepoint_error)

@@ -50,7 +50,7 @@ _SELECT: Final = (
 
 
 class DriveFacts(NamedTuple):
-    """What the next listing has to know of this one."""
+    """Facts of a listing that the next one needs."""
 
     base: str  #: GRAPH_URL
     drive: str

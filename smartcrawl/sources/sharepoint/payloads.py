@@ -146,7 +146,6 @@ class GraphSharepointIds(_GraphPayload):
 
     list_item_id: ItemId | None = None
     list_item_unique_id: Guid | None = None
-    list_id: Guid | None = None
 
 
 class GraphParent(_GraphPayload):

@@ -20,12 +20,6 @@ from smartcrawl.sources.sharepoint.paths import (
     library_path_problem,
     page_as_html,
 )
-from smartcrawl.sources.sharepoint.tree import (
-    open_library_file,
-    open_library_parent,
-    open_library_root,
-    stored_library_files,
-)
 
 SITE = "/sites/demo"
 DOCS = f"{SITE}/Shared Documents"
@@ -164,96 +158,3 @@ def test_the_note_about_an_item_that_failed():
     for wrong in ("../x", "a/b", "", "a" * 64):
         with pytest.raises(LibraryPathError, match="its unique id cannot be a name"):
             get_failed_local_path("D", FILES, "s", wrong)
-
-
-# On disk
-
-
-@pytest.fixture
-def root(tmp_path):
-    with open_library_root(tmp_path / "library") as opened:
-        yield opened
-
-
-@pytest.fixture
-def crawler(tmp_path):
-    return tmp_path / "library" / "crawler"
-
-
-def put(root, path, data=b"x"):
-    with open_library_parent(root, path, make=True) as (parent, name):
-        opened = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, dir_fd=parent)
-        os.write(opened, data)
-        os.close(opened)
-
-
-@pytest.mark.covers("R3-108", "R3-123")
-def test_missing_folders_are_made(root, crawler):
-    for name in ("D/a/é.md", "D/a/e\u0301.md", "D/A/b.md", "D/a/b.md"):
-        put(root, name, name.encode())
-        assert (crawler / name).read_bytes() == name.encode()
-    os.close(open_library_file(root, "D/a/b.md"))
-    assert {file.path for file in stored_library_files(root, "D")} == {
-        "D/a/é.md", "D/a/e\u0301.md", "D/A/b.md", "D/a/b.md",
-    }  # fmt: skip
-
-
-@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "a//x", "", "a\0b", ".", "a/."])
-def test_nothing_is_opened_outside(root, path):
-    with (
-        pytest.raises(LibraryPathError, match="no path below the storage"),
-        open_library_parent(root, path, make=True),
-    ):
-        pass
-    with pytest.raises(LibraryPathError):
-        open_library_file(root, path)
-    with pytest.raises(LibraryPathError):
-        list(stored_library_files(root, path))
-
-
-def test_no_link_is_followed(root, crawler, tmp_path):
-    outside = tmp_path / "outside"
-    outside.mkdir()
-    (outside / "secret.md").write_text("secret")
-    (crawler / "D").mkdir()
-    (crawler / "D" / "folder").symlink_to(outside)
-    (crawler / "D" / "file.md").symlink_to(outside / "secret.md")
-
-    for make in (False, True):
-        with (
-            pytest.raises(NotADirectoryError),
-            open_library_parent(root, "D/folder/new.md", make=make),
-        ):
-            pass
-    with pytest.raises(NotADirectoryError):
-        open_library_file(root, "D/folder/secret.md")
-    with pytest.raises(FileNotFoundError):
-        open_library_file(root, "D/file.md")
-    with pytest.raises(NotADirectoryError):
-        list(stored_library_files(root, "D/folder"))
-    found = {file.path: file.is_regular for file in stored_library_files(root, "D")}
-    assert found == {"D/folder": False, "D/file.md": False}
-    assert sorted(path.name for path in outside.iterdir()) == ["secret.md"]
-
-
-def test_all_files_on_disk_are_found(root, crawler):
-    put(root, "D/s/02_embedded/a/b.md", b"12345")
-    os.utime(crawler / "D/s/02_embedded/a/b.md", ns=(0, 1_700_000_000_123_456_000))
-    put(root, "D/s/03_failed/c.txt")
-    for name in (b"back\\slash", b"no\xffutf8"):
-        folder = os.fsencode(crawler / "D/s/02_embedded") + b"/" + name
-        os.mkdir(folder)
-        Path(os.fsdecode(folder + b"/" + name)).write_bytes(b"")
-    os.mkfifo(crawler / "D/s/02_embedded/fifo")
-
-    found = {file.path: file[1:] for file in stored_library_files(root, "D/s/02_embedded")}
-
-    assert found.pop("D/s/02_embedded/a/b.md") == (5, 1_700_000_000_123_456_000, True)
-    assert found.pop("D/s/02_embedded/fifo")[2] is False
-    for path in found:
-        with open_library_parent(root, path) as (parent, name):
-            os.unlink(name, dir_fd=parent)
-    assert set(found) == {
-        "D/s/02_embedded/back\\slash/back\\slash", "D/s/02_embedded/no\udcffutf8/no\udcffutf8",
-    }  # fmt: skip
-    assert list(stored_library_files(root, "D/nothing")) == []

@@ -173,7 +173,7 @@ def test_sign_in_is_refused(sharepoint, case, code):
             credential.pop("private_key"), "PS256", sha256_thumbprint=thumbprint(sharepoint)
         )
         word = made.create_normal_assertion("https://other.example/token", issuer.client_id)
-        client = app(sharepoint, {"client_assertion": word.decode()})
+        client = app(sharepoint, {"client_assertion": word.decode})
     if case == "unknown app":
         issuer.client_id = "another"
 
