@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from smartcrawl.extract.library.conversion import (
     converted_library_content,
@@ -29,6 +30,9 @@ from smartcrawl.sources.sharepoint.entries import LibraryEntries
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
+
+_LOOKS: Final = 100  #: at a file that a batch renames
+_LOOK: Final = 0.05  #: seconds between two of them
 
 
 class HeldBytes(NamedTuple):
@@ -98,7 +102,13 @@ class RunLibrary:
         connection = self._registry.database.connect()
         try:
             check = LibraryCheck(self.source, self.folder, self._opened.source)
-            self.findings = check.before(connection, self.maps.read_files_map())
+            read = self.maps.read_files_map()
+            self.findings = found = check.before(connection, read)
+            rows = None
+            if found.again or not read.is_whole:
+                known = self.rows(connection)
+                rows = (row for row in known if row.unique_id not in found.again)
+            self.maps.begin_files_map(rows)
         except OSError as error:
             self._is_barred = True
             raise self._barred(error) from error
@@ -161,12 +171,35 @@ class RunLibrary:
         elif is_changed(item, row):
             self.changed += 1
 
-    def held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
+    def held(self, no: int, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
         """Return place, bytes and time of download of an item that the disk has; None: it has not.
 
         Size and date are those of the library, in the registry and on the disk (R3-25 in
-        docs/adr/0083): a renamed file is not downloaded.
+        docs/adr/0083): a renamed file is not downloaded. Without a registry only a file that is in
+        its place is the item's: nothing tells whose it is once files are renamed.
         """
+        if row is not None and row.no == 0:
+            return self._read_held(row, item) if row.path == self.places.path(item) else None
+        for _ in range(_LOOKS):
+            found = self._read_held(row, item)
+            if row is None or self._rests(row):
+                return found
+            time.sleep(_LOOK)  # a batch renames it, or another file to its place
+            row = self.row(no, item)
+        return None
+
+    def _rests(self, row: LibraryRow) -> bool:
+        """Whether the file of an item was in its place ever since its row was read."""
+        connection = self._registry.database.connect(readonly=True)
+        try:
+            now = library_rows_of(connection, [row.no]).get(row.no)
+            paths = self.shelf.paths_under_way(connection)
+        finally:
+            connection.close()
+        return now is not None and now.path == row.path and row.path not in paths
+
+    def _read_held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
+        """Return what is at the place of an item, if it fits."""
         if row is None or row.path is None:
             return None
         facts = (item.file_size, item.last_modified)

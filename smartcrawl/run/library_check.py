@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows
+from smartcrawl.registry.library.items import library_rows, library_rows_since
+from smartcrawl.registry.library.shelf import KEPT
 from smartcrawl.rules.library import (
     Corrections,
     ExpectedFile,
@@ -63,7 +64,12 @@ class LibraryCheck:
         lines = list(read.lines)
         if rows:
             lines += read.unknown_lines({row.unique_id for row in rows})
-        mapped = {row.unique_id: self._stored(row) for row in rows if read.agrees(row)}
+        newer = (
+            set() if not read.is_whole else library_rows_since(connection, self._no, read.written)
+        )
+        mapped = {
+            row.unique_id: self._stored(row) for row in rows if row.no in newer or read.agrees(row)
+        }
         found, again = self._corrected(rows, mapped, lines)
         again |= {*found.missing_in_map}
         # They may be where a file belongs. Without any item a map may still tell whose they are.
@@ -171,3 +177,8 @@ class LibraryCheck:
         if path.startswith(f"{_EMBEDDED}/") and self._source.source_type is SourceType.SITEPAGES:
             original = f"{_ORIGINALS}/{path.removeprefix(f'{_EMBEDDED}/')}"
         return StoredRow(path, row.sharepoint_error is not None, original)
+
+
+def _is_kept(row: LibraryRow) -> bool:
+    """Whether a file made way for another: its row has a place that the map never had."""
+    return row.path is not None and row.path.startswith(f"{KEPT}/")

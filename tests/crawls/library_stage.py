@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +49,32 @@ class LibraryStage:
         self.first = libraries.download()
         self._known = crawl.data_dir.rename(crawl.folder / "known")
         self._tenant, self._issuer = server.tenant, server.issuer
+        self._changed: dict[Callable[[Library], Any], Tenant] = {}
 
-    def begin(self, crawl: Crawl) -> tuple[LibraryCrawl, Library]:
-        """Let a crawl begin with what the first one left; return it and the library."""
+    def begin(
+        self, crawl: Crawl, change: Callable[[Library], Any] | None = None
+    ) -> tuple[LibraryCrawl, Library]:
+        """Let a crawl begin with what the first one left; return it and the library.
+
+        `change` is made once, so that new files have the same ids each time.
+        """
         server = self._server
         server.begin()
-        server.issuer, server.tenant = self._issuer, _copied(self._tenant)
+        tenant = self._tenant
+        if change is not None:
+            if change not in self._changed:
+                self._changed[change] = _copied(tenant)
+                change(_library_of(self._changed[change]))
+            tenant = self._changed[change]
+        server.issuer, server.tenant = self._issuer, _copied(tenant)
         shutil.copytree(self._known, crawl.data_dir)
-        library = server.tenant.sites[0].lists[0]
-        assert isinstance(library, Library)
-        return LibraryCrawl(crawl, server, self._api), library
+        return LibraryCrawl(crawl, server, self._api), _library_of(server.tenant)
+
+
+def _library_of(tenant: Tenant) -> Library:
+    library = tenant.sites[0].lists[0]
+    assert isinstance(library, Library)
+    return library
 
 
 def staged(

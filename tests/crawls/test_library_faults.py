@@ -149,7 +149,7 @@ def stages(
     return Stages(tmp_path_factory.mktemp("stages"), ask, sharepoint_server)
 
 
-@pytest.mark.parametrize(("api", "place", "wrong"), cells())
+@pytest.mark.parametrize(("api", "place", "wrong"), list(cells()))
 def test_a_listing_that_is_not_whole_removes_nothing(
     api: str, place: Place, wrong: Wrong, stages: Stages, crawl: Crawl
 ) -> None:

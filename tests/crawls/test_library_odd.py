@@ -143,7 +143,7 @@ def test_an_empty_registry_adopts_no_file_that_does_not_fit(
 
     found = libraries.download()
 
-    assert libraries.downloads() == 2, found["log"]
+    assert libraries.downloads() == 3, found["log"]
     after = {"Reports/Q1.txt": Q1, "Reports/Q2.txt": b"Stormy.", "read.md": BEFORE["readme.md"]}
     assert libraries.disk() == after
     libraries.check_maps()

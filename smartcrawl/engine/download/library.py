@@ -131,7 +131,7 @@ class LibraryHandler(BoundedHttpHandler):
                 place = await asyncio.to_thread(library.stage, page.no, item, original)
             return LibraryFile(item, path, place, downloaded=_now()), body
         if not (entry.again or self._run.forced):
-            held = await asyncio.to_thread(library.held, row, item)
+            held = await asyncio.to_thread(library.held, page.no, row, item)
             if held is not None:
                 return LibraryFile(
                     item, path, held=held.place, downloaded=held.downloaded

@@ -163,11 +163,18 @@ class LibraryShelf:
         return list(moves.values())
 
     def _held(self, row: LibraryRow | None, file: LibraryFile) -> str | None:
-        """Return the place of the bytes that an item has now; None: there are none."""
-        for path in (file.held, None if row is None else row.path):
-            if path is not None and self._is_there(path):
-                return path
-        return None
+        """Return the place of the bytes that an item has now; None: there are none.
+
+        An earlier batch may have moved them since they were read, so the row tells the place. Only
+        an item of an empty registry has none: then it is that of a map.
+        """
+        path = file.held if row is None else row.path
+        return path if path is not None and self._is_there(path) else None
+
+    def paths_under_way(self, connection: Connection) -> set[str]:
+        """Return the paths from and to which renamings are written down now."""
+        rows: Any = connection.execute(_NOTED, (self._source,)).fetchall()
+        return {path for _, held, _, target in rows for path in (held, target)}
 
     def _is_there(self, path: str) -> bool:
         return self._folder.facts(path) is not None
