@@ -68,7 +68,9 @@ class LibraryCheck:
             set() if not read.is_whole else library_rows_since(connection, self._no, read.written)
         )
         mapped = {
-            row.unique_id: self._stored(row) for row in rows if row.no in newer or read.agrees(row)
+            row.unique_id: self._stored(row)
+            for row in rows
+            if row.no in newer or _is_kept(row) or read.agrees(row)
         }
         found, again = self._corrected(rows, mapped, lines)
         again |= {*found.missing_in_map}
