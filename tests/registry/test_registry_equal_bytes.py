@@ -26,7 +26,13 @@ LINK = Link("http://b.example/", "there", "hyperlink", True)
 
 def store(desk: Desk, url: str = A, **more: object) -> None:
     """Index a page."""
-    given = {"title": "Page", "body": BODY, "links": (LINK,), "document_fields": FIELDS, "media": MEDIA} | more
+    given = {
+        "title": "Page",
+        "body": BODY,
+        "links": (LINK,),
+        "document_fields": FIELDS,
+        "media": MEDIA,
+    } | more
     visit = desk.visit(url, TEXT, **given)
     visit.parsed.sample = b"a sample"
     visit.page.plan.wanted = 7
