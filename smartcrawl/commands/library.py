@@ -224,7 +224,8 @@ class Command(CrawlCommand):
 def _failed(run: Run) -> int:
     """Return the number of items that a run could not have."""
     assert run.result is not None, "it ended"
-    return run.result.counts.get(Word.FAILED.word, 0)
+    refused = 0 if run.library is None else run.library.shelf.refused
+    return run.result.counts.get(Word.FAILED.word, 0) + refused
 
 
 @dataclass(slots=True)

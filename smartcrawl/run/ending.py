@@ -185,6 +185,8 @@ class RunEnding:
     def _evidence(self) -> Evidence:
         connection, run = self._registry.connection, self._opened.no
         visits, unreachable, pending = count_run_rows(connection, run)
+        if self._source.traits.is_listed_first:
+            unreachable = 0  # the listing was whole: what it names and cannot be had hides nothing
         skipped = self._due_pages.skipped if self._due_pages is not None else 0
         pending += self._collapses.waiting - skipped  # collapsed pages vouch for no link yet
         if pending and self._workers.turns.spent:

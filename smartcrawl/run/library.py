@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from smartcrawl.extract.library.conversion import (
     converted_library_content,
@@ -31,6 +32,9 @@ from smartcrawl.sources.sharepoint.paths import list_original_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
+
+_LOOKS: Final = 100  #: at a file that a batch renames
+_LOOK: Final = 0.05  #: seconds between two of them
 
 
 class HeldBytes(NamedTuple):
@@ -66,6 +70,7 @@ class RunLibrary:
         self.downloaded = 0  #: items whose bytes came
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
+        self._is_barred = False  #: whether the disk did not even permit the first check
         self._listing: LibraryListing | None = None
         self._is_whole = False  #: whether the listing ended, and is complete
         self._registry = registry
@@ -82,22 +87,40 @@ class RunLibrary:
         try:
             undone = self.shelf.recover(self._registry.connection)
         except OSError as error:
-            raise RegistryError(
-                f"{self.folder.root} cannot be written ({error.strerror}): give this user the"
-                " right to write it"
-            ) from error
+            raise self._barred(error) from error
         if undone:
             logger.info("%d renamings of a process that died are undone", undone)
+
+    def _barred(self, error: OSError) -> RegistryError:
+        """Return the error of a folder that the system does not let this process use."""
+        root, name = self.folder.root, error.filename
+        place = root / name if isinstance(name, str) and name not in ("", ".") else root
+        return RegistryError(
+            f"{place} cannot be used ({error.strerror}): it must be a folder or a file of {root}"
+            " that this user may write, and no link"
+        )
 
     def begin(self) -> None:
         """Compare disk, map and registry; what is missing or edited is to come again.
 
         It runs in a thread of its own, over a connection of its own.
+
+        Raises:
+            RegistryError: the disk does not permit it.
         """
         connection = self._registry.database.connect()
         try:
             check = LibraryCheck(self.source, self.folder, self._opened.source)
-            self.findings = check.before(connection, self.maps.read_files_map())
+            read = self.maps.read_files_map()
+            self.findings = found = check.before(connection, read)
+            rows = None
+            if found.again or not read.is_whole:
+                known = self.rows(connection)
+                rows = (row for row in known if row.unique_id not in found.again)
+            self.maps.begin_files_map(rows)
+        except OSError as error:
+            self._is_barred = True
+            raise self._barred(error) from error
         finally:
             connection.close()
         for line in self.findings.lines:
@@ -184,12 +207,35 @@ class RunLibrary:
         elif is_changed(item, row):
             self.changed += 1
 
-    def held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
+    def held(self, no: int, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
         """Return place, bytes and time of download of an item that the disk has; None: it has not.
 
         Size and date are those of the library, in the registry and on the disk (R3-25 in
-        docs/adr/0083): a renamed file is not downloaded.
+        docs/adr/0083): a renamed file is not downloaded. Without a registry only a file that is in
+        its place is the item's: nothing tells whose it is once files are renamed.
         """
+        if row is not None and row.no == 0:
+            return self._read_held(row, item) if row.path == self.places.path(item) else None
+        for _ in range(_LOOKS):
+            found = self._read_held(row, item)
+            if row is None or self._rests(row):
+                return found
+            time.sleep(_LOOK)  # a batch renames it, or another file to its place
+            row = self.row(no, item)
+        return None
+
+    def _rests(self, row: LibraryRow) -> bool:
+        """Whether the file of an item was in its place ever since its row was read."""
+        connection = self._registry.database.connect(readonly=True)
+        try:
+            now = library_rows_of(connection, [row.no]).get(row.no)
+            paths = self.shelf.paths_under_way(connection)
+        finally:
+            connection.close()
+        return now is not None and now.path == row.path and row.path not in paths
+
+    def _read_held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
+        """Return what is at the place of an item, if it fits."""
         if row is None or row.path is None:
             return None
         facts = (item.file_size, item.last_modified)
@@ -216,15 +262,24 @@ class RunLibrary:
     # The end
 
     def finish(self, *, is_complete: bool) -> None:
-        """Remove the files of removed items, check the disk, and write the map of files."""
+        """Remove the files of removed items, check the disk, and write the map of files.
+
+        Raises:
+            RegistryError: the disk does not permit it, or the registry cannot be written.
+        """
+        if self._is_barred:
+            return
         connection = self._registry.connection
-        with self._registry.database.translated("write"):
-            if is_complete:
-                self.removed = self.shelf.remove_gone(connection, self._opened.no)
-                self._write_list(connection)
-            check = LibraryCheck(self.source, self.folder, self._opened.source)
-            self.findings = check.after(connection, self.findings)
-            self.maps.write_files_map(self.rows(connection))
+        try:
+            with self._registry.database.translated("write"):
+                if is_complete:
+                    self.removed = self.shelf.remove_gone(connection, self._opened.no)
+                    self._write_list(connection)
+                check = LibraryCheck(self.source, self.folder, self._opened.source)
+                self.findings = check.after(connection, self.findings)
+                self.maps.write_files_map(self.rows(connection))
+        except OSError as error:
+            raise self._barred(error) from error
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows
+from smartcrawl.registry.library.items import library_rows, library_rows_since
+from smartcrawl.registry.library.shelf import KEPT
 from smartcrawl.rules.library import (
     Corrections,
     ExpectedFile,
@@ -58,22 +59,34 @@ class LibraryCheck:
     def before(self, connection: Connection, read: ReadFilesMap) -> LibraryFindings:
         """Return the items that must come again: missing, damaged, or edited in the map.
 
-        A misplaced file goes back to its place.
+        A misplaced file goes back to its place, and files that no item refers to are deleted.
         """
         rows = list(library_rows(connection, self._no))
         lines = list(read.lines)
-        mapped = {row.unique_id: self._stored(row) for row in rows if read.agrees(row)}
+        if rows:
+            lines += read.unknown_lines({row.unique_id for row in rows})
+        newer = (
+            set() if not read.is_whole else library_rows_since(connection, self._no, read.written)
+        )
+        mapped = {
+            row.unique_id: self._stored(row)
+            for row in rows
+            if row.no in newer or _is_kept(row) or read.agrees(row)
+        }
         found, again = self._corrected(rows, mapped, lines)
         again |= {*found.missing_in_map}
         # A step found that the original was missing (R3-79).
         again |= {
             row.unique_id for row in rows if row.path is None and row.sharepoint_error is None
         }
+        # They may be where a file belongs. Without any item a map may still tell whose they are.
+        orphans = self._without_orphans(found.orphans, lines) if rows else 0
         return LibraryFindings(
             again=frozenset(again),
             adopted={} if rows else read.adoptable,
             missing_in_map=len(found.missing_in_map),
             missing_on_disk=len(again) - len(found.missing_in_map),
+            orphans=orphans,
             moved=len(found.moves),
             lines=tuple(lines),
         )
@@ -84,12 +97,7 @@ class LibraryCheck:
         lines: list[str] = []
         stored = {row.unique_id: self._stored(row) for row in rows}
         found, again = self._corrected(rows, stored, lines)
-        orphans = 0
-        for path in found.orphans:
-            try:
-                orphans += self._folder.remove(path)
-            except OSError as error:
-                lines.append(f"{path} cannot be deleted: {error.strerror}")
+        orphans = self._without_orphans(found.orphans, lines)
         lines += [
             f"{row.path} is missing or damaged: the next download brings it"
             for row in rows
@@ -97,11 +105,21 @@ class LibraryCheck:
         ]
         return replace(
             before,
-            orphans=orphans,
+            orphans=before.orphans + orphans,
             moved=before.moved + len(found.moves),
             verified=found.verified,
             lines=tuple(lines),
         )
+
+    def _without_orphans(self, paths: Sequence[str], lines: list[str]) -> int:
+        """Delete files that no item refers to; return their number (R3-136)."""
+        removed = 0
+        for path in paths:
+            try:
+                removed += self._folder.remove(path)
+            except OSError as error:
+                lines.append(f"{path} cannot be deleted: {error.strerror}")
+        return removed
 
     def _corrected(
         self, rows: Sequence[LibraryRow], mapped: Mapping[str, StoredRow], lines: list[str]
@@ -136,7 +154,7 @@ class LibraryCheck:
         facts = {
             path: (size, modified)
             for top in tops
-            for path, size, modified in self._folder.walk(top)
+            for path, size, modified in self._folder.walk(top, tidies=True)
         }
         if self._source.source_type is SourceType.LISTS:
             facts.pop(list_original_path(self._source.source_id), None)  # never an orphan
@@ -184,3 +202,8 @@ class LibraryCheck:
         """Return an item as a row of the map; the original of a processed one is kept (M-53)."""
         path = row.path or ""
         return StoredRow(path, row.sharepoint_error is not None, original_of_embedded(path))
+
+
+def _is_kept(row: LibraryRow) -> bool:
+    """Whether a file made way for another: its row has a place that the map never had."""
+    return row.path is not None and row.path.startswith(f"{KEPT}/")

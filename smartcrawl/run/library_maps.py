@@ -6,7 +6,8 @@ A map can order a download, and never a removal (docs/adr/0083).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,7 @@ from smartcrawl.sources.sharepoint.paths import source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
+_TOLD: Final = 5  #: unknown rows of a map that the log names
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,27 @@ class ReadFilesMap:
     read: ReadMap
     prefix: str  #: of paths in the map, before those below the folder of the source
     lines: tuple[str, ...]  #: for the log
+    written: float  #: Unix seconds of its last change; 0: it is missing
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it could be read, but for single rows."""
+        return self.read.state is MapState.WHOLE
 
     def agrees(self, row: LibraryRow) -> bool:
         """Whether the map has the row of an item as it was written."""
         found = self.read.rows.get(row.unique_id)
         return found is not None and found == files_map_row(row, self.prefix)
+
+    def unknown_lines(self, known: Set[str]) -> list[str]:
+        """Return lines about rows of items that are not stored; ``known``: unique ids."""
+        name = _CONFIG.FILE_MAP_CSV
+        unknown = sorted(self.read.rows.keys() - known)
+        lines = [f"{name}: the row of {each} names no stored item: dropped" for each in unknown]
+        if len(lines) > _TOLD:
+            more = len(lines) - _TOLD
+            lines[_TOLD:] = [f"{name}: {more:,} more rows name no stored item: dropped"]
+        return lines
 
     @property
     def adoptable(self) -> Mapping[str, LibraryRow]:
@@ -109,11 +127,29 @@ class LibraryMaps:
     def read_files_map(self) -> ReadFilesMap:
         """Return the map of files, however damaged it is."""
         path = self._root / _CONFIG.FILE_MAP_CSV
+        try:
+            written = path.stat().st_mtime
+        except OSError:
+            written = 0.0
         read = read_files_map(path)
         lines = list(read.damaged)
         if read.state is not MapState.WHOLE and self._root.is_dir():
             lines.append(f"{path} is {read.state}: as with mode=full, every file comes again")
-        return ReadFilesMap(read, self._prefix, tuple(lines))
+        return ReadFilesMap(read, self._prefix, tuple(lines), written)
+
+    def begin_files_map(self, rows: Iterable[LibraryRow] | None) -> None:
+        """Let the map of files be older than what this run will store.
+
+        A process that dies leaves items that the map does not have yet; its age tells them from
+        those that a person took out. ``rows``: what the map is to have; None: it is right.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if rows is not None:
+            self.write_files_map(rows)
+        before = int(time.time()) - 1
+        os.utime(self._root / _CONFIG.FILE_MAP_CSV, (before, before))
 
     def write_files_map(self, rows: Iterable[LibraryRow]) -> None:
         """Write the map of files anew; readers see the old one or the new one, whole.

@@ -7,7 +7,8 @@
     objects           count what the collector would have to find
 
 The rest of the line are arguments of scrapy. Places are before and after the begin, and before and
-after the commit, of every transaction. `Crawl.run("runner", …)` does the same in a fork.
+after the commit, of every transaction, and before and after each step of a library's files on disk.
+`Crawl.run("runner", …)` does the same in a fork.
 """
 
 import gc
@@ -28,12 +29,13 @@ from scrapy import Request
 from scrapy.cmdline import execute
 from scrapy.http import Response
 
-from smartcrawl.commands import crawl
+from smartcrawl.commands import crawl, library
 from smartcrawl.index import writing
 from smartcrawl.model.batches import Batch
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import control, sqlite, transactions
+from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.runs import runs
 
 _BATCH = 5  #: visits, so that a small site has many transactions
@@ -88,9 +90,21 @@ def kill(number: str) -> None:
 
     _sweeps_in_parts()
     Batch.MAX_VISITS = Batch.MAX_TOUCHED = _BATCH
+    for name in ("write", "rename", "remove"):
+        setattr(LibraryFolder, name, _stepped(getattr(LibraryFolder, name), places))
     _replaced("transaction", transactions.transaction, transaction)
     if places.last == 0:
         _at_exit(lambda: print(f"places: {places.passed}"))
+
+
+def _stepped(real: Any, places: Places) -> Any:
+    def stepped(*args: Any) -> Any:
+        places.step()
+        found = real(*args)
+        places.step()
+        return found
+
+    return stepped
 
 
 def step(last: str) -> None:
@@ -173,6 +187,13 @@ def objects() -> None:
 
 def _at_exit(tell: Any) -> None:
     """Call `tell` when the last crawl is over, in the crawling process."""
+    real_end = library.Command._end
+
+    def end(*args: Any) -> None:
+        tell()
+        real_end(*args)
+
+    library.Command._end = end  # type: ignore[method-assign]
     real = crawl.print_crawl_summary
 
     def print_summary(*args: Any) -> None:

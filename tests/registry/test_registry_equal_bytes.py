@@ -26,7 +26,13 @@ LINK = Link("http://b.example/", "there", "hyperlink", True)
 
 def store(desk: Desk, url: str = A, **more: object) -> None:
     """Index a page."""
-    given = {"title": "Page", "body": BODY, "links": (LINK,), "told": FIELDS, "media": MEDIA} | more
+    given = {
+        "title": "Page",
+        "body": BODY,
+        "links": (LINK,),
+        "document_fields": FIELDS,
+        "media": MEDIA,
+    } | more
     visit = desk.visit(url, TEXT, **given)
     visit.parsed.sample = b"a sample"
     visit.page.plan.wanted = 7
@@ -112,7 +118,7 @@ def test_the_type_is_that_of_the_last_body_that_was_read(desk: Desk):
     assert desk.value("SELECT media FROM record") == MEDIA
 
     desk.open(now=LATER)
-    same = {"outcome": Outcome.SAME, "title": "Page", "told": FIELDS}
+    same = {"outcome": Outcome.SAME, "title": "Page", "document_fields": FIELDS}
     desk.write(desk.visit(A, TEXT, body="b", media="text/plain", **same), now=LATER)
 
     assert found(desk) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import Final, Self
 
@@ -31,9 +32,12 @@ from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryAnswer, LibraryApi, LibraryError
 from smartcrawl.sources.sharepoint.asking import library_refusal
 
+logger = logging.getLogger(__name__)
+
 LIBRARY_FILE: Final = "library_file"  #: in the meta of a request: the LibraryFile so far
 _ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
 _HOPS: Final = 3
+_SHOWN: Final = 500  #: characters of a long URL in the log
 _PASSING: Final = frozenset({408, 425, 429})
 
 
@@ -114,6 +118,7 @@ class LibraryHandler(BoundedHttpHandler):
         if (refused := library.places.refusal(item)) is not None:
             raise StoreAwayError(refused)
         if (excess := library.places.excess(item)) is not None:
+            logger.warning("%s is skipped: %s", item.url[:_SHOWN], excess)
             note = library.places.failed_note(item, excess)
             path = library.places.failed_path(item)
             staged = await asyncio.to_thread(library.stage, page.no, item, note)
@@ -131,7 +136,7 @@ class LibraryHandler(BoundedHttpHandler):
                 place = await asyncio.to_thread(library.stage, page.no, item, original)
             return LibraryFile(item, path, place, downloaded=_now()), body
         if not (entry.again or self._run.forced):
-            held = await asyncio.to_thread(library.held, row, item)
+            held = await asyncio.to_thread(library.held, page.no, row, item)
             if held is not None:
                 return LibraryFile(
                     item, path, held=held.place, downloaded=held.downloaded

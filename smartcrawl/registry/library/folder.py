@@ -140,10 +140,11 @@ class LibraryFolder:
             except OSError:  # it has other files
                 return
 
-    def walk(self, top: str) -> Iterator[tuple[str, int, int]]:
+    def walk(self, top: str, *, tidies: bool = False) -> Iterator[tuple[str, int, int]]:
         """Yield path, size in bytes and time (Unix microseconds) of each file below a folder.
 
         Symlinks are yielded, too, as things that are no file of a library; none is followed.
+        ``tidies``: empty folders are removed.
 
         Raises:
             OSError: a folder cannot be read.
@@ -154,6 +155,8 @@ class LibraryFolder:
             try:
                 with self._folder(path) as folder:
                     names = sorted(os.scandir(folder), key=lambda entry: entry.name)
+                    if tidies and not names:
+                        self.tidy(f"{path}/")
                     for entry in names:
                         if entry.is_dir(follow_symlinks=False):
                             pending.append(f"{path}/{entry.name}")

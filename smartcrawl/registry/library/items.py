@@ -14,6 +14,9 @@ _SOME: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.no IN carray(?)"
 _AT: Final = f"""
 SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.path IN carray(?) ORDER BY i.no
 """
+_SINCE: Final = """
+SELECT i.no FROM library_item i JOIN state s USING (no) WHERE i.source = ? AND s.last_checked > ?
+"""
 _OTHERS: Final = """
 SELECT DISTINCT path FROM library_item
  WHERE source = ? AND path IN carray(?) AND no NOT IN carray(?)
@@ -54,6 +57,12 @@ def library_rows(connection: Connection, source: int) -> Iterator[LibraryRow]:
     row: Any
     for row in connection.execute(_ALL, (source,)):
         yield LibraryRow._make(row)
+
+
+def library_rows_since(connection: Connection, source: int, moment: float) -> set[int]:
+    """Return the numbers of the items that were looked at after a moment, Unix seconds."""
+    rows: Any = connection.execute(_SINCE, (source, moment)).fetchall()
+    return {no for (no,) in rows}
 
 
 def library_rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int, LibraryRow]:

@@ -74,6 +74,7 @@ class LibraryShelf:
         self._source = source
         self._shared = frozenset(shared)
         self._left: list[str] = []  #: former files of the items of the batch
+        self.refused = 0  #: files that the system did not let be put into their places
         self._files: dict[int, LibraryFile] = {}  #: of the batch, by record.no
         self._moves: list[Move] = []
 
@@ -102,6 +103,7 @@ class LibraryShelf:
             no, why = failed
             if no not in self._files:  # it would have made way
                 no = self._in_the_way(no)
+            self.refused += 1
             self._files[no] = self._files[no]._replace(
                 path=None, staged=None, held=None, error=f"it cannot be put into its place: {why}"
             )
@@ -165,11 +167,18 @@ class LibraryShelf:
         return list(moves.values())
 
     def _held(self, row: LibraryRow | None, file: LibraryFile) -> str | None:
-        """Return the place of the bytes that an item has now; None: there are none."""
-        for path in (file.held, None if row is None else row.path):
-            if path is not None and self._is_there(path):
-                return path
-        return None
+        """Return the place of the bytes that an item has now; None: there are none.
+
+        An earlier batch may have moved them since they were read, so the row tells the place. Only
+        an item of an empty registry has none: then it is that of a map.
+        """
+        path = file.held if row is None else row.path
+        return path if path is not None and self._is_there(path) else None
+
+    def paths_under_way(self, connection: Connection) -> set[str]:
+        """Return the paths from and to which renamings are written down now."""
+        rows: Any = connection.execute(_NOTED, (self._source,)).fetchall()
+        return {path for _, held, _, target in rows for path in (held, target)}
 
     def _is_there(self, path: str) -> bool:
         return self._folder.facts(path) is not None

@@ -15,6 +15,7 @@ from smartcrawl.model.library import LibraryItem, SourceType
 from smartcrawl.model.redaction import escaped_text
 
 LARGEST_ANSWER: Final = 64 * 1024 * 1024  #: bytes of an answer that is parsed
+_LONGEST_REFUSAL: Final = 65_536  #: bytes of an answer that says why there is no file
 _NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _SHOWN: Final = 300  #: characters of a server's message in ours
 
@@ -43,6 +44,14 @@ class LibraryRequest(NamedTuple):
     def __repr__(self) -> str:
         """Return method and place; the query may have a token, too."""
         return f"<{self.method} {escaped_text(self.url.partition('?')[0])}>"
+
+
+def content_limit(item: LibraryItem) -> int:
+    """Return the bytes that an answer for a file may have.
+
+    One more than the file, so that a longer one is noticed. A refusal is longer than a small file.
+    """
+    return max(item.file_size, _LONGEST_REFUSAL) + 1
 
 
 class LibraryAnswer(NamedTuple):

@@ -22,6 +22,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryPlace,
     LibraryRefusedError,
     LibraryRequest,
+    content_limit,
     library_item_url,
     list_item_url,
     place_shown,
@@ -111,7 +112,7 @@ class GraphApi:
     def content_request(self, item: LibraryItem) -> LibraryRequest:
         """Return the request for the bytes of a file; its answer is a redirect."""
         url = f"{self._address(item)}/content"
-        return self._tokens.authorized(LibraryRequest(url, most=item.file_size + 1))
+        return self._tokens.authorized(LibraryRequest(url, most=content_limit(item)))
 
     def renewed(self, request: LibraryRequest) -> LibraryRequest:
         """Return a request with a new token."""

@@ -21,6 +21,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryPlace,
     LibraryRefusedError,
     LibraryRequest,
+    content_limit,
     library_item_url,
     library_origin,
     list_item_url,
@@ -83,7 +84,7 @@ class RestApi:
     def content_request(self, item: LibraryItem) -> LibraryRequest:
         """Return the request for the bytes of a file, by its id: renaming does no harm."""
         url = f"{self._base}/GetFileById('{item.unique_id}')/$value"
-        return self._tokens.authorized(LibraryRequest(url, most=item.file_size + 1))
+        return self._tokens.authorized(LibraryRequest(url, most=content_limit(item)))
 
     def renewed(self, request: LibraryRequest) -> LibraryRequest:
         """Return a request with a new token."""

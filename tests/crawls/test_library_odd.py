@@ -1,0 +1,207 @@
+"""Libraries in unusual states: odd names, long paths, withheld removals, lost registries, links."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.crawls.library_stage import BEFORE, Q1, LibraryStage, rest_stage, staged
+from tests.servers.sharepoint import SharepointServer
+
+__all__ = ["rest_stage"]  # a fixture
+
+_ROOT = "/sites/demo/Shared Documents"
+#: Paths in a library that no path on disk may follow (item 6), and what the map says of them.
+ODD = {
+    "../up.txt": "a part of its path is '..'",
+    "a/../../b.txt": "a part of its path is '..'",
+    "./here.txt": "a part of its path is '.'",
+    "/etc/passwd.txt": "a part of its path is empty",
+    "nul\0name.txt": "its path has a NUL character",
+    "C:\\windows\\a.txt": "its path has a backslash",
+}
+#: A name of 256 bytes, and a path of more than 4,096.
+LONG_NAME = "ü" * 126 + ".txt"
+LONG_PATH = "/".join(["folder" * 40] * 17) + "/a.txt"
+
+
+def test_names_that_lead_elsewhere_get_a_row_and_no_file(
+    crawl: Crawl, rest_stage: LibraryStage
+) -> None:
+    libraries, library = rest_stage.begin(crawl)
+    outside = {path for path in crawl.folder.rglob("*") if libraries.folder() not in path.parents}
+    for path in ODD:
+        library.add(path, b"words")
+    library.add("fine.txt", b"Fine.")
+
+    found = libraries.download(expect=3)
+
+    assert libraries.disk() == BEFORE | {"fine.txt": b"Fine."}, found["log"]
+    now = {path for path in crawl.folder.rglob("*") if libraries.folder() not in path.parents}
+    assert [path for path in now - outside if path.suffix == ".txt"] == []
+    rows = libraries.rows("files_map.csv")
+    errors = {url.removeprefix(f"{_ROOT}/"): row["sharepoint_error"] for url, row in rows.items()}
+    assert {path: errors[path] for path in ODD} == ODD
+    assert {rows[f"{_ROOT}/{path}"]["file_relative_path"] for path in ODD} == {""}
+    assert found["failed"] == len(ODD)
+    assert f"Integrity check passed: {len(BEFORE) + 1} files verified" in found["log"]
+
+
+def test_what_the_system_cannot_name_is_noted_beside(
+    crawl: Crawl, rest_stage: LibraryStage
+) -> None:
+    libraries, library = rest_stage.begin(crawl)
+    entries = {path: library.add(path, b"Long.") for path in (LONG_NAME, LONG_PATH)}
+
+    found = libraries.download(expect=None)
+
+    assert libraries.disk() == BEFORE, found["log"]
+    notes = libraries.disk(top="03_failed")
+    rows = libraries.rows("files_map.csv")
+    listed = libraries.rows("sharepoint_map.csv")
+    for path, why in ((LONG_NAME, "256 bytes"), (LONG_PATH, "the system takes 4,095")):
+        row, name = rows[f"{_ROOT}/{path}"], f"{entries[path].unique_id}.txt"
+        assert row["file_relative_path"] == f"DOMAIN01\\01_files\\source01\\03_failed\\{name}"
+        assert why in row["sharepoint_error"]
+        assert why in found["log"]
+        url, reason = notes[name].decode().splitlines()
+        assert url == listed[f"{_ROOT}/{path}"]["url"]
+        assert reason == row["sharepoint_error"]
+    assert len(notes) == 2
+    facts = libraries.facts()
+    again = libraries.download(expect=None)
+    assert (libraries.downloads(), again["added"], again["changed"]) == (0, 0, 0)
+    assert libraries.facts() == facts
+    library.rename(LONG_NAME, "short.txt")
+    library.delete(LONG_PATH)
+    libraries.download()
+    assert libraries.disk() == BEFORE | {"short.txt": b"Long."}
+    assert libraries.disk(top="03_failed") == {}
+
+
+def test_withheld_removals_stay_until_they_are_approved(
+    tmp_path_factory: pytest.TempPathFactory, ask: Any, sharepoint: SharepointServer, crawl: Crawl
+) -> None:
+    files = {f"many/{number:02}.txt": f"whale {number}".encode() for number in range(30)}
+    stage = staged(files, tmp_path_factory.mktemp("many"), ask, sharepoint)
+    libraries, library = stage.begin(crawl)
+    before = libraries.facts()
+    for path in list(files)[:12]:
+        library.delete(path)
+
+    found = libraries.download(expect=3)
+
+    assert (found["withheld"], found["removed"]) == (12, 0), found["log"]
+    assert libraries.facts() == before
+    assert len(libraries.rows("files_map.csv")) == 30
+    assert len(libraries.rows("sharepoint_map.csv")) == 18
+    assert len(libraries.crawl.hits("whale")) == 30
+    again = libraries.download(expect=3)
+    assert (again["withheld"], again["removed"], libraries.downloads()) == (12, 0, 0)
+    assert libraries.facts() == before
+    run = str(crawl.runs()[0]["run"])
+    crawl.run("orphans", "--approve", run, "--max", "12")
+    assert len(libraries.crawl.hits("whale")) == 18
+    third = libraries.download()
+    assert (third["removed"], libraries.downloads()) == (12, 0)
+    left = dict(list(files.items())[12:])
+    assert libraries.disk() == left
+    libraries.check_maps()
+
+
+def test_an_empty_registry_adopts_the_files_of_a_valid_map(
+    crawl: Crawl, rest_stage: LibraryStage
+) -> None:
+    libraries, library = rest_stage.begin(crawl)
+    facts, rows = libraries.facts(), libraries.rows("files_map.csv")
+    for file in crawl.data_dir.glob("registry.db*"):
+        file.unlink()
+
+    found = libraries.download()
+
+    assert libraries.downloads() == 0, found["log"]
+    assert libraries.facts() == facts
+    assert libraries.rows("files_map.csv") == rows
+    assert crawl.hits("warm") == ["/sites/demo/Shared%20Documents/Reports/Q1.txt"]
+    library.delete("readme.md")
+    assert libraries.download()["removed"] == 1
+    assert "readme.md" not in libraries.disk()
+
+
+def test_an_empty_registry_adopts_no_file_that_does_not_fit(
+    crawl: Crawl, rest_stage: LibraryStage
+) -> None:
+    libraries, library = rest_stage.begin(crawl)
+    for file in crawl.data_dir.glob("registry.db*"):
+        file.unlink()
+    (libraries.folder() / "02_embedded" / "Reports" / "Q1.txt").write_bytes(Q1[::-1])
+    library.update("Reports/Q2.txt", b"Stormy.")
+    library.rename("readme.md", "read.md")
+
+    found = libraries.download()
+
+    assert libraries.downloads() == 3, found["log"]
+    after = {"Reports/Q1.txt": Q1, "Reports/Q2.txt": b"Stormy.", "read.md": BEFORE["readme.md"]}
+    assert libraries.disk() == after
+    libraries.check_maps()
+
+
+@pytest.mark.parametrize("where", ["02_embedded/Reports", "02_embedded", ".incoming"])
+def test_no_file_is_written_or_removed_through_a_link(
+    where: str, crawl: Crawl, rest_stage: LibraryStage
+) -> None:
+    libraries, library = rest_stage.begin(crawl)
+    outside = crawl.folder / "outside"
+    outside.mkdir()
+    (outside / "Q1.txt").write_bytes(b"secret")
+    place = libraries.folder() / where
+    if place.is_dir():
+        place.rename(crawl.folder / "was")
+    place.symlink_to(outside)
+    library.add("Reports/new.txt", b"New.")
+
+    found = libraries.download(expect=None)
+
+    assert [path.name for path in outside.iterdir()] == ["Q1.txt"], found["log"]
+    assert (outside / "Q1.txt").read_bytes() == b"secret"
+    if where == "02_embedded/Reports":
+        assert libraries.disk() == BEFORE | {"Reports/new.txt": b"New."}
+        libraries.check_maps()
+        return
+    assert (found["complete"], "Traceback" in found["log"]) == (False, False)
+    assert str(place) in found["reason"]
+    place.unlink()
+    libraries.download()
+    assert libraries.disk() == BEFORE | {"Reports/new.txt": b"New."}
+
+
+def test_a_folder_in_the_place_of_a_file_makes_way(crawl: Crawl, rest_stage: LibraryStage) -> None:
+    libraries, _ = rest_stage.begin(crawl)
+    file = libraries.folder() / "02_embedded" / "Reports" / "Q1.txt"
+    file.unlink()
+    file.mkdir()
+    (file / "thing.txt").write_bytes(b"thing")
+
+    found = libraries.download()
+
+    assert libraries.disk() == BEFORE, found["log"]
+    libraries.check_maps()
+
+
+def test_a_source_that_is_held_is_left_alone(crawl: Crawl, rest_stage: LibraryStage) -> None:
+    """Two steps at one source are never at work together (D2, R3-118)."""
+    libraries, library = rest_stage.begin(crawl)
+    library.update("Reports/Q1.txt", b"Warmer.")
+    before = _bytes(libraries.folder())
+    with crawl.held("DOMAIN01.source01"):
+        found = libraries.download(expect=4)
+        assert "DOMAIN01.source01" in found["reason"]
+        assert _bytes(libraries.folder()) == before
+    assert libraries.download()["changed"] == 1
+
+
+def _bytes(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
