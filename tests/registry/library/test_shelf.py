@@ -319,6 +319,18 @@ def test_a_result_for_an_item_that_was_replaced_meanwhile_is_dropped(pages: Shel
     assert pages.rows()[1] == "01_originals/a.html"
 
 
+@pytest.mark.covers("M-53")
+def test_the_original_of_a_processed_page_stays_when_another_page_goes(pages: Shelves) -> None:
+    gone = LibraryFile(pages.item(9, "a.html", "…"), "01_originals/a.html")
+    with transaction(pages.connection):
+        store_library_file(pages.connection, SOURCE, 9, gone)
+        pages.connection.execute(_STATE, {"no": 9})
+    before = _all(pages)
+    assert LibraryShelf(pages.folder, SOURCE).remove_gone(pages.connection, 2) == 1
+    assert set(pages.rows()) == {1, 2}
+    assert _all(pages) == before
+
+
 def test_the_file_of_a_whole_list_never_goes(tmp_path: Path) -> None:
     made = Shelves(tmp_path)
     made.folder.write("01_originals/s.csv", b"ID\r\n", MODIFIED)

@@ -250,6 +250,7 @@ FIELDS = [
     ("Owner", "Owner_x0020_Name", "User", False),
     ("Team", "Team", "UserMulti", False),
     ("Topic", "Topic", "Lookup", False),
+    ("Hours", "Hours", "Number", False),
     ("Web page", "WebPage", "URL", False),
     ("Secret", "Secret", "Text", True),
     ("Edit", "Edit", "Computed", False),
@@ -282,6 +283,7 @@ def test_an_item_of_a_list_has_its_visible_fields_with_people_by_name():
             "Owner_x0020_Name": {"Title": "Ann", "odata.id": "x"},
             "Team": [{"Title": "Ann"}, {"Title": "Bob"}],
             "Topic": None,
+            "Hours": 2.0,
             "WebPage": {"Description": "d", "Url": "https://a.example/", "odata.type": "u"},
         }
     ])  # fmt: skip
@@ -294,13 +296,14 @@ def test_an_item_of_a_list_has_its_visible_fields_with_people_by_name():
     assert fetch.asked[0].url.startswith(f"{SITE}/_api/web/Lists/GetByTitle('Ann''s%20tasks')?")
     query = parse_qs(urlsplit(fetch.asked[2].url).query)
     assert query["$select"][0].endswith(
-        "Modified,Title,State,Owner_x0020_Name/Title,Team/Title,Topic/Title,WebPage"
+        "Modified,Title,State,Owner_x0020_Name/Title,Team/Title,Topic/Title,Hours,WebPage"
     )
     assert query["$expand"] == ["Owner_x0020_Name,Team,Topic"]
     link = "https://contoso.example/sites/demo/Lists/Tasks/DispForm.aspx?ID=3"
     assert (item.filename, item.server_relative_url, item.url) == ("3.md", f"{root}/3.md", link)
     assert item.content is not None
     assert item.file_size == len(item.content.encode())
+    assert '"Hours":2,' in item.content
     assert json.loads(item.content) == {
         "list": "Ann's tasks",
         "columns": [
@@ -309,6 +312,7 @@ def test_an_item_of_a_list_has_its_visible_fields_with_people_by_name():
             ["Owner_x0020_Name", "Owner", "User"],
             ["Team", "Team", "UserMulti"],
             ["Topic", "Topic", "Lookup"],
+            ["Hours", "Hours", "Number"],
             ["WebPage", "Web page", "URL"],
         ],
         "fields": {
@@ -317,6 +321,7 @@ def test_an_item_of_a_list_has_its_visible_fields_with_people_by_name():
             "State": "Active",
             "Owner_x0020_Name": "Ann",
             "Team": ["Ann", "Bob"],
+            "Hours": 2,
             "WebPage": {"Description": "d", "Url": "https://a.example/"},
         },
     }
