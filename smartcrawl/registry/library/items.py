@@ -39,6 +39,11 @@ INSERT INTO library_item (no, source, listitem_id, unique_id, filename, server_r
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE SET sharepoint_error = excluded.sharepoint_error
 """
+_ADDRESS: Final = "INSERT INTO library_address (url, no) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_ADDRESSED: Final = """
+SELECT no FROM library_address WHERE url = ?
+ UNION SELECT no FROM library_item WHERE unique_id = ? ORDER BY 1
+"""
 _PLACED: Final = "UPDATE library_item SET path = ? WHERE no = ?"
 _PROCESSED: Final = """
 UPDATE library_item SET path = ?, processing_error = ?
@@ -99,9 +104,16 @@ def store_library_file(connection: Connection, source: int, no: int, file: Libra
     if file.error is not None and file.path is None:
         connection.execute(_FAILED, (*facts, file.error[:1024]))
         return
+    connection.execute(_ADDRESS, (item.url, no))
     connection.execute(_STORE, (*facts, file.path, file.downloaded))
     if file.error is not None:  # such as a path that the system does not take (E2)
         connection.execute(_FAILED, (*facts, file.error[:1024]))
+
+
+def library_records_at(connection: Connection, address: str) -> list[int]:
+    """Return the numbers of the items that have, or had, a URL, or that have a unique id."""
+    rows: Any = connection.execute(_ADDRESSED, (address, address.lower())).fetchall()
+    return [no for (no,) in rows]
 
 
 def place_library_rows(connection: Connection, places: Sequence[tuple[int, str]]) -> None:
