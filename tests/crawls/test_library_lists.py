@@ -335,6 +335,29 @@ def test_a_list_that_is_emptied_loses_its_items_when_that_is_approved(
     check(libraries, tasks)
 
 
+def test_a_list_made_anew_waits_for_the_removal_of_the_old_items(
+    libraries: LibraryCrawl, tasks: GenericList
+) -> None:
+    libraries.download()
+    libraries.process()
+    tasks.site.lists.remove(tasks)
+    anew = tasks.site.list("Open tasks", "Tasks")
+    anew.fields = tasks.fields
+    for title in ("Rake", "Weed", "Burn"):
+        anew.add(Title=title)
+    second = libraries.download(expect=3)
+    assert (second["added"], second["removed"], second["withheld"]) == (3, 0, 3), second["log"]
+    found = libraries.process(expect=3)
+    assert (found["processed"], found["failed"]) == (0, 3)
+    at = "/sites/demo/Lists/Tasks/1.md: another item is at 02_embedded/1.md"
+    assert found["reasons"][0].startswith(at)
+    assert libraries.disk(KIND)["1.md"].startswith(b"# Mow\n")
+    libraries.crawl.run("orphans", "--approve", "2", "--max", "3")
+    assert libraries.download()["removed"] == 3
+    assert libraries.process()["processed"] == 3
+    check(libraries, anew)
+
+
 @covers("R3-68")
 @pytest.mark.parametrize("change", ["deleted", "renamed", "second page", "item"])
 def test_a_list_that_cannot_be_listed_loses_nothing(

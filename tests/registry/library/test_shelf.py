@@ -16,10 +16,19 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows
+from smartcrawl.registry.library.items import (
+    ProcessedRow,
+    library_rows,
+    store_library_file,
+    store_processed_rows,
+)
 from smartcrawl.registry.library.shelf import INCOMING, KEPT, LibraryShelf, staged_library_path
 
 SOURCE = 7
+#: A record that was never indexed, and that a run has listed before.
+_STATE = """
+INSERT INTO state (no, reached_run, depth, standing, seen_run) VALUES (:no, 1, 0, 0, 1)
+"""
 MODIFIED = 1_700_000_000_000_000
 
 
@@ -242,3 +251,84 @@ def test_any_history_of_batches_and_deaths_keeps_rows_and_disk_equal(
             shelves.check()
     finally:
         shelves.connection.close()
+
+
+def _page(shelves: Shelves, no: int, name: str) -> Any:
+    """Return the visit of a site page whose new original came."""
+    staged = staged_library_path(no)
+    shelves.folder.write(staged, f"page {no}".encode(), MODIFIED)
+    file = LibraryFile(shelves.item(no, name, "…"), f"01_originals/{name}", staged)
+    return SimpleNamespace(page=SimpleNamespace(no=no), answer=SimpleNamespace(file=file))
+
+
+def _process(shelves: Shelves, no: int, name: str) -> None:
+    path = f"02_embedded/{name}"
+    shelves.folder.write(path, f"processed {no}".encode(), MODIFIED)
+    (row,) = (row for row in library_rows(shelves.connection, SOURCE) if row.no == no)
+    with transaction(shelves.connection):
+        store_processed_rows(shelves.connection, [ProcessedRow(row, path, None)])
+
+
+@pytest.fixture
+def pages(tmp_path: Path) -> Iterator[Shelves]:
+    made = Shelves(tmp_path)
+    for no, name in ((1, "a.html"), (2, "f/b.html")):
+        made.commit(made.folder, [_page(made, no, name)])
+        _process(made, no, name)
+    yield made
+    made.connection.close()
+
+
+def _all(shelves: Shelves) -> dict[str, str]:
+    tops = ("01_originals", "02_embedded", INCOMING)
+    found = (path for top in tops for path, _, _ in shelves.folder.walk(top))
+    return {path: shelves.folder.read(path).decode() for path in found}
+
+
+@pytest.mark.covers("R3-73", "M-53")
+@pytest.mark.parametrize("name", ["a.html", "new/a.html"])
+def test_the_former_files_of_a_page_go_with_the_commit_of_its_new_original(
+    name: str, pages: Shelves
+) -> None:
+    pages.commit(pages.folder, [_page(pages, 1, name)])
+    assert _all(pages) == {
+        f"01_originals/{name}": "page 1",
+        "01_originals/f/b.html": "page 2",
+        "02_embedded/f/b.html": "processed 2",
+    }
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_pages_that_swap_their_names_lose_nothing(batches: int, pages: Shelves) -> None:
+    visits = [_page(pages, 1, "f/b.html"), _page(pages, 2, "a.html")]
+    for some in [visits] if batches == 1 else [[visit] for visit in visits]:
+        pages.commit(pages.folder, some)
+    assert _all(pages) == {"01_originals/a.html": "page 2", "01_originals/f/b.html": "page 1"}
+
+
+def test_a_result_for_an_item_that_was_replaced_meanwhile_is_dropped(pages: Shelves) -> None:
+    (row, _) = library_rows(pages.connection, SOURCE)
+    visit = _page(pages, 1, "a.html")
+    visit.answer.file = visit.answer.file._replace(
+        item=visit.answer.file.item._replace(last_modified=MODIFIED + 1)
+    )
+    pages.commit(pages.folder, [visit])
+    stale = row._replace(path="01_originals/a.html")
+    with transaction(pages.connection):
+        store_processed_rows(pages.connection, [ProcessedRow(stale, "02_embedded/a.html", None)])
+    assert pages.rows()[1] == "01_originals/a.html"
+
+
+def test_the_file_of_a_whole_list_never_goes(tmp_path: Path) -> None:
+    made = Shelves(tmp_path)
+    made.folder.write("01_originals/s.csv", b"ID\r\n", MODIFIED)
+    made.folder.write("02_embedded/1.md", b"# 1", MODIFIED)
+    shelf = LibraryShelf(made.folder, SOURCE, shared=["01_originals/s.csv"])
+    with transaction(made.connection):
+        for no, path in ((1, "01_originals/s.csv"), (2, "02_embedded/1.md")):
+            file = LibraryFile(made.item(no, f"{no}.md", "…"), path)
+            store_library_file(made.connection, SOURCE, no, file)
+            made.connection.execute(_STATE, {"no": no})
+    assert shelf.remove_gone(made.connection, 2) == 2
+    assert _all(made) == {"01_originals/s.csv": "ID\r\n"}
+    made.connection.close()
