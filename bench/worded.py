@@ -34,4 +34,4 @@ def page(desk: Desk, url: str, chance: random.Random):
         return " ".join(chance.choices(WORDS, RARER, k=count))
 
     sections = tuple(Section(1 + no % 3, some(3), some(120)) for no in range(SECTIONS))
-    return desk.visit(url, title=some(3), told={"sections": sections})
+    return desk.visit(url, title=some(3), document_fields={"sections": sections})

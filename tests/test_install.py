@@ -2,6 +2,8 @@
 
 import ast
 import re
+import runpy
+import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -141,3 +143,33 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
     lines = (ROOT / "requirements.txt").read_text(encoding="utf-8").splitlines()
     named = {line.partition("#")[0].strip() for line in lines}
     assert set(project()["dependencies"]) <= named  # the extras of a package are equal, too
+
+
+#: Hides what the run-time set does not bring, and compiles as script/setup does.
+BARE = """
+import runpy, sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in hidden:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+hidden = set(sys.argv[2].split(","))
+sys.meta_path.insert(0, Hidden())
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
+def test_the_run_time_set_alone_loads():
+    """As in a new environment: this one has the packages of every extra and of the tests."""
+    compiling = ROOT / "script" / "environment" / "compile.py"
+    assert runpy.run_path(str(compiling))["OF_EXTRAS"] == BROUGHT.keys()
+    lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    there = {canonical(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
+    others = {m for m, names in PROVIDERS.items() if not {canonical(n) for n in names} & there}
+    assert {"httpx2", "mcp", "openai"} <= others
+
+    command = [sys.executable, "-c", BARE, compiling, ",".join(sorted(others))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -77,6 +78,35 @@ def test_a_second_build_of_one_commit_has_the_same_bytes(built: tuple[Path, Path
     run(sys.executable, ROOT / "script" / "build", "--out", tmp_path)
 
     assert (tmp_path / built[1].name).read_bytes() == built[1].read_bytes()
+
+
+#: Runs a program with the tarfile of Python 3.11.2.
+WITHOUT_FILTERS = """
+import runpy, sys, tarfile
+
+whole = tarfile.TarFile.extractall
+del tarfile.data_filter
+tarfile.TarFile.extractall = lambda self, path: whole(self, path)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_the_python_of_debian_12_builds(built: tuple[Path, Path], tmp_path: Path):
+    """Its tarfile has no filters, and its pipx brings a packaging too old for the backend."""
+    with tarfile.open(built[0]) as archive:
+        archive.extractall(tmp_path)
+    (root,) = tmp_path.iterdir()
+    shutil.copytree(ROOT / "script", root / "script", dirs_exist_ok=True)
+    shutil.copytree(ROOT / "build" / "tools", root / "build" / "tools")
+    run(sys.executable, "-m", "venv", "--without-pip", root / ".venv")
+    (site,) = root.glob(".venv/lib/python*/site-packages")
+    (site / "packaging").mkdir()
+    (site / "packaging" / "__init__.py").touch()
+
+    run(sys.executable, "-c", WITHOUT_FILTERS, root / "script" / "build")
+
+    assert (root / "dist" / built[1].name).exists()
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -326,6 +327,19 @@ def test_an_unknown_set_is_refused(checkout: Path):
     assert not (checkout / ".venv").exists()
 
 
+def test_every_set_of_the_help_can_be_asked_for(checkout: Path):
+    python3(checkout)
+    uv(checkout)
+    done = subprocess.run([ROOT / "script/setup", "-h"], capture_output=True, text=True, check=True)
+    lines = [line for line in done.stdout.splitlines() if line.startswith("script/setup ")]
+    named = set(re.findall(r"[a-z0-9]+(?= |$)", " ".join(x[13:24] for x in lines)))
+    named |= set(re.findall(r"or (\w+):", done.stdout))
+    assert named == {"test", "scrapyd", *PROJECT["optional-dependencies"]}
+
+    assert "Ready after" in setup(checkout, *named)
+    assert all(line in asked(checkout)[-1] for line in PROJECT["optional-dependencies"]["mcp"])
+
+
 def test_a_link_to_another_environment_is_not_changed(checkout: Path):
     python3(checkout)
     uv(checkout)
@@ -346,7 +360,7 @@ def test_packages_that_do_not_load_are_an_error(checkout: Path):
     (checkout / "smartcrawl/broken.py").write_text("import there_is_no_such_module\n")
 
     assert "do not load: ModuleNotFoundError: No module named" in setup(checkout, status=1)
-    (checkout / "smartcrawl/broken.py").unlink()
+    (checkout / "smartcrawl/broken.py").write_text("import mcp.server\n")  # of an extra
     assert "Ready after" in setup(checkout)
 
 

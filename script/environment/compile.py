@@ -11,14 +11,27 @@ from contextlib import suppress
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+#: What only extras bring; a module of smartcrawl that needs one is left out without it.
+OF_EXTRAS = frozenset(
+    ("azure", "httpx2", "mcp", "numpy", "openai", "safetensors", "sqlite_vec", "tokenizers",
+     "wordllama")
+)  # fmt: skip
 
 
 def main() -> None:
-    """Import smartcrawl and what Scrapy loads by the names in its settings."""
+    """Import smartcrawl and what Scrapy loads by the names in its settings.
+
+    Raises:
+        ImportError: a module lacks a package that no extra brings.
+    """
     sys.path.insert(0, str(ROOT))
     smartcrawl = importlib.import_module("smartcrawl")
     for module in pkgutil.walk_packages(smartcrawl.__path__, "smartcrawl."):
-        importlib.import_module(module.name)
+        try:
+            importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] not in OF_EXTRAS:
+                raise
     scrapy = importlib.import_module("scrapy")
     for module in pkgutil.walk_packages(scrapy.__path__, "scrapy."):
         if module.name != "scrapy.__main__":

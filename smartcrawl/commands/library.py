@@ -101,6 +101,12 @@ class Command(CrawlCommand):
                 f"name a step and a domain: {program_name()} library {'|'.join(ACTIONS)} DOMAIN",
                 print_help=False,
             )
+        if opts.spargs or opts.output or opts.overwrite_output:
+            raise UsageError(
+                "-a, -o and -O are refused: the sources are those of the domain, and pages go to"
+                f" the registry: {program_name()} library {' '.join(args)}",
+                print_help=False,
+            )
         if not 1 <= opts.retry_batches <= _MOST_BATCHES:
             raise UsageError(
                 f"--retry-batches is {opts.retry_batches}: it takes 1 to {_MOST_BATCHES}",

@@ -17,7 +17,9 @@ _BEFORE = 13  #: columns of a label
 def print_why_command(story: dict[str, Any]) -> None:
     """Print the answer of ``scrapy why``, whose keys the manual lists (docs/cli.md), for people."""
     output = Output()
-    if not story["records"]:
+    if not story["records"] and story["posted"]:
+        output.say(f"[bold]{escape(story['url'])}[/] was not visited yet.")
+    elif not story["records"]:
         output.say(f"[bold]{escape(story['url'])}[/] is not known (looked for {story['id']}).")
         where = ", ".join(story["inScopeOf"])
         if story["listedBy"]:
@@ -34,6 +36,11 @@ def print_why_command(story: dict[str, Any]) -> None:
             output.say(f"{escape(one['source'])} leaves it out: {escape(one['why'])}.")
         for url in story["nearMisses"]:
             output.say(f"Known is: {escape(url)}")
+    for one in story["posted"]:
+        output.say(
+            f"Posted at {one['at']} with priority {one['priority']}: the next run of"
+            f" {escape(one['source'])} asks it."
+        )
     for place, one in enumerate(story["records"]):
         if place:
             output.say()

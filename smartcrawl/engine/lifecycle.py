@@ -23,7 +23,7 @@ from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.pushing import push_run_pages
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
-from smartcrawl.engine.vectors import log_embedding_destination, pay_run_debts
+from smartcrawl.engine.vectors import close_run_embedder, log_embedding_destination, pay_run_debts
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
@@ -158,9 +158,12 @@ class RunLifecycle:
         except (RegistryError, SinkError) as error:
             run.failure = run.failure or error
             logger.error("%s", error)
-        if reason != "shutdown":
-            await pay_run_debts(self._crawler, run)
-            await push_run_pages(self._crawler, run)
+        try:
+            if reason != "shutdown":
+                await pay_run_debts(self._crawler, run)
+                await push_run_pages(self._crawler, run)
+        finally:
+            close_run_embedder(run)
         if stale := run.batches.progress.stale:
             logger.warning("visits that came too late and were dropped: %d", stale)
 

@@ -116,7 +116,7 @@ class ListingFeed:
                 await asyncio.to_thread(run.library.begin)
             listing = self._listing()
             batches = listing.batches()
-            if run.listed is not None and run.listed.waits:
+            if self._listed.waits:
                 batches = iter(await asyncio.to_thread(list, batches))
             while not run.is_ending:
                 entries: list[Entry] | None = await asyncio.to_thread(next, batches, None)

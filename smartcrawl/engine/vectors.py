@@ -13,7 +13,6 @@ from scrapy.crawler import Crawler
 
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
-from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.remote_debts import remote_debts
 from smartcrawl.model.embedder_options import LOCAL
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
@@ -51,8 +50,10 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
     An error leaves them for the next run, or for ``scrapy embed``. After one that lasts, such as a
     refused key, nothing is asked.
     """
-    if run.options.embedder is None or run.failure is not None or run.opened.over:
+    if run.batches.embedder is None or run.failure is not None or run.opened.over:
         return
+    if run.opened.shared and not run.ending.ended_here:
+        return  # one worker pays; two would embed the same chunks
     try:
         with run.registry.database.translated("write"):
             paid = await asyncio.to_thread(
@@ -72,11 +73,17 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
         )
 
 
+def close_run_embedder(run: Run) -> None:
+    """Close the embedder that ``open_run`` opened, at the very end of a run."""
+    if run.batches.embedder is not None:
+        run.batches.embedder.close()
+
+
 def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
-    embedder, now = open_embedder(run.options), int(time.time())
+    embedder, now = run.batches.embedder, int(time.time())
     assert embedder is not None, "the caller looked"
+    embedder.end_pause()
     with ExitStack() as stack:
-        stack.enter_context(closing(embedder))
         connection = stack.enter_context(closing(run.registry.database.connect()))
         elsewhere = None
         if run.options.elasticsearch is not None:  # the run has closed its own, and left its lease

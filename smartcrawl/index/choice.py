@@ -17,7 +17,7 @@ from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.index.embedded.choice import embedded_index
-from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.index.embedding.choice import embedder_key
 from smartcrawl.index.outgoing import Chunked
 from smartcrawl.index.page_vectors import PageVectors
 from smartcrawl.index.waiting import Waiting
@@ -159,13 +159,9 @@ def _embedder_of_new_index(options: Options) -> EmbedderKey | None:
     """Return the embedder whose vectors a new index gets.
 
     Raises:
-        SettingError: it cannot be opened.
+        SettingError: the local one cannot be loaded.
     """
-    embedder = open_embedder(options)
-    if embedder is None:
-        return None
-    with closing(embedder):
-        return EmbedderKey(embedder.name, embedder.model, embedder.dimension)
+    return None if options.embedder is None else embedder_key(options.embedder)
 
 
 def index_facts_of_registry(connection: Connection) -> Known:

@@ -9,23 +9,24 @@ import logging
 import os
 import ssl
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 import openai
 
+from smartcrawl.index.outage import AwayError
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.openai_server import OpenAIServerOptions
 from smartcrawl.model.redaction import HIDDEN, redacted_line
+from smartcrawl.rules.http import retry_after
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
+_QUOTA: Final = "insufficient_quota"  #: code of a 429 that no wait ends
 _SHOWN: Final = 300  #: characters of the server's message in ours
 #: Loggers that would log each request.
 _WORDY: Final = ("httpcore2", "httpx2", "openai")
 
 
-def openai_client(
-    url: str, key: str, *, timeout: float, ca_file: Path | None, has_proxies: bool
-) -> openai.OpenAI:
+def openai_client(options: OpenAIServerOptions, key: str, *, timeout: float) -> openai.OpenAI:
     """Return a client; it connects with the first request.
 
     ``key`` empty: none is sent, if requests have ``openai_headers``. ``timeout`` in seconds.
@@ -34,15 +35,15 @@ def openai_client(
         if logging.getLogger(name).level == logging.NOTSET:
             logging.getLogger(name).setLevel(logging.WARNING)
     context = ssl.create_default_context()
-    if ca_file is not None:
-        context.load_verify_locations(cafile=ca_file)
+    if options.ca_file is not None:
+        context.load_verify_locations(cafile=options.ca_file)
     return openai.OpenAI(
         api_key=key or "none",
-        base_url=url,
+        base_url=options.url,
         max_retries=0,
         timeout=timeout,
         http_client=openai.DefaultHttpxClient(
-            follow_redirects=False, trust_env=has_proxies, verify=context
+            follow_redirects=False, trust_env=options.has_proxies, verify=context
         ),
     )
 
@@ -83,3 +84,30 @@ def openai_error_message(error: openai.APIStatusError) -> str:
         if isinstance(body, dict) and body.get(key):
             return str(body[key])
     return str(body or error.response.reason_phrase)
+
+
+def openai_lasting_remedy(error: openai.APIStatusError, address_setting: str, key: str) -> str:
+    """Return the remedy for an answer that no wait changes; empty: it is of another kind.
+
+    ``address_setting``: the setting that a redirect's place belongs in. ``key`` is not shown.
+    """
+    if error.status_code in (401, 403):
+        return f"check {KEY_VARIABLE} and what its key may be used for"
+    if error.status_code == 429 and error.code == _QUOTA:
+        return "the account of the key needs credit"
+    if error.status_code < 400:
+        place = openai_text_shown(error.response.headers.get("location", ""), key)
+        return f"it redirects to {place!r}: set {address_setting} to that"
+    return ""
+
+
+def openai_away_error(error: openai.APIStatusError, message: str, now: float) -> AwayError | None:
+    """Return the error of a server that may answer later; None: it is no such answer.
+
+    ``now``: Unix time, for a Retry-After that is a date.
+    """
+    status = error.status_code
+    if status not in (408, 409, 425, 429) and status < 500:
+        return None
+    wait = retry_after(error.response.headers.get("retry-after"), int(now))
+    return AwayError(message, wait=wait, was_refused=status == 429)

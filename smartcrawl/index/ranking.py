@@ -32,7 +32,7 @@ _PAGE_BY_LENGTH: Final = 0.7  #: 0: length does not matter; 1: it matters in ful
 _PART_LENGTH: Final = 120  #: words of a usual part
 _PART_BY_LENGTH: Final = 0.3
 _PART: Final = 1 / 16  #: weight of the best part, beside the whole page
-_NEARNESS: Final = 0.1  #: weight of words that are near to each other
+_NEARNESS: Final = 0.3  #: weight of words that are near to each other
 _LETTERS: Final = 6  #: of a usual word, with the space behind it
 _NEAR: Final = 6  #: words between two words that count as near
 _LEAD_LENGTH: Final = 80  #: words at the beginning of a page
@@ -68,6 +68,7 @@ class Ranked(NamedTuple):
     part: RankedPart | None  #: the best one
     found: int  #: how many of the query's words it has
     others: Sequence[RankedPart] = ()  #: the next best ones that have words of the query
+    densest: float = 0.0  #: what its best part has of the query's words, however near they are
 
 
 def search_term_weight(pages: int, total: int) -> float:
@@ -163,6 +164,7 @@ class _Finder:
             for t, u, first in zip(in_title, in_url, in_lead, strict=True)
         ]
         rated: list[tuple[float, RankedPart]] = []
+        densest = 0.0
         body = [0] * len(base)
         above = {
             name: self.counts(index_stems(name)) for name in {part.headings for part in page.parts}
@@ -172,8 +174,9 @@ class _Finder:
             for _, term in found:
                 body[term] += 1
             if found or any(above[part.headings]):
-                score = self._of_part(base, above[part.headings], found, len(text))
-                rated.append((score, part))
+                words = self._of_part(base, above[part.headings], found, len(text))
+                densest = max(densest, words)
+                rated.append((_PART * words + _NEARNESS * self._nearness(found), part))
         in_headings = [sum(map(bool, place)) for place in zip(*above.values(), strict=True)]
         in_headings = in_headings or [0] * len(base)
         found_in = [map(bool, place) for place in (in_title, in_url, in_headings, body)]
@@ -183,11 +186,13 @@ class _Finder:
         whole = self._of_page(base, body, length)
         if page.parts and not rated:
             first = page.parts[0]
-            rated = [(self._of_part(base, above[first.headings], (), len(texts[0])), first)]
+            words = self._of_part(base, above[first.headings], (), len(texts[0]))
+            rated = [(_PART * words, first)]
         best = sorted(rated, key=itemgetter(0), reverse=True)[:MOST_SHOWN]
         score = whole + (best[0][0] if best else 0.0)
         parts = [part for _, part in best]
-        return Ranked(page, score, next(iter(parts), None), len(covered | page.matched), parts[1:])
+        found_terms = len(covered | page.matched)
+        return Ranked(page, score, next(iter(parts), None), found_terms, parts[1:], densest)
 
     def _of_part(
         self,
@@ -196,7 +201,7 @@ class _Finder:
         found: Sequence[tuple[int, int]],
         length: int,
     ) -> float:
-        """Rate a part; ``base`` is of its page, ``above`` of its headings."""
+        """Rate a part by its words; ``base`` is of its page, ``above`` of its headings."""
         counts = [0] * len(base)
         for _, term in found:
             counts[term] += 1
@@ -205,14 +210,14 @@ class _Finder:
         for n, each in enumerate(self._weights):
             often = base[n] + bool(above[n]) + counts[n] / long
             score += each * often / (often + _HALF)
-        return _PART * score + _NEARNESS * min(self._nearness(found), self._total)
+        return score
 
     def _nearness(self, found: Sequence[tuple[int, int]]) -> float:
         near = 0.0
         for (at, term), (next_at, next_term) in pairwise(found):
             if term != next_term and 0 < next_at - at <= _NEAR:
                 near += min(self._weights[term], self._weights[next_term]) / (next_at - at)
-        return near
+        return min(near, self._total)
 
     def _of_page(self, base: Sequence[float], body: Sequence[int], length: int) -> float:
         """Rate a page as a whole."""

@@ -5,34 +5,26 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.redaction import redacted_text
+from smartcrawl.model.openai_server import OpenAIServerOptions, openai_url_option
 from smartcrawl.model.setting_values import (
     authorities_option,
     switch_option,
     whole_number_option,
 )
-from smartcrawl.model.urls import request_url
 
-_OPENAI: Final = "api.openai.com"
-_REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that may have a key
 _ID: Final = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_:.-]{0,199}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VectorStoreOptions:
-    """The vector store that pages are pushed to. No field has a default, and there is no key."""
+class VectorStoreOptions(OpenAIServerOptions):
+    """The vector store that pages are pushed to. ``url`` ends in /v1; no field has a default."""
 
-    url: str  #: base of the API, with /v1 at its end
     store: str  #: id of the store
     wait: int  #: seconds to wait until the store has embedded what it was given
     away: int  #: seconds to wait for a server that is away or busy, once in an outage
-    ca_file: Path | None  #: authorities that are trusted beside those of the system
-    has_proxies: bool  #: whether the environment's proxies count
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self | None:
@@ -48,7 +40,7 @@ class VectorStoreOptions:
                 " vs_67fd0c12"
             )
         options = cls(
-            url=_url(settings),
+            url=openai_url_option(settings, "VECTOR_STORE_URL", ending="/v1"),
             store=store,
             wait=whole_number_option(settings, "VECTOR_STORE_WAIT_SECONDS"),
             away=whole_number_option(settings, "SINK_WAIT_SECONDS"),
@@ -56,27 +48,3 @@ class VectorStoreOptions:
             has_proxies=switch_option(settings, "HTTPPROXY_ENABLED"),
         )
         return options if store else None
-
-    @property
-    def destination(self) -> str:
-        """The host that texts are sent to, with its port where it is not the scheme's."""
-        return urlsplit(self.url).netloc
-
-    @property
-    def needs_key(self) -> bool:
-        """Whether the server is known to refuse requests without a key."""
-        return urlsplit(self.url).hostname == _OPENAI
-
-
-def _url(settings: Mapping[str, Any]) -> str:
-    text = str(settings["VECTOR_STORE_URL"] or "").strip()
-    url = request_url(text)
-    wrong = url is None or "@" in urlsplit(text).netloc or "?" in text or "#" in text
-    url = (url or "").rstrip("/")
-    if wrong or not url.endswith("/v1"):
-        raise SettingError(
-            f"VECTOR_STORE_URL is {redacted_text(_REST.sub('', text))!r}: it takes an http or"
-            " https address that ends in /v1, without credentials and query, such as"
-            " https://api.openai.com/v1; the key belongs in OPENAI_API_KEY"
-        )
-    return url

@@ -62,9 +62,6 @@ class BatchEmbedding(Protocol):
         Returns the number of vectors.
         """
 
-    def close(self) -> None:
-        """Close the connections."""
-
 
 class PageIndex(Protocol):
     """An external index with one document for each page (design.md 7)."""

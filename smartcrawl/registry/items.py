@@ -30,7 +30,7 @@ from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_start_rows, stored_start_arguments
-from smartcrawl.rules.model import Status
+from smartcrawl.rules.model import RemovalRule, Status
 
 _ITEM = """
 SELECT r.no, r.id, r.url, o.name, s.status, coalesce(i.requested, FALSE), coalesce(i.generation, 0),
@@ -78,10 +78,17 @@ VALUES (?, ?, 0, ?, (SELECT no FROM host WHERE name = ?))
 _PIN = "INSERT INTO pin (no, source, at) VALUES (?, ?, ?) ON CONFLICT (no) DO NOTHING"
 #: A page that is neither indexed nor crawled becomes pending again (R0-87).
 _PENDING = "UPDATE state SET status = 0 WHERE no IN carray(?) AND status NOT IN (1, 2)"
-#: Ad-hoc sources, created by an address on the command line, that have content.
-_AD_HOC = """
+#: Ad-hoc sources, created by an address on the command line, that have content and are not
+#: forgotten: such a one has no page, and an operator's removal that was not undone.
+_AD_HOC = f"""
 SELECT o.name FROM source o
- WHERE NOT o.declared AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no) ORDER BY o.name
+ WHERE NOT o.declared AND EXISTS (SELECT 1 FROM content c WHERE c.source = o.no)
+   AND (EXISTS (SELECT 1 FROM record r JOIN state s USING (no)
+                 WHERE r.source = o.no AND s.standing > 0)
+        OR NOT EXISTS (SELECT 1 FROM evidence e
+                        WHERE e.source = o.no AND e.rule = {int(RemovalRule.FORGOTTEN)}
+                          AND e.undone IS NULL))
+ ORDER BY o.name
 """
 
 
@@ -246,7 +253,7 @@ def read_item_row(connection: Connection, no: int) -> ItemRow:
 
 
 def refreshable_source_rows(connection: Connection) -> dict[str, dict[str, str]]:
-    """Return the crawl arguments of the ad-hoc sources, by source name.
+    """Return the crawl arguments of the ad-hoc sources, by source name; none of a forgotten one.
 
     ``spider`` is among those of a source that is listed.
     """

@@ -33,6 +33,7 @@ DELETE FROM pending_pin
  WHERE source = :name AND id IN (SELECT r.id FROM record r WHERE r.source = :no)
 """
 _OF_ID = "WHERE id = :id AND (:every OR source IN carray(:sources))"
+_POSTED_TO = f"SELECT source, at, priority FROM pending_pin {_OF_ID} ORDER BY source"
 _WAITING = f"SELECT source FROM pending_pin {_OF_ID} ORDER BY source"
 _FORGET = f"DELETE FROM pending_pin {_OF_ID}"
 
@@ -75,6 +76,18 @@ def pin_registered_rows(connection: Connection, name: str, source: int) -> None:
     """
     for statement in (_PIN, _PINNED):
         connection.execute(statement, {"name": name, "no": source})
+
+
+def pending_pins_of(
+    connection: Connection, key: bytes, sources: Sequence[str]
+) -> list[tuple[str, int, int]]:
+    """Return source, time (Unix seconds) and priority of a waiting address.
+
+    ``sources``: () for all.
+    """
+    values = {"id": key, "every": not sources, "sources": Many(sources)}
+    rows: list[Any] = connection.execute(_POSTED_TO, values).fetchall()
+    return [(str(source), int(at), int(priority)) for source, at, priority in rows]
 
 
 def delete_pending_pin_rows(

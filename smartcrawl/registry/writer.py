@@ -52,16 +52,14 @@ class RegistryWriter:
         *,
         judgement: Judgement,
         merged: Callable[[str, str], str] | None = None,
-        embedding: BatchEmbedding | None = None,
         shelf: LibraryShelf | None = None,
     ) -> None:
         """``merged``: joins the stored shortcomings with new ones; None: the run is not shared.
 
-        ``embedding``: makes the vectors of chunks; None: there are none. ``shelf``: puts the files
-        of a library into their places.
+        ``shelf``: puts the files of a library into their places; None: the source is no library.
         """
         self._shelf = shelf
-        self._embedding = embedding
+        self._embedding: BatchEmbedding | None = None
         self._database = registry.database
         self._snapshots = registry.snapshots
         self._connection = registry.database.connect()
@@ -83,6 +81,10 @@ class RegistryWriter:
         self._hosts = VisitedHosts()
         self._fresh_hosts = VisitedHosts()  #: those of the batch that is being written
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="registry")
+
+    def embed_with(self, embedding: BatchEmbedding) -> None:
+        """Store each later batch with its vectors."""
+        self._embedding = embedding
 
     def submit(self, batch: Batch, now: int) -> Future[Written]:
         """Write a batch after all batches that were submitted before.
@@ -241,6 +243,4 @@ class RegistryWriter:
     def close(self) -> None:
         """Wait for the submitted batches and close the connection."""
         self._thread.shutdown(wait=True)
-        if self._embedding is not None:
-            self._embedding.close()
         self._connection.close()

@@ -12,6 +12,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.pending_pins import pending_pins_of
 from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE
 from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows
 from smartcrawl.registry.removal.verified import verified_orphan_rows
@@ -44,7 +45,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import source_refusals
 
 #: Keys of the answer, and of each of its records.
-KEYS = ("url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisses")
+KEYS = ("url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisses", "posted")
 STORY_KEYS = (
     "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
     "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
@@ -105,6 +106,7 @@ class Stories:
             [] if pages else self.listed_by(url),
             [] if pages else self.refused(url),
             [] if pages else reported_near_misses(connection, url, trackers),
+            _posted(connection, key, sources),
         )
         return dict(zip(KEYS, values, strict=True))
 
@@ -358,6 +360,14 @@ _HELD = {
     Standing.LINKS: "only links are stored",
     Standing.HELD: "content is stored",
 }
+
+
+def _posted(connection: Connection, key: bytes, sources: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the sources for whose next run an address waits."""
+    return [
+        {"source": source, "at": iso_time(at), "priority": priority}
+        for source, at, priority in pending_pins_of(connection, key, sources)
+    ]
 
 
 def _scope_today(source: Source | None, entry: ReportedRecord) -> dict[str, Any]:

@@ -23,6 +23,7 @@ class Evidence:
     skipped: int = 0  #: pages that were reached and not due
     not_due: int = 0  #: skipped pages that no run requested since the last complete run began
     silent: int = 0  #: skipped pages whose last visit brought no answer about them
+    is_empty: bool = False  #: a library was listed whole, and has no items
 
 
 def counts_as_unanswered(outcome: Outcome, http_status: int | None) -> bool:
@@ -78,6 +79,6 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     in_vain = evidence.silent if evidence.unreachable + evidence.silent > most else 0
     if not_due := evidence.not_due + in_vain:
         found.append(f"{NOT_DUE}: {not_due}")
-    if not (evidence.visits or evidence.skipped):
+    if not (evidence.visits or evidence.skipped or evidence.is_empty):
         found.append("no_pages")
     return tuple(found)

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from smartcrawl.index.embedded.batch_vectors import BatchVectors
-from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Visit
@@ -85,6 +85,12 @@ class Batches:
         self.observe: Callable[[str], HostNow] | None = None  #: current delay and state of a host
         self._seen: dict[str, HostNow] = {}  #: hosts of this run, as they were written last
         self._submitted: deque[Future[Written]] = deque()
+        self.embedder: Embedder | None = None  #: of the whole run; who opened it closes it
+
+    def embed_with(self, embedder: Embedder) -> None:
+        """Store the chunks of later batches with their vectors."""
+        self.embedder = embedder
+        self._writer.embed_with(BatchVectors(embedder))
 
     def probe(self, visit: Visit) -> None:
         """Add the look at an unreached page to the open batch; it is no visit."""
@@ -288,12 +294,8 @@ def open_run_batches(
     pace = closing.pace if opened.due else 0
     judgement = Judgement(closing.policy, options.schedule, pace, options.trackers)
     merge = merged_run_shortcomings if opened.shared else None
-    embedder = open_embedder(options)
-    embedding = None if embedder is None else BatchVectors(embedder)
     return Batches(
-        RegistryWriter(
-            registry, opened, judgement=judgement, merged=merge, embedding=embedding, shelf=shelf
-        ),
+        RegistryWriter(registry, opened, judgement=judgement, merged=merge, shelf=shelf),
         written=written,
         shortcomings=shortcomings,
         keeps_bodies=registry.snapshots is not None and source.keeps_snapshots,

@@ -62,6 +62,7 @@ class RunEnding:
     ) -> None:
         self.verifies = False  #: whether unreached pages are being looked at
         self.reasons: tuple[str, ...] | None = None  #: why it is incomplete, before it verified
+        self.ended_here = False  #: whether this process ended it, not another worker
         self._source = source
         self._options = options
         self._orders = orders
@@ -166,6 +167,7 @@ class RunEnding:
         ended = self._registry.end(self._ending(now), found, removed, shared=self._opened.shared)
         if ended is not None:
             self._last.ended()
+            self.ended_here = True
             return ended
         left = self._last.leave(INTERRUPTED, now)
         assert left is not None, "a process that cannot go on leaves the run"
@@ -205,6 +207,7 @@ class RunEnding:
             skipped=skipped,
             not_due=not_due,
             silent=count_silent_rows(connection, run, since) if skipped else 0,
+            is_empty=self._shortcomings.is_empty,
         )
 
     def _kept_back(self) -> tuple[str, ...]:

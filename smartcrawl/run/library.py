@@ -22,11 +22,13 @@ from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.library import is_changed
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
+from smartcrawl.run.library_csv import ListOriginal
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.paths import list_original_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
@@ -52,7 +54,13 @@ class RunLibrary:
     def __init__(self, source: SharepointSource, registry: Registry, opened: OpenRun) -> None:
         self.source = source
         self.folder = LibraryFolder(source.folder)
-        self.shelf = LibraryShelf(self.folder, opened.source)
+        #: The CSV of a list; None: its source is no list.
+        self._list: ListOriginal | None = None
+        shared = []
+        if source.source_type is SourceType.LISTS:
+            shared = [list_original_path(source.source_id)]
+            self._list = ListOriginal(self.folder, shared[0])
+        self.shelf = LibraryShelf(self.folder, opened.source, shared=shared)
         self.maps = LibraryMaps(source, self.folder)
         self.findings = LibraryFindings()
         self.places = LibraryPlaces(source)
@@ -64,6 +72,7 @@ class RunLibrary:
         self.skipped = 0  #: items of other types
         self._is_barred = False  #: whether the disk did not even permit the first check
         self._listing: LibraryListing | None = None
+        self._is_whole = False  #: whether the listing ended, and is complete
         self._registry = registry
         self._opened = opened
 
@@ -127,18 +136,45 @@ class RunLibrary:
             self.source,
             listing,
             again=self.findings.again,
-            listed=self.maps.add_listed,
+            listed=self._add_listed,
         )
 
+    def _add_listed(self, item: LibraryItem) -> None:
+        self.maps.add_listed(item)
+        if self._list is not None:
+            self._list.add(item)
+
     def end_listing(self, entries: LibraryEntries) -> None:
-        """Take the end of the listing: its map counts if it is whole (R3-69)."""
+        """Take the end of the listing: its map counts if it is whole (R3-69), as does its CSV.
+
+        Raises:
+            RegistryError: the CSV of a list cannot be written.
+        """
         assert self._listing is not None, "it was begun"
         self.places.root = self._listing.root or self.places.root
-        self.maps.end_sharepoint_map(is_whole=not entries.problems)
+        is_whole = not entries.problems
+        self.maps.end_sharepoint_map(is_whole=is_whole)
         self.listed = entries.listed
         self.skipped = entries.skipped.total()
+        self._is_whole = is_whole
+        connection = self._registry.database.connect(readonly=True)
+        try:
+            with self._registry.database.translated("write"):
+                self._write_list(connection)
+        finally:
+            connection.close()
+
+    def _write_list(self, connection: Connection) -> None:
+        """Write the CSV of a list that was listed whole."""
+        if self._list is not None and self._is_whole:
+            self._list.write(self.rows(connection))
 
     # Bytes
+
+    @property
+    def needs_whole_listing(self) -> bool:
+        """Whether no item can be had of a part of the listing: the items of a list share a CSV."""
+        return self._list is not None
 
     def converted(self, item: LibraryItem) -> tuple[bytes, bytes | None]:
         """Return the indexed form of an item that a listing carries, and the bytes of its original.
@@ -238,6 +274,7 @@ class RunLibrary:
             with self._registry.database.translated("write"):
                 if is_complete:
                     self.removed = self.shelf.remove_gone(connection, self._opened.no)
+                    self._write_list(connection)
                 check = LibraryCheck(self.source, self.folder, self._opened.source)
                 self.findings = check.after(connection, self.findings)
                 self.maps.write_files_map(self.rows(connection))

@@ -19,6 +19,7 @@ from smartcrawl.rules.library import (
 )
 from smartcrawl.run.library_maps import ReadFilesMap
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.paths import list_original_path, original_of_embedded
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _CONFIG = CRAWLER_HARDCODED_CONFIG
@@ -74,6 +75,10 @@ class LibraryCheck:
         }
         found, again = self._corrected(rows, mapped, lines)
         again |= {*found.missing_in_map}
+        # A step found that the original was missing (R3-79).
+        again |= {
+            row.unique_id for row in rows if row.path is None and row.sharepoint_error is None
+        }
         # They may be where a file belongs. Without any item a map may still tell whose they are.
         orphans = self._without_orphans(found.orphans, lines) if rows else 0
         return LibraryFindings(
@@ -130,7 +135,7 @@ class LibraryCheck:
             if row.path is not None
         }
         found = decide_library_corrections(expected, mapped, on_disk, damaged)
-        again = set(found.missing_on_disk)
+        again = set(found.missing_on_disk) | self._without_original(rows)
         for move in found.moves:
             try:
                 self._folder.rename(move.source, move.target)
@@ -152,7 +157,7 @@ class LibraryCheck:
             for path, size, modified in self._folder.walk(top, tidies=True)
         }
         if self._source.source_type is SourceType.LISTS:
-            facts.pop(f"{_ORIGINALS}/{self._source.source_id}.csv", None)  # never an orphan
+            facts.pop(list_original_path(self._source.source_id), None)  # never an orphan
         for row in rows:
             if row.path is not None and row.path not in facts:
                 elsewhere = self._folder.facts(row.path)
@@ -161,11 +166,31 @@ class LibraryCheck:
         damaged = {
             row.path
             for row in rows
-            if row.path in facts
-            and self._size(row) is not None
-            and facts[row.path] != (row.file_size, row.last_modified)
+            if row.path in facts and self._is_damaged(row, row.path, facts[row.path])
         }
         return {path: size for path, (size, _) in facts.items()}, damaged
+
+    def _is_damaged(self, row: LibraryRow, path: str, facts: tuple[int, int]) -> bool:
+        """Whether size or date of a file is not that of its item.
+
+        What is made of an item has its date, and a size of its own.
+        """
+        if self._source.source_type is SourceType.FILES:
+            return self._size(row) is not None and facts != (row.file_size, row.last_modified)
+        is_shared = path == list_original_path(self._source.source_id)
+        return not (is_shared or path.startswith(f"{_FAILED}/")) and facts[1] != row.last_modified
+
+    def _without_original(self, rows: Sequence[LibraryRow]) -> set[str]:
+        """Return the unique ids of processed pages whose original is missing or damaged (M-53)."""
+        if self._source.source_type is not SourceType.SITEPAGES:
+            return set()
+        found = set()
+        for row in rows:
+            if row.path is not None and (original := original_of_embedded(row.path)) != row.path:
+                facts = self._folder.facts(original)
+                if facts is None or self._is_damaged(row, original, facts):
+                    found.add(row.unique_id)
+        return found
 
     def _size(self, row: LibraryRow) -> int | None:
         """Return the bytes that the file of an item must have; None: not those of the library."""
@@ -175,10 +200,8 @@ class LibraryCheck:
 
     def _stored(self, row: LibraryRow) -> StoredRow:
         """Return an item as a row of the map; the original of a processed one is kept (M-53)."""
-        path, original = row.path or "", ""
-        if path.startswith(f"{_EMBEDDED}/") and self._source.source_type is SourceType.SITEPAGES:
-            original = f"{_ORIGINALS}/{path.removeprefix(f'{_EMBEDDED}/')}"
-        return StoredRow(path, row.sharepoint_error is not None, original)
+        path = row.path or ""
+        return StoredRow(path, row.sharepoint_error is not None, original_of_embedded(path))
 
 
 def _is_kept(row: LibraryRow) -> bool:

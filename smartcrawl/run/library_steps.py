@@ -19,8 +19,13 @@ from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import ProcessedRow, library_rows, store_processed_rows
 from smartcrawl.run.library_check import LibraryCheck
 from smartcrawl.run.library_maps import LibraryMaps
-from smartcrawl.sources.sharepoint.access import library_item_url
+from smartcrawl.sources.sharepoint.access import list_item_url
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.paths import (
+    embedded_of_original,
+    list_original_path,
+    original_of_embedded,
+)
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _ORIGINALS = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER
@@ -48,6 +53,7 @@ class LibraryStep:
         self._database = registry_database(options.registry)
         self._folder = LibraryFolder(source.folder)
         self._listed: dict[int, ListRow] | None = None  #: the original of a list, by ID
+        self._taken: dict[str, int] = {}  #: record.no by the path of its file
 
     @contextmanager
     def _opened(self, lease: str) -> Iterator[tuple[Connection, int]]:
@@ -100,11 +106,9 @@ class LibraryStep:
         if self._source.source_type is SourceType.FILES:
             return result  # files are embedded as they are (R3-56)
         with self._opened(f"{self._source.name}.process") as (connection, no):
-            rows = [
-                row
-                for row in library_rows(connection, no)
-                if row.path is not None and row.path.startswith(f"{_ORIGINALS}/")
-            ]
+            stored = list(library_rows(connection, no))
+            rows = [row for row in stored if self._is_due(row)]
+            self._taken = {row.path: row.no for row in stored if row.path is not None}
             for start in range(0, len(rows), _BATCH):
                 done = [self._processed(row, result) for row in rows[start : start + _BATCH]]
                 with transaction(connection):
@@ -112,45 +116,60 @@ class LibraryStep:
             LibraryMaps(self._source, self._folder).write_files_map(library_rows(connection, no))
         return result
 
+    def _is_due(self, row: LibraryRow) -> bool:
+        """Whether an item is not converted yet, or its converted file is missing or edited (M-53).
+
+        A converted file has the date of its item.
+        """
+        if row.path is None or row.path.startswith(f"{_ORIGINALS}/"):
+            return row.path is not None
+        if not row.path.startswith(f"{_EMBEDDED}/"):
+            return False
+        facts = self._folder.facts(row.path)
+        return facts is None or facts[1] != row.last_modified
+
     def _processed(self, row: LibraryRow, result: StepResult) -> ProcessedRow:
         """Convert the original of an item; a missing one is downloaded again (R3-79)."""
-        assert row.path is not None, "it has an original"
+        original, path = self._places(row)
         try:
-            body = self._converted(row)
-        except OSError as error:
+            if self._taken.get(path, row.no) != row.no:
+                raise LookupError(f"another item is at {path}: download again, then process")
+            body = self._converted(row, original)
+            self._folder.write(path, body, row.last_modified)
+        except FileNotFoundError:
             result.skipped += 1
-            result.reasons.append(f"{row.path} cannot be read ({error.strerror}): skipped")
-            return ProcessedRow(row.no, row.path, None, None)
-        except (LookupError, ValueError) as error:
+            result.reasons.append(f"{original} is missing: skipped, the next download brings it")
+            return ProcessedRow(row, None, None)
+        except (LookupError, OSError, ValueError) as error:
             result.failed += 1
-            result.reasons.append(f"{row.server_relative_url}: {error}")
-            return ProcessedRow(row.no, row.path, row.path, str(error) or type(error).__name__)
-        path = self._embedded_path(row)
-        self._folder.write(path, body, row.last_modified)
+            why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+            result.reasons.append(f"{row.server_relative_url}: {why}")
+            return ProcessedRow(row, row.path, why)
         result.processed += 1
-        return ProcessedRow(row.no, row.path, path, None)
+        return ProcessedRow(row, path, None)
 
-    def _embedded_path(self, row: LibraryRow) -> str:
-        """Return the place of a processed item."""
-        assert row.path is not None, "it has an original"
+    def _places(self, row: LibraryRow) -> tuple[str, str]:
+        """Return the places of an item's original, and of the file that is made of it."""
+        assert row.path is not None, "it has a file"
         if self._source.source_type is SourceType.LISTS:
-            return f"{_EMBEDDED}/{row.listitem_id}.md"
-        return f"{_EMBEDDED}/{row.path.removeprefix(f'{_ORIGINALS}/')}"
+            original = list_original_path(self._source.source_id)
+            return original, f"{_EMBEDDED}/{row.listitem_id}.md"
+        return original_of_embedded(row.path), embedded_of_original(row.path)
 
-    def _converted(self, row: LibraryRow) -> bytes:
-        """Return the embedded form of an item.
+    def _converted(self, row: LibraryRow, original: str) -> bytes:
+        """Return what is embedded of an item.
 
         Raises:
             OSError: its original cannot be read.
             LookupError: the original of its list lacks it.
             ValueError: its original is none.
         """
-        assert row.path is not None, "it has an original"
         if self._source.source_type is SourceType.SITEPAGES:
-            return clean_page_html(self._folder.read(row.path))
+            return clean_page_html(self._folder.read(original))
         if self._listed is None:
-            self._listed = {item.id: item for item in read_list_csv(self._folder.read(row.path))}
+            self._listed = {item.id: item for item in read_list_csv(self._folder.read(original))}
         if row.listitem_id not in self._listed:
             raise LookupError(f"its list has no row of ID {row.listitem_id}")
-        url = library_item_url(self._source.site_url, row.server_relative_url)
+        folder = row.server_relative_url.rpartition("/")[0]
+        url = list_item_url(self._source.site_url, folder, row.listitem_id)
         return list_item_markdown(self._listed[row.listitem_id], url).encode()

@@ -19,6 +19,7 @@ from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_listing_entry
+from smartcrawl.sources.sharepoint.entries import LibraryEntries
 
 MOST_WAITING: Final = 20_000  #: listed files that wait to be read; each takes 400 bytes
 _DEPTH: Final = 0  #: of every listed file
@@ -255,12 +256,16 @@ class ListedFiles:
         """Take the end of the listing, and the parts of it that could not be listed.
 
         ``root``: as people know it. A root without any file is no evidence while files are stored.
+        A library is believed, as it says how much it has.
         """
         self.is_whole = not listing.problems
         self.close()
         for problem in listing.problems:
             self._shortcomings.add(f"listing: {problem}")
         if self._listed or listing.problems:
+            return
+        if isinstance(listing, LibraryEntries) and listing.is_whole:
+            self._shortcomings.is_empty = True
             return
         stored = sum(map(len, self._stored()))
         if stored:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from importlib import import_module
 from typing import Any
 
@@ -45,15 +46,27 @@ _FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of 
 def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     """Open a run of ``source``, join the one of other workers, or resume the last one.
 
+    Its embedder is that of ``run.batches``, open until ``close_run_embedder``.
+
     Raises:
         RunHeldError: another process crawls this source alone.
         SmartcrawlError: the run cannot be opened; the message names the remedy.
     """
-    if (embedder := open_embedder(options)) is not None:
-        embedder.close()  # a wrong setting is no run
-        prepare_registry_for_vectors(registry_database(options.registry))
-    if options.vector_store is not None:
-        push_key(options.vector_store)
+    with ExitStack() as failed:
+        embedder = open_embedder(options)  # first: a wrong setting is no run
+        if embedder is not None:
+            failed.callback(embedder.close)
+            prepare_registry_for_vectors(registry_database(options.registry))
+        if options.vector_store is not None:
+            push_key(options.vector_store)
+        run = _open(source, options, orders, now)
+        if embedder is not None:
+            run.batches.embed_with(embedder)
+        failed.pop_all()
+    return run
+
+
+def _open(source: Source, options: Options, orders: Orders, now: int) -> Run:
     if not source.traits.is_shareable:
         return _open_alone(source, options, orders, now)
     if options.redis is None:

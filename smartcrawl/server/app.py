@@ -30,7 +30,7 @@ from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits
 from smartcrawl.server.measures import Metrics
 from smartcrawl.server.metrics import Measured
-from smartcrawl.server.openapi import describe_api
+from smartcrawl.server.openapi import DescribedApi
 from smartcrawl.server.request_ids import Faults, RequestIds
 from smartcrawl.server.robots import routes as robots_routes
 from smartcrawl.server.stores import Stores
@@ -89,7 +89,7 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
         yield
         context.stores.close()
 
-    api = FastAPI(
+    api = DescribedApi(
         title="smartcrawl",
         version=__version__,
         redirect_slashes=False,
@@ -103,5 +103,4 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
             add_routes(context, router)
         api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
     add_error_handlers(api)
-    describe_api(api)
     return api

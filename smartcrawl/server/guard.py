@@ -1,7 +1,8 @@
 """Access: keys, and without one the defence against web pages in a browser here.
 
 A server on loopback needs no key. Any web page may send requests to it, so it checks ``Host``
-(DNS rebinding) and ``Origin`` and ``Sec-Fetch-Site`` (requests across sites).
+(DNS rebinding) and ``Origin`` and ``Sec-Fetch-Site`` (requests across sites). A proxy beside it may
+pass on requests of other machines: the headers that proxies add show that.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from smartcrawl.server.keys import Key, KeyCache
 
 #: Paths that answer without a key, for probes.
 OPEN: Final = frozenset({"/health", "/ready"})
+#: Headers that proxies add: of RFC 7239, of RFC 9110 7.6.3, and those in use.
+_OF_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
 
@@ -112,7 +115,10 @@ class Guard:
             if path in OPEN:
                 return None
             return _unauthorized("send an API key: Authorization: Bearer sc_…, or X-API-Key")
-        reason = _across_sites(Headers(scope=scope), self._server.host)
+        headers = Headers(scope=scope)
+        if path not in OPEN and any(name in headers for name in _OF_PROXIES):
+            return _unauthorized("the request came through a proxy: send an API key")
+        reason = _across_sites(headers, self._server.host)
         return ApiError("FORBIDDEN", reason=reason) if reason else None
 
 

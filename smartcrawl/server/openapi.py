@@ -42,9 +42,21 @@ _ERROR: Final = {
 }
 
 
-def describe_api(api: FastAPI) -> None:
-    """Replace the errors of FastAPI's description, before anything asks for it."""
-    schema = api.openapi()  # FastAPI keeps this object, and answers /openapi.json with it
+class DescribedApi(FastAPI):
+    """The routes, with a description that is made when it is first asked for.
+
+    It takes longer than all else that a server does before it answers.
+    """
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the description."""
+        if self.openapi_schema is None:
+            _describe(super().openapi())  # FastAPI keeps this object
+        return super().openapi()
+
+
+def _describe(schema: dict[str, Any]) -> None:
+    """Replace the errors of FastAPI's description by those of the API."""
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
@@ -73,7 +85,12 @@ def _definitions_of_jobs() -> dict[str, Any]:
     """Return the bodies of jobs, which their routes read themselves for the sake of the errors."""
     schema = JobDefinition.model_json_schema(ref_template="#/components/schemas/{model}")
     parts: dict[str, Any] = schema.pop("$defs")
-    version = {"type": "integer", "minimum": 1, "description": "The one that the client has seen"}
+    version = {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 2**63 - 1,
+        "description": "The one that the client has seen",
+    }
     replacement = schema | {
         "title": "JobReplacement",
         "properties": schema["properties"] | {"version": version},

@@ -1,48 +1,27 @@
 """`push`, as a person would type it."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from smartcrawl.registry.database.sqlite import SqliteDatabase
-from tests.crawls.commands import Result, Scrapy
-from tests.index.vectorstore.store_server import KEY, STORE, Stores, error, stores_server
-from tests.registry.build import Desk
+from tests.commands.two_sources import TwoSources
+from tests.crawls.commands import Scrapy
+from tests.index.vectorstore.store_server import STORE, Stores, stores_server
+from tests.openai_server import KEY, error
 
 KEYS = ["source", "vectorStoreId", "pages", "unchanged", "uploaded", "completed", "adopted",
         "detached", "failed", "inProgress", "error"]  # fmt: skip
 
 
-class Place:
-    """A registry of two sources, a server of vector stores, and commands."""
+class Place(TwoSources):
+    """A registry of two sources, and a server of vector stores."""
 
     def __init__(self, folder: Path, ask: Scrapy, server: Stores) -> None:
-        (folder / "data").mkdir()
-        self.folder, self.server = folder, server
-        self.desk = Desk(folder / "data" / "registry.db")
-        for source, texts in (("docs", ["cancel a paused job", "bread"]), ("shop", ["an apple"])):
-            self.desk.source = source
-            self.desk.open()
-            for n, text in enumerate(texts):
-                self.desk.index(f"http://{source}.example/{n}", text)
-            self.desk.seal()
-        self._ask = ask
-        self.environment = {
-            "DATA_DIR": str(folder / "data"), "SOURCES_FILE": str(folder / "sources.toml"),
-        } | server.settings  # fmt: skip
-
-    def run(self, *args: str, expect: int = 0, **changed: str) -> Result:
-        result = self._ask.run(list(args), self.environment | changed)
-        assert result.status == expect, f"{args}: {result}"
-        assert "Traceback" not in result.err
-        assert KEY not in result.out + result.err
-        return result
-
-    def json(self, *args: str, expect: int = 0) -> Any:
-        return json.loads(self.run(*args, "--format", "json", expect=expect).out)
+        super().__init__(folder, ask, ["cancel a paused job", "bread"])
+        self.server = server
+        self.environment |= server.settings
 
 
 @pytest.fixture
@@ -68,8 +47,7 @@ def test_push_says_where_text_goes_and_counts(place: Place):
     assert list(again) == KEYS
     assert (again["unchanged"], again["uploaded"], again["error"]) == (2, 0, None)
     assert place.server.texts().keys() == {"http://docs.example/0", "http://docs.example/1"}
-    files = [file.read_bytes() for file in place.folder.rglob("*") if file.is_file()]
-    assert not any(KEY.encode() in text for text in files)
+    place.check_files_have_no_key()
 
 
 def test_status_and_why_say_what_is_pushed(place: Place):

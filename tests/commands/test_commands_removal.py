@@ -879,8 +879,12 @@ def test_why_of_an_alias(world: World):
     desk = world.desk
     desk.reach(f"{SITE}/a")
     number = desk.number(f"{SITE}/b")
-    told = {"canonical": f"{SITE}/b"}
-    desk.write(desk.visit(f"{SITE}/a", "words of a, again", canonical_no=number, told=told))
+    document_fields = {"canonical": f"{SITE}/b"}
+    desk.write(
+        desk.visit(
+            f"{SITE}/a", "words of a, again", canonical_no=number, document_fields=document_fields
+        )
+    )
     assert way(world.story("/a")) == "1 more run that finds its canonical page indexed"
     desk.seal()
 

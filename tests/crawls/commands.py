@@ -25,6 +25,7 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.postgres import postgres_url_without_password
 from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls import indexes
+from tests.registry.build import begin_registry
 from tests.registry.counted import counts_are_true
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,6 +171,8 @@ class Crawl:
 
         `traceback` says that one may be logged, because the test plants a fault of our own.
         """
+        if expect == 0 and spider == "site" and isinstance(self.registry, Path):
+            begin_registry(self.registry)  # as the command would, which takes a while
         args = self._crawl_arguments(url, spider, settings, arguments)
         return self._run(args, expect=expect, traceback=traceback)
 

@@ -21,6 +21,15 @@ _FOLDERS = {
 }
 
 
+def keys_of_source() -> set[str]:
+    """The promised keys of a source in JSON, and the log that `download` adds."""
+    return {
+        "sourceId", "sourceType", "mode", "reason", "complete", "reasons", "listed", "added",
+        "changed", "removed", "unchanged", "downloaded", "processed", "failed", "skipped",
+        "withheld", "requests", "integrity", "log",
+    }  # fmt: skip
+
+
 class LibraryCrawl:
     """The libraries of one domain, and the commands about them."""
 
@@ -28,9 +37,16 @@ class LibraryCrawl:
         self.crawl = crawl
         self.server = server
         self.storage = crawl.data_dir / "library"
-        crawl.environment |= server.graph_settings if api == "graph" else server.settings
+        self.use(api)
         crawl.environment["DOWNLOAD_DELAY"] = "0"
         self.sources: dict[str, list[dict[str, str]]] = {kind: [] for kind in _FOLDERS}
+
+    def use(self, api: str) -> None:
+        """Ask the API `rest` or `graph` from now on."""
+        for name in self.server.settings | self.server.graph_settings:
+            self.crawl.environment.pop(name, None)
+        is_graph = api == "graph"
+        self.crawl.environment |= self.server.graph_settings if is_graph else self.server.settings
 
     def declare(self, site: Site, kind: str, source_id: str = SOURCE, **keys: str) -> None:
         """Add a source to domain.json."""
@@ -55,6 +71,12 @@ class LibraryCrawl:
         (source,) = found["sources"]
         result: Result = found["result"]
         return {**source, "log": result.err}
+
+    def process(self, *words: str, expect: int | None = 0) -> dict[str, Any]:
+        """Process; return what the JSON says of the only source."""
+        (source,) = self.library("process", DOMAIN, *words, expect=expect)["sources"]
+        found: dict[str, Any] = source
+        return found
 
     def folder(self, kind: str = "file_sources", source_id: str = SOURCE) -> Path:
         """The folder of a source."""
@@ -91,7 +113,7 @@ class LibraryCrawl:
         return {
             str(path.relative_to(folder)): (path.read_bytes(), path.stat().st_mtime_ns)
             for path in sorted(folder.rglob("*"))
-            if path.is_file() and path.suffix != ".csv"
+            if path.is_file() and not path.name.endswith("_map.csv")
         }
 
     def check_maps(self) -> None:

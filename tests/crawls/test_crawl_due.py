@@ -246,6 +246,18 @@ def test_every_source_is_crawled_declared_or_not(site: Site, crawl: Crawl):
     assert len(crawl.runs()) == 5
 
 
+def test_a_forgotten_source_is_not_due_until_an_undo(shop: Site, crawl: Crawl):
+    name = shop.url("/").split("/")[2]
+    crawl.run("forget", "--source", name, "--max", "9")
+    crawl.run("due", "--notice", shop.url("/"))
+    shop.clear()
+    assert "nothing was crawled yet" in due(crawl, expect=1).err
+    assert asked(shop) == []
+
+    assert "restored" in crawl.run("undo", "1").out
+    assert f"of {name}: " in due(crawl).out
+
+
 def test_without_anything_to_crawl_it_says_how_to_begin(crawl: Crawl):
     result = due(crawl, expect=1)
 

@@ -1,7 +1,9 @@
 """Addresses that were posted over HTTP are asked by the next run of their source, urgent first."""
 
+import json
 from collections.abc import Mapping
 from ipaddress import ip_network
+from typing import Any
 
 import pytest
 
@@ -23,6 +25,11 @@ def post(crawl: Crawl, site: Site, paths: Mapping[str, int]) -> dict[str, int]:
     answer = ask(application(crawl.folder, run=run), "POST", "/api/v1/frontier/urls", json=body)
     assert answer.status_code == 200, answer.text
     found: dict[str, int] = answer.json()
+    return found
+
+
+def why(crawl: Crawl, url: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(crawl.run("why", url, "--format", "json").out)
     return found
 
 
@@ -48,7 +55,10 @@ def test_posted_addresses_are_asked_by_the_first_run_and_stay_pinned(crawl: Craw
     declare(crawl, site)
     assert post(crawl, site, ISLANDS) == {"added": 4, "duplicates": 0, "blocked": 0}
 
+    waiting = why(crawl, site.url("/first"))
+    shown = crawl.run("why", site.url("/first")).out
     crawl(settings=ONE_BY_ONE)
+    known = why(crawl, site.url("/first"))
     first = asked(site)
     pins = crawl.rows(
         "SELECT r.url, p.priority FROM pin p JOIN record r ON r.no = p.no ORDER BY p.priority"
@@ -58,6 +68,11 @@ def test_posted_addresses_are_asked_by_the_first_run_and_stay_pinned(crawl: Craw
     crawl(settings=ONE_BY_ONE)
 
     assert first[:4] == ["/first", "/urgent", "/", "/usual"]
+    (posted,) = waiting["posted"]
+    assert (posted["source"], posted["priority"], waiting["records"]) == ("docs", 1, [])
+    assert f"Posted at {posted['at']} with priority 1: the next run of docs asks it." in shown
+    assert "is not known" not in shown
+    assert (known["posted"], len(known["records"])) == ([], 1)
     assert set(first[4:]) == {"/linked", "/late"}
     assert [tuple(row) for row in pins] == [
         (site.url(path), n) for path, n in sorted(ISLANDS.items(), key=lambda each: each[1])

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.crawls.commands import Crawl, path_of
-from tests.index.vectorstore.store_server import KEY, STORE, Stores, error, stores_server
+from tests.index.vectorstore.store_server import STORE, Stores, stores_server
+from tests.openai_server import KEY, error
 from tests.site_server import Site, html
 
 pytestmark = pytest.mark.alone

@@ -50,7 +50,7 @@ def mapped(site: Site) -> Site:
     return site
 
 
-def told(crawl: Crawl, path: str = "/map.xml") -> tuple[str, int, str]:
+def recorded(crawl: Crawl, path: str = "/map.xml") -> tuple[str, int, str]:
     """Word, status and message of a record."""
     page = crawl.pages()[path]
     return page["lastOutcome"], page["httpStatusCode"], page["errorMessage"] or ""
@@ -65,7 +65,7 @@ def test_pages_that_only_a_sitemap_names_are_found_and_it_is_no_page(mapped: Sit
     result = crawl(mapped.url("/"))
 
     assert crawl.outcomes()["/one"] == crawl.outcomes()["/two"] == "new"
-    assert told(crawl) == ("excluded", 200, "not indexed: a sitemap of 2 addresses")
+    assert recorded(crawl) == ("excluded", 200, "not indexed: a sitemap of 2 addresses")
     assert crawl.hits("two") == ["/two"]
     assert "1 sitemap or feed with 2 addresses" in result.out
     assert "excluded" not in result.out
@@ -262,13 +262,13 @@ def test_pages_of_a_sitemap_that_fails_live_on(site: Site, crawl: Crawl):
     for _ in range(2):
         crawl(site.url("/"), settings={"ORPHAN_THRESHOLD": 1, "RETRY_TIMES": 0})
         for name, (_, status) in FAILURES.items():
-            assert told(crawl, f"/{name}.xml")[:2] == ("failed", status), name
+            assert recorded(crawl, f"/{name}.xml")[:2] == ("failed", status), name
         assert {crawl.outcomes()[path] for path in only} == {"unchanged"}
 
     for name in FAILURES:
         site.pages[f"/{name}.xml"] = xml(urlset(f"/{name}/one"))
     crawl(site.url("/"), settings=SOON)
-    assert told(crawl, "/cut.xml")[2] == "not indexed: a sitemap of 1 address"
+    assert recorded(crawl, "/cut.xml")[2] == "not indexed: a sitemap of 1 address"
     outcomes = crawl.outcomes()
     assert {outcomes[f"/{name}/one"] for name in FAILURES} == {"unchanged"}
     assert {outcomes[f"/{name}/two"] for name in FAILURES} == {"orphaned"}
@@ -281,7 +281,7 @@ def test_when_a_sitemap_is_gone_for_good_its_pages_begin_to_age(mapped: Site, cr
     for run in range(2):
         crawl(mapped.url("/"), settings=SOON)
         assert crawl.outcomes()["/one"] == "unchanged", run
-    assert told(crawl)[0] == "gone" or crawl.pages()["/map.xml"]["status"] == "Gone"
+    assert recorded(crawl)[0] == "gone" or crawl.pages()["/map.xml"]["status"] == "Gone"
 
     crawl(mapped.url("/"), settings=SOON)
     assert crawl.outcomes()["/one"] == "orphaned"
@@ -324,7 +324,7 @@ def test_what_left_a_feed_is_not_gone(site: Site, crawl: Crawl):
         )
         crawl(site.url("/"), settings=SOON)
 
-    assert told(crawl, "/feed") == ("excluded", 200, "not indexed: a feed of 4 addresses")
+    assert recorded(crawl, "/feed") == ("excluded", 200, "not indexed: a feed of 4 addresses")
     assert {crawl.outcomes()[f"/{n}"] for n in (0, 1, 2)} == {"unchanged"}
     assert crawl.outcomes()["/3"] == "new"
 
@@ -353,7 +353,7 @@ def test_a_sitemap_cannot_make_us_read_anything(site: Site, crawl: Crawl, entity
 
     result = crawl(site.url("/"), expect=3)
 
-    word, status, message = told(crawl)
+    word, status, message = recorded(crawl)
     assert (word, status) == ("failed", 1203)
     assert "DOCTYPE" in message or "document type" in message
     assert "root:" not in result.err + result.out + message
@@ -370,7 +370,7 @@ def test_billions_of_laughs_are_not_told(site: Site, crawl: Crawl):
 
     crawl(site.url("/"), expect=3)
 
-    assert told(crawl)[:2] == ("failed", 1203)
+    assert recorded(crawl)[:2] == ("failed", 1203)
 
 
 def test_a_sitemap_may_be_larger_than_a_page(site: Site, crawl: Crawl):
@@ -393,7 +393,7 @@ def test_a_sitemap_of_more_than_50_mib_is_given_up(site: Site, crawl: Crawl):
 
     crawl(site.url("/"), expect=3)
 
-    word, status, message = told(crawl)
+    word, status, message = recorded(crawl)
     assert (word, status) == ("failed", 1107)
     assert "more than 52,428,800 bytes, unpacked" in message
 
@@ -466,7 +466,7 @@ def test_a_sitemap_on_another_port_of_this_machine_is_not_asked(site: Site, craw
         crawl(site.url("/"), expect=3)
 
         assert victim.log == []
-        assert told(crawl)[1] == 1109
+        assert recorded(crawl)[1] == 1109
 
 
 def test_entries_out_of_scope_are_not_followed(site: Site, crawl: Crawl):
@@ -489,7 +489,7 @@ def test_an_excluded_sitemap_vouches_for_its_pages_while_it_is_held(mapped: Site
 
     crawl(mapped.url("/"), settings=SOON)
 
-    assert told(crawl)[0] == "excluded"
+    assert recorded(crawl)[0] == "excluded"
     assert crawl.outcomes()["/one"] == "unchanged"
 
 
@@ -512,7 +512,7 @@ def test_a_killed_run_goes_on_with_what_its_sitemap_named(site: Site, crawl: Cra
     crawl(site.url("/"), resume=1, expect=3)
 
     assert {crawl.outcomes()[f"/{n}"] for n in range(12)} == {"new"}
-    assert told(crawl)[2] == "not indexed: a sitemap of 13 addresses"
+    assert recorded(crawl)[2] == "not indexed: a sitemap of 13 addresses"
     assert reasons(crawl) == [f"path_repeat: 1 address, {site.url('/x/x/x/x/x')}"]
 
 
@@ -667,7 +667,11 @@ def test_pages_that_only_an_llms_txt_names_are_found_and_it_is_no_page(written: 
     result = crawl(written.url("/"), settings=LLMS)
 
     assert crawl.outcomes()["/one"] == crawl.outcomes()["/two.html"] == "new"
-    assert told(crawl, "/llms.txt") == ("excluded", 200, "not indexed: an llms.txt of 3 addresses")
+    assert recorded(crawl, "/llms.txt") == (
+        "excluded",
+        200,
+        "not indexed: an llms.txt of 3 addresses",
+    )
     assert "1 sitemap or feed with 3 addresses" in result.out
     assert crawl.runs()[0]["complete"]
     assert crawl.counts_add_up()

@@ -7,12 +7,8 @@ import pytest
 
 from tests import servers
 from tests.crawls.commands import Crawl, path_of, vector_table_of
-from tests.index.embedding.embeddings_server import (
-    KEY,
-    EmbeddingsServer,
-    embeddings_server,
-    error,
-)
+from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server
+from tests.openai_server import KEY, error
 from tests.site_server import Page, Site, html
 
 pytestmark = pytest.mark.embedded
@@ -114,6 +110,20 @@ def test_debts_of_a_run_are_paid_by_the_next_one_although_every_page_answers_304
     texts = [away.out, away.err, back.out, back.err]
     assert not any(KEY in text for text in texts)
     assert not any(KEY.encode() in text for _, text in crawl.written())
+
+
+def test_a_run_opens_its_embedder_once_and_pays_its_own_debts_with_it(
+    site: Site, crawl: Crawl, server: EmbeddingsServer
+):
+    fill(site)
+    server.replies = [error("busy", 503)]
+
+    result = crawl(site.url("/"))
+
+    assert "pages are stored without vectors for now" in result.err
+    assert len(server.asked) > 1
+    assert len({asked.connection for asked in server.asked}) == 1
+    assert counts(crawl) == (vectors(crawl), 0)
 
 
 def test_a_refused_key_ends_the_requests_of_the_run_and_no_page_is_lost(

@@ -17,13 +17,8 @@ from smartcrawl.index.embedded.vectors import embedded_text
 from tests import servers
 from tests.crawls.commands import Crawl, vector_table_of
 from tests.crawls.killing import ends, run
-from tests.index.embedding.embeddings_server import (
-    KEY,
-    EmbeddingsServer,
-    embeddings_server,
-    error,
-    vector,
-)
+from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server, vector
+from tests.openai_server import KEY, error
 from tests.site_server import Page, Site
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]

@@ -43,8 +43,9 @@ def feed_of(listing: Any, *, reads: int) -> tuple[ListingFeed, list[int]]:
 
     engine.asyncio.sleep = read  # by monkeypatch, below
     feed: Any = ListingFeed.__new__(ListingFeed)
-    feed._run = SimpleNamespace(is_ending=False)
+    feed._run = SimpleNamespace(is_ending=False, library=None)
     feed._listed, feed._root, feed._crawler = listed, "/f", None
+    listed.waits = False
     listed.take = take
     feed._listing = lambda: listing
 

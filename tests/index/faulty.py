@@ -182,6 +182,24 @@ def item(place: int, number: int, type_: str = "es_rejected_execution_exception"
     return answer
 
 
+def under_pressure(limit: int) -> Fault:
+    """Refuse a body that is larger, as an Elasticsearch with little memory does."""
+
+    def answer(asked: Asked, forward: Forward) -> Answer:
+        size = len(asked.body)
+        if size <= limit:
+            return forward(asked)
+        reason = (
+            "rejected execution of coordinating operation [coordinating_and_primary_bytes=0,"
+            f" replica_bytes=0, all_bytes=0, coordinating_operation_bytes={size},"
+            f" max_coordinating_bytes={limit}]"
+        )
+        error = {"type": "es_rejected_execution_exception", "reason": reason}
+        return Answer(429, PRODUCT, json.dumps({"error": error, "status": 429}).encode())
+
+    return answer
+
+
 def at_most(size: int) -> Fault:
     """Refuse a body that is larger, as a proxy with such a limit does."""
 

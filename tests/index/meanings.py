@@ -29,8 +29,9 @@ from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.registry.writer import RegistryWriter, Written
-from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, Reply, embeddings
+from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, embeddings
 from tests.index.remote_desk import RemoteDesk
+from tests.openai_server import Reply
 from tests.registry.build import NOW, Desk, begin_registry
 
 TTL = 1_000  #: seconds; UNDO_TTL_SECONDS of these tests
@@ -82,6 +83,9 @@ class Topics:
         if not any(map(str.isalnum, text)):
             return RefusedText("it has no word")
         return normed_vector(topic_numbers(text), self.dimension)
+
+    def end_pause(self) -> None:
+        """There is no pause."""
 
     def close(self) -> None:
         self.closed = True
@@ -184,9 +188,8 @@ class Room:
         self.desk = Desk(file) if elsewhere is None else RemoteDesk(elsewhere, file)
         self.registry = Registry(database, database.open(), self.desk.indexing)
         self.run = self.desk.open()
-        self.writer = RegistryWriter(
-            self.registry, self.run, judgement=Judgement(), embedding=BatchVectors(embedder)
-        )
+        self.writer = RegistryWriter(self.registry, self.run, judgement=Judgement())
+        self.writer.embed_with(BatchVectors(embedder))
 
     @property
     def connection(self) -> Connection:

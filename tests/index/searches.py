@@ -65,7 +65,14 @@ PAGES = [
     Held("dash", plain("a state-of-the-art device")),
     Held("shed/tidy", plain("Put the ladder away, and record where"), "Storage"),
     Held("shed/kinds", plain("ladders of all kinds, away from the wall"), "Stairs"),
-    Held("shed/list", plain(*("record storage here, wall there " * 9,) * 9, "put ladder away")),
+    Held(
+        "shed/list",
+        plain(
+            *("record storage here, wall there " * 9,) * 9,
+            "put storage there, record wall there, record storage there; a ladder there,"
+            " record wall there, record storage there, and wall away",
+        ),
+    ),
     Held("wein", plain("Der Wein wird im Keller gelagert"), "Lagerung", language="de"),
     Held("vin", plain("Le vin est conservé en bouteille"), "Conservation", language="fr"),
     Held("both", plain("an anchor in two sources"), "Anchor", source="shop"),

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import permutations
 from types import SimpleNamespace
 
@@ -18,6 +18,7 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.urls import url_item_id
 from tests.index.faulty import (
+    Fault,
     Faulty,
     at_most,
     cut_off,
@@ -27,6 +28,7 @@ from tests.index.faulty import (
     short,
     silent,
     status,
+    under_pressure,
 )
 from tests.index.shelf import BASE, NOW, entries, entry, opened, page
 from tests.servers import Elasticsearch
@@ -340,11 +342,35 @@ def test_elasticsearch_requests_are_bounded_by_bytes(
     assert sizes[-1][1] > 5_000
 
 
-def test_elasticsearch_behind_a_proxy_with_a_limit_is_sent_less(
-    proxy: Faulty, sink: ElasticsearchSink
+@pytest.mark.covers("R1-36")
+def test_a_document_that_no_request_can_have_is_refused_and_holds_up_no_other(
+    proxy: Faulty, sink: ElasticsearchSink, monkeypatch: pytest.MonkeyPatch
+):
+    """Its vectors count: with text alone it would fit."""
+    text, vectors = "word " * 300, {Chunk((), "word " * 300).digest(""): bytes(4 * 256)}
+    pages = [page("edge/before", "x"), page("edge/large", text, vectors=vectors),
+             page("edge/after", "y")]  # fmt: skip
+    size = sum(map(len, sink._writer._action(entry(pages[1], 7)).lines)) + 2
+    monkeypatch.setattr(bulk, "MOST_BYTES", 700)
+
+    for longest in (size, size - 1):
+        monkeypatch.setattr(bulk, "LONGEST", longest)
+        answers = sink.write(entries(pages))
+        assert fates(answers) == ("done", "done" if longest == size else "rejected", "done")
+
+    assert answers[1].reason.startswith(
+        f"its document with text and vectors is too large for the index ({size:,} bytes): set a"
+        " larger CHUNK_SIZE or a smaller EMBEDDING_DIMENSION, let DOWNLOAD_MAXSIZE leave out"
+    )
+    assert not any(b"edge/large" in one.body for one in proxy.bulks()[-2:])
+
+
+@pytest.mark.parametrize("limit", [at_most, under_pressure])
+def test_elasticsearch_behind_a_limit_is_sent_less(
+    limit: Callable[[int], Fault], desk: SimpleNamespace, proxy: Faulty, sink: ElasticsearchSink
 ):
     texts = ["word " * 300] * 4 + ["word " * 2_000]
-    proxy.will("/_bulk", *[at_most(5_000)] * 20)
+    proxy.will("/_bulk", *[limit(5_000)] * 20)
     try:
         answers = sink.write(entries([page(f"less/{n}", text) for n, text in enumerate(texts)]))
     finally:
@@ -352,7 +378,8 @@ def test_elasticsearch_behind_a_proxy_with_a_limit_is_sent_less(
             pass
 
     assert fates(answers) == ("done", "done", "done", "done", "rejected")
-    assert "413" in answers[-1].reason
+    assert "too large for the index (status 4" in answers[-1].reason
+    assert not desk.lines  # nothing was waited for
 
 
 def test_elasticsearch_is_written_while_entries_are_made(

@@ -32,10 +32,8 @@ from tests.choices import options
 from tests.index.embedding.embeddings_server import (
     Asked,
     EmbeddingsServer,
-    Reply,
     embeddings,
     embeddings_server,
-    error,
 )
 from tests.index.meanings import (
     Topics,
@@ -49,6 +47,7 @@ from tests.index.meanings import (
 )
 from tests.index.remote_desk import RemoteDesk
 from tests.index.searches import PAGES, SEARCHES
+from tests.openai_server import Reply, error
 from tests.registry.build import LATER, Desk
 from tests.server.api_client import error_of
 from tests.server.data.library import Library
@@ -313,7 +312,7 @@ def test_hybrid_joins_the_ranks_of_words_and_meaning(searched: Searched):
     hits = searched.answer(query, HYBRID).hits
 
     found = searched.find(query, HYBRID)
-    scores = dict(fuse([words, meaning]))
+    scores = dict(fuse([words, words, meaning]))  # words of whole pages, and of their best chunks
     assert [hit.score for hit in hits] == pytest.approx(list(scores.values()), 1e-4)
     assert [scores[place] for place in found] == list(scores.values())
     assert found[0] == "shop/abort" != meaning[0]
@@ -356,6 +355,25 @@ def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
     (hit,) = searched.answer("boat in:long", VECTOR).hits
 
     assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
+
+
+@pytest.mark.covers("M-47")
+def test_one_word_of_many_counts_in_hybrid_and_is_too_few_in_text(
+    new: New, server: EmbeddingsServer
+):
+    searched = new(embedder_options(server))
+    searched.put(
+        "docs",
+        every="abort yellow copper market",
+        near="stop cancel end",
+        one="copper banana",
+    )
+    searched.pay()
+    query = "abort yellow copper market"
+
+    assert searched.find(query, TEXT) == ["docs/every"]
+    assert searched.find(query, VECTOR)[2] == "docs/one"  # its meaning is another
+    assert searched.find(query, HYBRID) == ["docs/every", "docs/one", "docs/near"]
 
 
 @DATABASES

@@ -4,6 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smartcrawl.index.embedded.near_chunks import NearPage
+from smartcrawl.index.embedded.nearness import joined_rankings
 from smartcrawl.index.queries import Query, parsed_search_query, search_query_sources
 from smartcrawl.index.ranking import (
     ProposedPage,
@@ -177,6 +179,37 @@ def test_the_best_part_is_shown():
 
     assert found.part is not None
     assert found.part.key == 1
+
+
+@pytest.mark.covers("M-47")
+def test_the_page_with_most_words_in_one_part_counts_beside_the_page_with_most_words():
+    filler = "word " * 20
+    scattered = page("a", "red", "lamp")
+    gathered = page("b", f"red {filler} lamp", *["word " * 400] * 5)
+    found = rank_searched_pages(
+        parsed_search_query("red lamp").terms, [1.0] * 2, [gathered, scattered]
+    )
+    pages = {"a": scattered, "b": gathered}
+    nearest = [NearPage("b", 0.5, 0), NearPage("a", 0.6, 0)]
+
+    joined = joined_rankings(found, pages, nearest, fused=True)
+
+    assert [one.page.key for one in found] == ["a", "b"]
+    assert found[0].densest < found[1].densest
+    assert [one.page.key for one in joined] == ["b", "a"]
+
+
+def test_nearness_says_nothing_about_how_many_words_a_part_has():
+    terms = parsed_search_query("red lamp").terms
+    pages = [
+        page("near", "red lamp " + "word " * 20),
+        page("apart", "red " + "word " * 20 + "lamp"),
+    ]
+
+    near, apart = rank_searched_pages(terms, [1.0] * 2, pages)
+
+    assert near.page.key == "near"
+    assert near.densest == apart.densest > 0
 
 
 def test_weights_fall_with_the_number_of_pages():

@@ -32,7 +32,7 @@ FUSE = Image("/fuse.png", "")
 
 def show(desk: Desk, url: str, *images: Image, text: str = LONG) -> int:
     """Index a page with these images; return its number."""
-    return desk.index(url, text, told={"images": images})
+    return desk.index(url, text, document_fields={"images": images})
 
 
 def again(desk: Desk) -> None:

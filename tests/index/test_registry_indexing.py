@@ -105,7 +105,7 @@ def test_a_content_group_is_the_same_in_the_index_and_in_the_registry(desk, remo
     given = {"canonical": "https://a.example/c"}
     urls = (A, f"{A}?page=2", f"{A}?page=3", "http://a.example/c")
     visits = [
-        desk.visit(url, f"text {place}", told=given if place == 2 else None)
+        desk.visit(url, f"text {place}", document_fields=given if place == 2 else None)
         for place, url in enumerate(urls)
     ]
     _write(desk, remote, visits, desk._run.number)

@@ -38,13 +38,7 @@ from smartcrawl.reports.vectors import reported_vectors_by_source, vector_counts
 from smartcrawl.rules.model import Outcome
 from tests import servers
 from tests.choices import options
-from tests.index.embedding.embeddings_server import (
-    EmbeddingsServer,
-    Reply,
-    embeddings,
-    embeddings_server,
-    error,
-)
+from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings, embeddings_server
 from tests.index.meanings import (
     TTL,
     Room,
@@ -56,6 +50,7 @@ from tests.index.meanings import (
     visit_of_sections,
 )
 from tests.index.remote_desk import RemoteDesk
+from tests.openai_server import Reply, error
 from tests.registry.build import LATER, NOW, Desk
 
 BASE = "http://a.example/"

@@ -170,7 +170,7 @@ def test_a_word_in_the_title_outranks_headings_and_text(desk: Desk):
 
 @pytest.mark.covers("R0-62")
 def test_a_hit_tells_what_is_known_of_the_page(desk: Desk):
-    desk.index(BASE, "some words", title="T", told={"description": "D"})
+    desk.index(BASE, "some words", title="T", document_fields={"description": "D"})
     desk.seal()
     desk.open()
     desk.reach(BASE)

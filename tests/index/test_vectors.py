@@ -421,15 +421,6 @@ def test_an_error_in_the_middle_of_a_batch_keeps_what_came(file: Path):
     room.close()
 
 
-def test_the_end_of_the_run_closes_the_embedder(file: Path, embedder: Topics):
-    room = Room(file, embedder)
-    assert not embedder.closed
-
-    room.close()
-
-    assert embedder.closed
-
-
 def test_a_registry_without_an_embedder_has_no_vectors_and_loads_no_functions(desk: Desk):
     desk.index(BASE, "a boat")
 

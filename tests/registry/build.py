@@ -64,7 +64,7 @@ def document(text: str, title: str = "", **fields: object) -> Document:
 def closing(**choices: object) -> RemovalChoices:
     """The end of a run with the default choices; those of Policy are given by name, too."""
     policy = {f.name: choices.pop(f.name) for f in fields(Policy) if f.name in choices}
-    told = {
+    defaults = {
         "policy": Policy(**policy),
         "max_ratio": 0.1,
         "min_count": 10,
@@ -76,7 +76,7 @@ def closing(**choices: object) -> RemovalChoices:
         "pace": 0,
         "max_redirects": 5,
     }
-    return RemovalChoices(**(told | choices))
+    return RemovalChoices(**(defaults | choices))
 
 
 def at_once(step: Coroutine[Any, Any, Any]) -> Any:
@@ -198,9 +198,9 @@ class Desk:
         probes = []
         for page in pages:
             page.plan.verify = True
-            told = (answers or {}).get(page.url, status)
-            outcome = Outcome.CHANGED if told is not None else Outcome.EXCLUDED
-            probes.append(Visit(page, outcome, http_status=told, url=page.url))
+            answered = (answers or {}).get(page.url, status)
+            outcome = Outcome.CHANGED if answered is not None else Outcome.EXCLUDED
+            probes.append(Visit(page, outcome, http_status=answered, url=page.url))
         self.write(probes=probes, now=now)
         return [page.url for page in pages]
 
@@ -241,8 +241,8 @@ class Desk:
         with transaction(self.connection):
             no = runs.draw_sequence_numbers(self.connection, "address")
         identity = normalize_url(url, trackers)
-        told = None if identity == url else identity
-        return Address(no, url_digest(identity), url, told, url_host_key(url), depth, origin)
+        requested = None if identity == url else identity
+        return Address(no, url_digest(identity), url, requested, url_host_key(url), depth, origin)
 
     def add(self, *urls: str, depth: int = 0, now: int = NOW) -> list[int]:
         """Register addresses as reached by this run."""
@@ -275,15 +275,15 @@ class Desk:
         body: str | None = None,
         links: Iterable[Link] | None = None,
         targets: Iterable[int] = (),
-        told: Mapping[str, object] | None = None,
+        document_fields: Mapping[str, object] | None = None,
         **fields: object,
     ) -> Visit:
-        """A decided visit; `told` are further fields of the document, `fields` of the visit."""
+        """A decided visit; `document_fields` are of its document, `fields` of the visit."""
         page = self.page(url)
         visit = Visit(page, outcome, http_status=status, url=page.url, traffic=Traffic(requests=1))
         if outcome in _WITH_BODY:
             sent = (body if body is not None else f"<title>{title}</title>{text}").encode()
-            visit.parsed.document = document(text, title, **(told or {}))
+            visit.parsed.document = document(text, title, **(document_fields or {}))
             visit.parsed.chunks = document_chunks(visit.parsed.document)
             visit.parsed.body_hash = body_hash(sent)
             visit.parsed.text_hash = text_hash(visit.parsed.document)
@@ -348,9 +348,9 @@ class Desk:
         with transaction(self.connection):
             return self.commit(number=number).write(batch, now)
 
-    def index(self, url: str, text: str = "", **told: object) -> int:
+    def index(self, url: str, text: str = "", **fields: object) -> int:
         """Register, visit and write one page with this text; return its number."""
-        self.write(self.visit(url, text, **told))
+        self.write(self.visit(url, text, **fields))
         return self.number(url)
 
     def reach(self, *urls: str, depth: int = 0) -> None:
@@ -388,8 +388,8 @@ def index_is_sound(connection: Connection) -> bool:
               FROM chunk WHERE no = ?
         """
         chunks = connection.execute("SELECT title, headings, text, no FROM chunk").fetchall()
-        told = [(*map(searched_words, row[:3]), row[3]) for row in chunks]
-        return all(connection.execute(right, row).get for row in told)
+        found = [(*map(searched_words, row[:3]), row[3]) for row in chunks]
+        return all(connection.execute(right, row).get for row in found)
     connection.execute(
         "INSERT INTO chunk_words (chunk_words, rank) VALUES ('integrity-check', 1)"
     ).fetchall()

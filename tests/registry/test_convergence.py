@@ -146,9 +146,9 @@ class OpenReaders(RegistryReaders):
 class Inline:
     """The writer, without a thread of its own."""
 
-    def __init__(self, registry, opened, *, judgement, merged, embedding) -> None:
+    def __init__(self, registry, opened, *, judgement, merged, shelf) -> None:
         assert merged is None, "nobody shares the run"
-        assert embedding is None, "there are no vectors"
+        assert shelf is None, "it is no library"
         self._connection = registry.connection
         self._commit = RegistryCommit(
             registry.connection,

@@ -228,7 +228,7 @@ def test_the_table_of_records_has_the_fields_of_the_view(desk: Desk):
 def test_images_name_the_file_that_shows_them(desk: Desk):
     """An image that is a file itself is no document: nothing asks for it over the web."""
     images = (Image("http://a.example/lamp.png", "A lamp"), Image("local.png", "Another"))
-    number = store(desk, GUIDE, told={"images": images})
+    number = store(desk, GUIDE, document_fields={"images": images})
 
     found = images_to_index(desk.connection, [number])[number]
 

@@ -101,7 +101,7 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     elif outcome is Outcome.CHANGED and page.state.standing is Standing.HELD:
         equal = desk.readers.contents.content_hash(page.no) == document_content_hash(document(text))
         outcome = Outcome.SAME if equal else outcome
-    told = {"canonical": reply.canonical}
+    document_fields = {"canonical": reply.canonical}
     named = desk.number(reply.canonical) if reply.canonical else None
     aside = (
         page.state.standing is Standing.LINKS
@@ -111,7 +111,13 @@ def asked(desk: Desk, reply: Reply, now: int) -> Visit:
     if outcome is Outcome.CHANGED and aside and desk.readers.pages.leads_to_indexed(named, page.no):
         outcome = Outcome.ALIAS
     visit = desk.visit(
-        A, text, outcome=outcome, status=status, error=error, told=told, canonical_no=named
+        A,
+        text,
+        outcome=outcome,
+        status=status,
+        error=error,
+        document_fields=document_fields,
+        canonical_no=named,
     )
     if outcome is Outcome.NOT_MODIFIED:
         visit.answer.etag, visit.answer.last_modified = page.record.etag, page.record.last_modified

@@ -69,7 +69,8 @@ def test_an_address_cannot_be_registered_twice(desk: Desk):
 def test_an_indexed_page_has_content_validators_and_times(desk: Desk):
     desk.index(
         A, "some words", title="T", etag='W/"a;b-gzip"', last_modified="yesterday",
-        told={"description": "D", "canonical": "http://a.example/c"}, content_encoding="gzip",
+        document_fields={"description": "D", "canonical": "http://a.example/c"},
+        content_encoding="gzip",
     )  # fmt: skip
 
     found = row(desk)

@@ -26,7 +26,7 @@ LINK = Link("http://b.example/", "there", "hyperlink", True)
 
 def store(desk: Desk, url: str = A, **more: object) -> None:
     """Index a page."""
-    given = {"title": "Page", "body": BODY, "links": (LINK,), "told": FIELDS, "media": MEDIA} | more
+    given = {"title": "Page", "body": BODY, "links": (LINK,), "document_fields": FIELDS, "media": MEDIA} | more
     visit = desk.visit(url, TEXT, **given)
     visit.parsed.sample = b"a sample"
     visit.page.plan.wanted = 7
@@ -46,7 +46,7 @@ def test_all_that_was_extracted_is_found(desk: Desk):
     assert stored is not None
     expected = document(TEXT, "Page", **FIELDS, links=(LINK,))
     assert stored.document == expected
-    visit = desk.visit(A, TEXT, title="Page", told=FIELDS)
+    visit = desk.visit(A, TEXT, title="Page", document_fields=FIELDS)
     assert (stored.content_hash, stored.text_hash) == (
         visit.parsed.content_hash, visit.parsed.text_hash,
     )  # fmt: skip
@@ -104,13 +104,15 @@ def test_a_page_without_stored_links_has_none(desk: Desk):
 def test_the_type_is_that_of_the_last_body_that_was_read(desk: Desk):
     store(desk)
     desk.open(now=LATER)
-    unread = desk.visit(A, TEXT, outcome=Outcome.SAME, title="Page", body=BODY, told=FIELDS)
+    unread = desk.visit(
+        A, TEXT, outcome=Outcome.SAME, title="Page", body=BODY, document_fields=FIELDS
+    )
     unread.parsed.document = None
     desk.write(unread, now=LATER)
     assert desk.value("SELECT media FROM record") == MEDIA
 
     desk.open(now=LATER)
-    same = {"outcome": Outcome.SAME, "title": "Page", "told": FIELDS}
+    same = {"outcome": Outcome.SAME, "title": "Page", "document_fields": FIELDS}
     desk.write(desk.visit(A, TEXT, body="b", media="text/plain", **same), now=LATER)
 
     assert found(desk) is None

@@ -81,7 +81,7 @@ def shelf(file: Path) -> "Shelf":
     post = desk.index(
         POST, LONG, title="Post", etag='W/"a1b2"', last_modified="Wed, 20 Aug 2025 12:00:00 GMT",
         content_encoding="gzip", links=LINKS,
-        told={"description": "On posts", "keywords": "posts, letters"},
+        document_fields={"description": "On posts", "keywords": "posts, letters"},
     )  # fmt: skip
     desk.write(
         addresses=[
@@ -89,7 +89,7 @@ def shelf(file: Path) -> "Shelf":
             for name in ("clone", "lost", "moved", "noindex", "bare", "waits", "robots")
         ]
     )
-    desk.index(BASE + "clone", LONG, title="Post", told={"description": "On posts"})
+    desk.index(BASE + "clone", LONG, title="Post", document_fields={"description": "On posts"})
     desk.index(BASE + "lost", "short text", title="Lost", etag='"l"')
     moved = desk.visit(BASE + "moved", outcome=Outcome.REDIRECT, status=301, location=POST)
     moved.parsed.links = pack_stored_links([Link(POST, "", "redirect", False)])
@@ -808,7 +808,7 @@ def test_words_are_counted_whatever_the_text(desk: Desk, text: str, total: int, 
 @pytest.mark.covers("R4-22")
 def test_keywords_are_those_of_the_body_that_is_stored(desk: Desk):
     keywords = "SELECT keywords FROM urlwords"
-    desk.index(POST, "words", told={"keywords": "a, b"})
+    desk.index(POST, "words", document_fields={"keywords": "a, b"})
     assert desk.rows(keywords) == [("a, b",)]
     desk.seal()
     visited(desk, "other words", keywords="c")
@@ -819,11 +819,11 @@ def test_keywords_are_those_of_the_body_that_is_stored(desk: Desk):
     assert desk.rows(keywords) == [(None,)]
 
 
-def visited(desk: Desk, text: str, *, forced: bool = False, **told: object) -> None:
+def visited(desk: Desk, text: str, *, forced: bool = False, **document_fields: object) -> None:
     """Visit POST in a run of its own."""
     desk.open(now=LATER, forced=forced)
     desk.reach(POST)
-    desk.write(desk.visit(POST, text, told=told), now=LATER)
+    desk.write(desk.visit(POST, text, document_fields=document_fields), now=LATER)
     desk.seal(now=LATER)
 
 

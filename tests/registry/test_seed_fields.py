@@ -166,7 +166,7 @@ def test_a_redirect_has_the_end_of_its_chain_as_canonical_url(desk: Desk):
 def test_the_canonical_url_is_that_of_the_last_answer(desk: Desk):
     """What the page names; where it redirects to; and what it names again."""
     given = {"canonical": BASE + "c"}
-    desk.index(POST, "words", told=given)
+    desk.index(POST, "words", document_fields=given)
     assert entity(desk)["httpCanonicalUrl"] == BASE + "c"
 
     desk.open()
@@ -174,7 +174,7 @@ def test_the_canonical_url_is_that_of_the_last_answer(desk: Desk):
     assert entity(desk)["httpCanonicalUrl"] == BASE + "target"
 
     desk.open()
-    desk.write(desk.visit(POST, "other words", told=given))
+    desk.write(desk.visit(POST, "other words", document_fields=given))
     assert entity(desk)["httpCanonicalUrl"] == BASE + "c"
     assert entity(desk)["httpRedirectChain"] is None
 
@@ -266,8 +266,8 @@ def test_images_are_counted_where_they_are_indexed(desk: Desk):
     """A clone has none: they are children of its original."""
     images = (Image("a.png", "A"), Image("b.png", "B"))
     clone = BASE + "blog/clone-of-1"
-    desk.index(POST, LONG, told={"images": images})
-    desk.index(clone, LONG, told={"images": images})
+    desk.index(POST, LONG, document_fields={"images": images})
+    desk.index(clone, LONG, document_fields={"images": images})
     desk.index(BASE + "bare", outcome=Outcome.NOT_FOUND, status=404)
     desk.seal()
 

@@ -33,9 +33,9 @@ def paths(pages: Iterable[ExportedPage]) -> list[str]:
 
 def test_living_pages_are_exported_once_in_the_order_of_their_discovery(desk: Desk):
     desk.add(BASE + "pending")
-    desk.index(BASE + "b", f"b {LONG}", title="B", told={"description": "of b"})
+    desk.index(BASE + "b", f"b {LONG}", title="B", document_fields={"description": "of b"})
     desk.index(BASE + "a", f"a {LONG}")
-    desk.index(BASE + "clone", f"b {LONG}", title="B", told={"description": "of b"})
+    desk.index(BASE + "clone", f"b {LONG}", title="B", document_fields={"description": "of b"})
     desk.index(BASE + "away", "words of old")
     desk.index(BASE + "never", outcome=Outcome.NOT_FOUND, status=404)
     desk.seal()

@@ -56,7 +56,7 @@ def test_runs_have_these_keys_in_this_order_and_a_count_for_each_word(desk: Desk
 def test_an_indexed_page_is_told_whole(desk: Desk):
     desk.index(
         POST, "words", etag='W/"a"', last_modified="Mon, 05 Jan 2026 10:00:00 GMT",
-        told={"canonical": BASE + "c"},
+        document_fields={"canonical": BASE + "c"},
     )  # fmt: skip
 
     row = by_url(desk)[POST]

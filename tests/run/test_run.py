@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
+from smartcrawl.engine.vectors import close_run_embedder
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.documents import Document, Link, Section
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, RunHeldError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.registry.registry import open_registry
@@ -17,11 +18,13 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.model import Action, Outcome, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
+from smartcrawl.run import opening
 from smartcrawl.run.frontier.memory import FrontierQueue, RankedFrontierQueue
 from smartcrawl.run.orders import Orders
 from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import ad_hoc_site_source
 from smartcrawl.sources.site import SiteSource
+from tests.index.meanings import Topics
 
 NOW = 1_700_000_000
 SEED, MOVED = "http://example.com/", "http://www.example.com/"
@@ -443,3 +446,32 @@ def test_a_run_is_not_over_while_pages_wait_to_be_extracted_again_or_are(run: Ru
     run.extractions.under_way = True
     run.extractions.again = FrontierQueue()
     assert run.extractions.pending
+
+
+def test_the_embedder_of_a_run_is_open_until_the_run_closes_it(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+):
+    embedder = Topics()
+    monkeypatch.setattr(opening, "open_embedder", lambda given: embedder)
+    run = opening.open_run(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
+    run.close()
+    assert run.batches.embedder is embedder
+    assert not embedder.closed  # its end pays debts
+
+    close_run_embedder(run)
+
+    assert embedder.closed
+
+
+def test_a_run_that_is_not_opened_leaves_no_embedder_open(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+):
+    embedder = Topics()
+    monkeypatch.setattr(opening, "open_embedder", lambda given: embedder)
+    first = Run.open(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
+
+    with pytest.raises(RunHeldError):
+        opening.open_run(ad_hoc_site_source(SEED, {}), options, Orders(), NOW)
+
+    first.close()
+    assert embedder.closed

@@ -12,6 +12,7 @@ import pytest
 import schemathesis
 from schemathesis.config import (
     CacheConfig,
+    ChecksConfig,
     GenerationConfig,
     OutputConfig,
     ProjectConfig,
@@ -19,6 +20,7 @@ from schemathesis.config import (
     SanitizationConfig,
     SchemathesisConfig,
 )
+from schemathesis.config._checks import NegativeDataRejectionConfig
 from schemathesis.engine import events, from_schema
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,6 +28,8 @@ from tests.server.stocked import Stocked, stocked
 
 SEED = 23
 SHORT, LONG = 8, 2_000  #: examples of each endpoint, beside those that cover its parameters
+#: Statuses of refused requests; 413 is that of ten thousand wrong addresses.
+REJECTED = [400, 401, 403, 404, 406, 413, 422, 428]
 #: Fields with rules that no schema can express: a valid type and shape may still be refused.
 #: Each is the field of an error.
 MEANT = frozenset(
@@ -88,7 +92,12 @@ def configured(examples: int, headers: dict[str, str]) -> SchemathesisConfig:
     generation = GenerationConfig(
         max_examples=examples, deterministic=True, no_shrink=True, database="none"
     )
-    project = ProjectConfig(generation=generation, headers=headers, continue_on_failure=True)
+    checks = ChecksConfig(
+        negative_data_rejection=NegativeDataRejectionConfig(expected_statuses=REJECTED)
+    )
+    project = ProjectConfig(
+        checks=checks, generation=generation, headers=headers, continue_on_failure=True
+    )
     return SchemathesisConfig(
         seed=SEED,
         cache=CacheConfig(enabled=False),

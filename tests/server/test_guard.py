@@ -84,3 +84,24 @@ def test_no_answer_permits_other_sites(app):
     assert preflight.status_code == 405
     for one in (answer, preflight):
         assert not [name for name in one.headers if name.startswith("access-control")]
+
+
+@pytest.mark.parametrize(
+    "name", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"]
+)
+def test_a_proxy_that_was_not_declared_needs_a_key(app, name: str):
+    """Without API_TRUSTED_PROXIES it would make its clients programs of this machine."""
+    through = {"Host": "localhost", name: ""}
+
+    for method in ("GET", "POST"):
+        answer = ask(app, method, "/orders", headers=through)
+        assert answer.status_code == 401
+        assert error_of(answer)["details"]["reason"] == (
+            "the request came through a proxy: send an API key"
+        )
+
+
+def test_probes_come_through_any_proxy(tmp_path: Path):
+    answer = ask(application(tmp_path), "GET", "/health", headers={"X-Forwarded-For": "192.0.2.1"})
+
+    assert answer.status_code == 200

@@ -264,3 +264,9 @@ def test_a_postgresql_that_is_away_is_503_within_seconds_and_heals(
     finally:
         postgres.start()
     assert ask(app, "GET", "/ready").status_code == 200
+
+
+def test_a_key_is_enough_behind_a_proxy_that_was_not_declared(tmp_path: Path, made):
+    headers = {"X-API-Key": made(), "X-Forwarded-For": "192.0.2.1"}
+
+    assert ask(application(tmp_path), "GET", "/metrics", headers=headers).status_code == 200

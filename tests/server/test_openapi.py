@@ -2,12 +2,20 @@
 
 import asyncio
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.server.api_client import application, ask
+from smartcrawl.server.app import VERSIONS, create_api
+from smartcrawl.server.context import Context
+from smartcrawl.server.measures import Metrics
+from smartcrawl.server.stores import Stores
+from tests.choices import options
+from tests.server.api_client import application, ask, server_options
 from tests.server.test_serve import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
@@ -105,3 +113,46 @@ def test_a_request_that_its_client_leaves_is_not_counted_as_answered(tmp_path: P
     asyncio.run(app(scope, gone, never))
 
     assert "smartcrawl_api_requests_total{" not in ask(app, "GET", "/metrics").text
+
+
+def bodies(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield each schema within the bodies of requests."""
+    pending = [
+        operation["requestBody"]
+        for methods in description["paths"].values()
+        for operation in methods.values()
+        if "requestBody" in operation
+    ]
+    seen = set()
+    while pending:
+        value = pending.pop()
+        if isinstance(value, list):
+            pending += value
+        elif isinstance(value, dict):
+            yield value
+            name = value.get("$ref", "").rpartition("/")[2]
+            if name and name not in seen:
+                seen.add(name)
+                pending.append(description["components"]["schemas"][name])
+            pending += value.values()
+
+
+@pytest.mark.covers("R2-10")
+def test_every_number_of_a_body_is_described_with_its_bounds(tmp_path: Path):
+    """Integers beyond 64 bits are refused, and the description says so."""
+    description = ask(application(tmp_path), "GET", "/openapi.json").json()
+
+    numbers = [one for one in bodies(description) if one.get("type") in ("integer", "number")]
+
+    assert len(numbers) >= 5
+    assert [one for one in numbers if not one.keys() >= {"minimum", "maximum"}] == []
+
+
+def test_the_description_is_made_when_it_is_asked_for_and_stays(tmp_path: Path):
+    """It would take most of the time in which a server starts."""
+    stores = Stores(tmp_path / "registry.db")
+    context = Context(options(tmp_path), server_options(), stores, Metrics(), lambda: 0.0, Event())
+    api = create_api(context, VERSIONS)
+
+    assert api.openapi_schema is None
+    assert api.openapi() is api.openapi()

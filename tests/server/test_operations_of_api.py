@@ -31,9 +31,9 @@ PROGRAM = """\
 cd '{root}' && exec '{python}' -m scrapy "$@"
 """
 #: As another user: here it is this one.
-SUDO = """\
+RUNUSER = """\
 #!/bin/sh
-test "$1 $2 $3" = "--preserve-env -u smartcrawl" && shift 3 && exec "$@"
+test "$1 $2 $3" = "-u smartcrawl --" && shift 3 && exec "$@"
 """
 
 
@@ -58,7 +58,7 @@ class Machine:
         (folder / "etc/smartcrawl").mkdir(parents=True)
         self.environment = block("Behind a proxy", "API_TRUSTED_PROXIES")
         (folder / "etc/smartcrawl/environment").write_text(self.environment)
-        for path, text in ((".venv/bin/scrapy", PROGRAM), ("bin/sudo", SUDO)):
+        for path, text in ((".venv/bin/scrapy", PROGRAM), ("bin/runuser", RUNUSER)):
             (folder / path).parent.mkdir(parents=True)
             (folder / path).write_text(text.format(root=ROOT, python=sys.executable))
             (folder / path).chmod(0o755)
@@ -172,9 +172,9 @@ def test_the_api_behind_a_proxy_with_keys(machine: Machine, tmp_path: Path):
         large = client.ask(
             "POST", "/api/v1/jobs", headers=operate, json=body | {"x": "y" * 1_500_000}
         )
-        machine.run(block("Keys", "sudo --preserve-env -u smartcrawl .venv/bin/scrapy serve --rev")
-                    .replace("ID", key.split("_")[1])
-                    .replace("sudo", "export DATA_DIR=/var/lib/smartcrawl; sudo", 1))  # fmt: skip
+        revoke = block("Keys", "runuser -u smartcrawl -- .venv/bin/scrapy serve --rev")
+        revoke = revoke.replace("ID", key.split("_")[1])
+        machine.run(f"export DATA_DIR=/var/lib/smartcrawl\n{revoke}")
         end = time.monotonic() + 20
         while client.ask("GET", "/api/v1/jobs", headers=read).status_code != 401:
             assert time.monotonic() < end, "the key still counts"

@@ -1,14 +1,21 @@
 """Requests that never reach a layer: no HTTP, and heads without an end."""
 
+import asyncio
 import json
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import uvicorn
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
 
+from smartcrawl.server import wire
 from smartcrawl.server.bodies import LIMIT
-from smartcrawl.server.wire import HEAD
+from smartcrawl.server.wire import HEAD, Wire
 from tests.server.test_serve import Server, serving
 
 HOST = b"Host: localhost\r\n"
@@ -103,3 +110,99 @@ def test_heads_below_the_limit_and_those_behind_a_body_are_read(server: Server):
 
     assert answer.count(b"HTTP/1.1 200 ") == 2
     assert answer.count(b"HTTP/1.1 405 ") == 2
+
+
+SHORT = 0.2  #: seconds for a head and for a body, where tests wait for their end
+SOON = SHORT / 4
+POST = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 8\r\n\r\n"
+GET = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+
+async def read_and_answered(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer when the body was read, and some time has passed that is longer than the limits."""
+    while (message := await receive()).get("more_body"):
+        pass
+    if message["type"] != "http.disconnect":
+        await asyncio.sleep(3 * SHORT)
+        await PlainTextResponse("ok")(scope, receive, send)
+
+
+def dripped(begin: bytes, drop: bytes, limit: float) -> tuple[float, bytes]:
+    """Send ``begin``, then ``drop`` again and again; return the seconds to the end, and what came.
+
+    ``limit``: seconds until the client gives up.
+    """
+
+    async def client() -> tuple[float, bytes]:
+        config = uvicorn.Config(read_and_answered, log_config=None, access_log=False)
+        loop = asyncio.get_running_loop()
+        made = lambda: Wire(config, ServerState(), {})  # noqa: E731
+        server = await loop.create_server(made, "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        begun, answer = time.monotonic(), b""
+        writer.write(begin)
+        while time.monotonic() - begun < limit:
+            try:
+                async with asyncio.timeout(SOON):
+                    block = await reader.read(65_536)
+            except TimeoutError:
+                writer.write(drop)
+                continue
+            except ConnectionError:
+                break
+            if not block:
+                break
+            answer += block
+        spent = time.monotonic() - begun
+        writer.close()
+        server.close()
+        return spent, answer
+
+    return asyncio.run(client())
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire, "HEAD_SECONDS", SHORT)
+    monkeypatch.setattr(wire, "BODY_SECONDS", SHORT)
+
+
+@pytest.mark.parametrize(
+    ("begin", "drop", "answers"),
+    [
+        (b"", b"", 0),
+        (b"GET / HT", b"", 0),
+        (b"GET / HTTP/1.1\r\n", b"X-A: a\r\n", 0),
+        (b"", b"\r\n", 0),
+        (POST.replace(b"8", b"800"), b"a", 0),
+        (POST + b"12345678", b"\r\n", 1),
+        (GET, b"\r\n", 1),
+        (GET + GET + b"GET /", b"a", 2),
+    ],
+    ids=["nothing", "no head", "slow head", "lines", "slow body", "idle", "idle get", "pipelined"],
+)
+def test_a_request_that_does_not_come_in_time_ends_its_connection(
+    short: None, begin: bytes, drop: bytes, answers: int
+):
+    """Clients that send a byte now and then could otherwise take all connections."""
+    spent, answer = dripped(begin, drop, limit=30 * SHORT)
+
+    assert spent < 20 * SHORT
+    assert answer.count(b"HTTP/1.1 200 ") == answers
+
+
+def test_a_connection_stays_open_for_the_next_request(short: None):
+    """The limits are those of a request; an idle connection has one of its own."""
+    spent, answer = dripped(GET, b"", limit=12 * SHORT)
+
+    assert answer.count(b"HTTP/1.1 200 ") == 1
+    assert spent >= 12 * SHORT
+
+
+def test_neither_a_slow_answer_nor_a_request_behind_it_is_cut_off(short: None):
+    """The limits count the time of the client, not that of the server."""
+    last = b"GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+
+    _, answer = dripped(POST + b"12345678" + POST + b"12345678" + last, b"", limit=60 * SHORT)
+
+    assert answer.count(b"HTTP/1.1 200 ") == 3

@@ -125,7 +125,12 @@ class LibraryHandler(BoundedHttpHandler):
             return LibraryFile(item, path, staged, downloaded=_now(), error=excess), note
         path = library.places.path(item)
         if item.content is not None:
-            body, original = library.converted(item)
+            if library.needs_whole_listing and not self._listed.is_whole:
+                raise StoreAwayError("its list could not be listed whole: crawl again later")
+            try:
+                body, original = library.converted(item)
+            except ValueError as error:
+                raise StoreAwayError(f"its content cannot be converted: {error}") from error
             place = None
             if original is not None:
                 place = await asyncio.to_thread(library.stage, page.no, item, original)

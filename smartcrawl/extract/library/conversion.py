@@ -28,13 +28,14 @@ def original_library_content(source_type: SourceType, content: str, url: str) ->
     if source_type is not SourceType.SITEPAGES:
         raise ValueError(f"no originals of single items: {source_type}")
     page = _content(content)
-    title, canvas, layout = page.get("title"), page.get("canvas"), page.get("layout")
-    return page_original_html(
-        title if isinstance(title, str) else "",
-        canvas if isinstance(canvas, str) else None,
-        layout if isinstance(layout, Mapping) else None,
-        url,
-    )
+    if not page.keys() >= {"title", "canvas", "layout"}:
+        raise ValueError("the content of a page has no title, canvas or layout")
+    title, canvas, layout = page["title"], page["canvas"], page["layout"]
+    if not isinstance(title, str | None) or not isinstance(canvas, str | None):
+        raise ValueError("title or canvas of a page is no text")
+    if not isinstance(layout, Mapping | None):
+        raise ValueError("the layout of a page is no object")
+    return page_original_html(title or "", canvas, layout, url)
 
 
 def converted_library_content(source_type: SourceType, content: str, url: str) -> bytes:
@@ -58,10 +59,8 @@ def converted_library_content(source_type: SourceType, content: str, url: str) -
             raise ValueError(f"not converted: {source_type}")
 
 
-def library_list_row(content: str, item_id: int = 0) -> tuple[list[ListColumn], ListRow]:
+def library_list_row(content: str) -> tuple[list[ListColumn], ListRow]:
     """Return the columns and the row of a list item's ``content``, for the CSV of its list.
-
-    ``item_id`` is by default the field ``ID``.
 
     Raises:
         ValueError: ``content`` is not JSON of a list item.
@@ -70,9 +69,20 @@ def library_list_row(content: str, item_id: int = 0) -> tuple[list[ListColumn], 
     columns, fields = item.get("columns"), item.get("fields")
     if not isinstance(columns, list) or not isinstance(fields, Mapping):
         raise ValueError("the content of a list item has no columns or no fields")
+    if not isinstance(own := fields.get("ID"), int):
+        raise ValueError("the content of a list item has no ID")
+    if not all(_is_column(column) for column in columns):
+        raise ValueError("a column of a list item is no list of name, title and type")
     ordered = list_columns(columns)
-    own = fields.get("ID", fields.get("Id", 0))
-    return ordered, list_row(ordered, item_id or int(own), fields)
+    return ordered, list_row(ordered, own, fields)
+
+
+def _is_column(column: object) -> bool:
+    return (
+        isinstance(column, list)
+        and len(column) == len(ListColumn._fields)
+        and all(isinstance(part, str) for part in column)
+    )
 
 
 def _content(content: str) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from smartcrawl.index.elasticsearch.faults import (
     index_missing,
     index_refusal,
     is_passing_index_fault,
+    is_request_too_large,
 )
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
@@ -30,6 +31,9 @@ from smartcrawl.model.program import program_name
 
 MOST_DOCUMENTS: Final = 500  #: documents of one request
 MOST_BYTES: Final = 5_000_000  #: bytes of one request, unless one document has more
+#: Bytes of the longest document: Elasticsearch takes requests of up to 100 MiB by default
+#: (``http.max_content_length``).
+LONGEST: Final = 100_000_000
 #: Fields of an answer that are read, a fifth of it.
 _READ: Final = [
     "items.*._id",
@@ -107,7 +111,10 @@ class BulkWriter:
                 written: write them again, under the same numbers.
         """
         for part in _parts(map(self._action, entries)):
-            yield from self._part(part)
+            if part[0].size > LONGEST:  # it is alone
+                yield _too_large(part[0].entry, f"{part[0].size:,} bytes")
+            else:
+                yield from self._part(part)
 
     def purge(self, found: Iterable[tuple[str, int]]) -> int:
         """Delete documents, given by key and version, unless they were written since.
@@ -156,8 +163,7 @@ class BulkWriter:
                 index=self._index, operations=lines, require_alias=True, filter_path=_READ
             ).body
         except (library.ApiError, library.TransportError) as error:
-            status = error.meta.status if isinstance(error, library.ApiError) else 0
-            if status == 413:
+            if isinstance(error, library.ApiError) and is_request_too_large(error):
                 return self._halves(actions, index_fault_reason(error))
             if not is_passing_index_fault(error):
                 raise index_refusal(error, self._name) from error
@@ -192,6 +198,8 @@ class BulkWriter:
             raise index_forbidden(self._name, why)
         if status == 404:
             raise index_missing(self._name, why)
+        if status == 413:
+            return _too_large(entry, why)
         return Written(entry.key, entry.number, Fate.REJECTED, why)
 
     def _stale(self, entry: Entry, why: str) -> Written:
@@ -205,6 +213,19 @@ class BulkWriter:
                 " lets this one overwrite it"
             )
         return Written(entry.key, entry.number, Fate.STALE)
+
+
+def _too_large(entry: Entry, size: str) -> Written:
+    """Return the result of a document that no request can have.
+
+    ``size``: how large it is, or the server's words about it.
+    """
+    reason = (
+        f"its document with text and vectors is too large for the index ({size}): set a larger"
+        " CHUNK_SIZE or a smaller EMBEDDING_DIMENSION, let DOWNLOAD_MAXSIZE leave out so large a"
+        " page, or give the server of the index more memory"
+    )
+    return Written(entry.key, entry.number, Fate.REJECTED, reason)
 
 
 def _line(action: str, key: str, at: int) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from smartcrawl.index.elasticsearch import library
@@ -14,6 +15,7 @@ PASSING: Final = frozenset({408, 429, 500, 502, 503, 504})
 #: Statuses that concern the user, not a document.
 FORBIDDEN: Final = frozenset({401, 403})
 REBUILD: Final = f"{program_name()} reindex --from-registry builds it anew out of the registry"
+_PRESSURE: Final = re.compile(r"_operation_bytes=(\d+), max_\w*bytes=(\d+)")
 
 
 def is_passing_index_fault(error: library.ApiError | library.TransportError) -> bool:
@@ -35,6 +37,18 @@ def index_fault_reason(error: library.ApiError | library.TransportError) -> str:
         return "no answer in time"
     cause = str(error.errors[-1] if error.errors else error.message)
     return redacted_line(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
+
+
+def is_request_too_large(error: library.ApiError) -> bool:
+    """Whether the server never takes a request of this size, however long it is waited for.
+
+    A status 429 says so by two numbers: the request's bytes, and a smaller limit for all requests
+    together (``indexing_pressure.memory.limit``, a tenth of the server's memory by default).
+    """
+    if error.meta.status == 413:
+        return True
+    found = _PRESSURE.search(index_error_text(error.body)) if error.meta.status == 429 else None
+    return found is not None and int(found[1]) > int(found[2])
 
 
 def index_error_text(body: Any) -> str:

@@ -74,10 +74,6 @@ class BatchVectors:
         stored = known_vector_hashes(connection, number, list(self._found))
         return sum(not isinstance(self._found[hash_], RefusedText) for hash_ in stored)
 
-    def close(self) -> None:
-        """Close the embedder."""
-        self.embedder.close()
-
 
 def _texts(batch: Batch) -> dict[bytes, str]:
     """Return the texts to embed of a batch, by the hashes of their chunks."""

@@ -21,6 +21,8 @@ def joined_rankings(
 ) -> list[Ranked]:
     """Return the pages near to a query, best first; with ``fused`` also those with its words.
 
+    Three lists are joined (docs/adr/0080): the pages as their words rank them, the same pages by
+    the words of their best chunk alone, and those that are near.
     Of a page with words of the query the part is that of the words, which are marked in it; of any
     other it is the nearest one. The score of a page that is only near is the cosine, 1 for equal
     meanings; a joined score is that of ``rules.fusion``.
@@ -32,8 +34,9 @@ def joined_rankings(
             _nearest(pages[content], page, 1 - page.distance**2 / 2)
             for content, page in found.items()
         ]
+    densest = [one.page.key for one in sorted(by_words, key=_density)]
     joined = []
-    for content, score in fuse([list(known), list(found)]):
+    for content, score in fuse([list(known), densest, list(found)]):
         if content in known:
             joined.append(known[content]._replace(score=score))
         else:
@@ -64,6 +67,10 @@ def _parts_of_hit(one: Ranked, nearest: Sequence[RankedPart]) -> list[RankedPart
     lists = [[part.key for part in by_words], [part.key for part in nearest]]
     keys = dict.fromkeys([one.part.key, *(key for key, _ in fuse(lists))])
     return [known[key] for key in keys][:MOST_SHOWN]
+
+
+def _density(one: Ranked) -> float:
+    return -one.densest
 
 
 def _nearest(page: ProposedPage, near: NearPage, score: float) -> Ranked:

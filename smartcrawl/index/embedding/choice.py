@@ -5,6 +5,7 @@ from __future__ import annotations
 from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 
 
@@ -19,6 +20,18 @@ def open_embedder(options: Options) -> Embedder | None:
     if options.embedder is None:
         return None
     return open_embedder_of(options.embedder)
+
+
+def embedder_key(options: EmbedderOptions) -> EmbedderKey:
+    """Return the key of the vectors of an embedder; only the local one is loaded.
+
+    Raises:
+        SettingError: a package of the local one is missing.
+    """
+    if options.name == LOCAL:
+        local = open_embedder_of(options)
+        return EmbedderKey(local.name, local.model, local.dimension)
+    return EmbedderKey(options.name, options.model, options.dimension)
 
 
 def open_embedder_of(options: EmbedderOptions) -> Embedder:

@@ -16,15 +16,16 @@ import httpx2  # the HTTP client of the SDK
 import openai
 
 from smartcrawl.index.openai_sdk import (
-    KEY_VARIABLE,
+    openai_away_error,
     openai_client,
     openai_error_message,
     openai_headers,
+    openai_lasting_remedy,
     openai_text_shown,
 )
+from smartcrawl.index.outage import AwayError
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError
-from smartcrawl.rules.http import retry_after
 
 _MOST_BYTES: Final = 256 << 20  #: of an answer; 2,048 vectors of 4,000 numbers take 180 MB
 #: Models that give shorter vectors when asked to; others refuse the parameter.
@@ -34,15 +35,6 @@ _TOO_LONG: Final = re.compile(
     r"too (?:long|large|many)|maxim|max_|exceed|length|context|token|\bsize\b|\blimit",
     re.IGNORECASE,
 )
-_QUOTA: Final = "insufficient_quota"  #: code of a 429 that no wait ends
-
-
-class AwayError(Exception):
-    """The server gave no usable answer, and may give one later."""
-
-    def __init__(self, reason: str, wait: int | None = None) -> None:
-        super().__init__(reason)
-        self.wait = wait  #: seconds that the server asks to wait; None: it does not say
 
 
 class UnfitError(Exception):
@@ -73,13 +65,7 @@ class EmbeddingsApi:
         is_shortened = _SHORTENS.search(options.model)
         self._dimensions = options.dimension if is_shortened else openai.omit
         self._clock, self._now = clock, now
-        self._client = openai_client(
-            options.url,
-            key,
-            timeout=options.timeout,
-            ca_file=options.ca_file,
-            has_proxies=options.has_proxies,
-        )
+        self._client = openai_client(options, key, timeout=options.timeout)
 
     def embeddings(self, texts: Sequence[str]) -> tuple[list[object], str]:
         """Return the server's vector of each text, in order and unchecked, and its model's name.
@@ -146,19 +132,13 @@ class EmbeddingsApi:
         """Return the error for an answer with an error status."""
         status = error.status_code
         message = self._shown(f"{status}, {openai_error_message(error)}")
-        if status in (401, 403):
-            return self._lasting(message, f"check {KEY_VARIABLE} and what its key may be used for")
-        if status == 429 and error.code == _QUOTA:
-            return self._lasting(message, "the account of the key needs credit")
-        if status in (408, 409, 425, 429) or status >= 500:
-            wait = retry_after(error.response.headers.get("retry-after"), int(self._now()))
-            return AwayError(message, wait)
+        if remedy := openai_lasting_remedy(error, "EMBEDDING_URL", self._key):
+            return self._lasting(message, remedy)
+        if away := openai_away_error(error, message, self._now()):
+            return away
         if status in (400, 413, 422):
             too_long = status == 413 or _TOO_LONG.search(openai_error_message(error)) is not None
             return UnfitError(message, is_too_long=too_long)
-        if status < 400:
-            place = self._shown(error.response.headers.get("location", ""))
-            return self._lasting(message, f"it redirects to {place!r}: set EMBEDDING_URL to that")
         return self._lasting(message, "check EMBEDDING_URL, which ends in /v1, and EMBEDDING_MODEL")
 
     def _lasting(self, message: str, remedy: str) -> EmbedderError:

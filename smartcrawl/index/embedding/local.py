@@ -62,6 +62,9 @@ class LocalEmbedder:
         """Return the vector of each text, or why it has none; it raises no EmbedderError."""
         return [answer for few in _slices(texts) for answer in self._embedded(few)]
 
+    def end_pause(self) -> None:
+        """There is no server."""
+
     def close(self) -> None:
         """Nothing is open; the model stays loaded for the process."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Event
 from typing import Final, Self
 
-from smartcrawl.index.embedding.embeddings_api import AwayError, EmbeddingsApi, UnfitError
+from smartcrawl.index.embedding.embeddings_api import EmbeddingsApi, UnfitError
 from smartcrawl.index.embedding.patience import EmbedderPatience
 from smartcrawl.index.embedding.ports import (
     RefusedText,
@@ -21,6 +21,7 @@ from smartcrawl.index.embedding.ports import (
     normed_vector,
 )
 from smartcrawl.index.openai_sdk import KEY_VARIABLE, openai_key
+from smartcrawl.index.outage import AwayError
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.model.redaction import redacted_line
@@ -85,6 +86,10 @@ class OpenAIEmbedder:
             for place, answer in zip(places, answers, strict=True):
                 found[place] = answer
         return found
+
+    def end_pause(self) -> None:
+        """Let the next call ask the server, although an outage has just ended its requests."""
+        self._patience.end_outage()
 
     def close(self) -> None:
         """Close connections; a call that waits in another thread ends with an EmbedderError."""

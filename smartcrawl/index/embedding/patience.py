@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from smartcrawl.index.embedding.embeddings_api import AwayError
+from smartcrawl.index.outage import AwayError, Outage
 from smartcrawl.model.exceptions import EmbedderError
 
-_FIRST_WAIT: Final = 1.0  #: seconds after the first failure; doubled after each further one
-_LONGEST_WAIT: Final = 30.0  #: seconds between two tries, unless the server asks for more
 PAUSE: Final = 60.0  #: seconds after an outage's wait in which the server is asked nothing
 
 
 class EmbedderPatience:
-    """The waits of one outage, which begins with a failure and ends with an answer.
+    """Waits in the outages of a server, and gives it a pause after one that takes too long.
 
-    At most ``most`` seconds are waited in all. Then every call fails at once, and one try after
-    each pause finds out whether the outage is over: an absent server does not hold up a crawl.
+    In the pause every call fails at once, and one try after it finds out whether the outage is
+    over: an absent server does not hold up a crawl.
     """
 
     def __init__(
         self, host: str, most: int, clock: Callable[[], float], sleep: Callable[[float], object]
     ) -> None:
-        self._host, self._most = host, most
-        self._clock, self._sleep = clock, sleep
-        self._began: float | None = None  #: time of the outage's first failure
-        self._tries = 0
+        """``most``: seconds, as of ``Outage``; ``clock`` measures them, ``sleep`` waits."""
+        self._host, self._clock, self._sleep = host, clock, sleep
+        self._outage = Outage(most, clock)
         self._paused: tuple[float, str] | None = None  #: end of the pause, and the last reason
 
     def check_pause(self) -> None:
@@ -44,21 +41,17 @@ class EmbedderPatience:
         Raises:
             EmbedderError: the outage would be waited for too long.
         """
-        now = self._clock()
-        self._began = now if self._began is None else self._began
-        wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**self._tries)
-        if failure.wait is not None:
-            wait = max(float(failure.wait), _FIRST_WAIT)
-        if now + wait - self._began > self._most:
-            pause = max(PAUSE, wait if failure.wait is not None else 0)
-            self._paused = (now + pause, str(failure))
+        wait = self._outage.next_wait(failure)
+        if wait is None:
+            pause = PAUSE if failure.wait is None else max(PAUSE, float(failure.wait))
+            self._paused = (self._clock() + pause, str(failure))
             raise self._away(str(failure), pause) from None
-        self._tries += 1
         self._sleep(wait)
 
     def end_outage(self) -> None:
         """Note that the server answered."""
-        self._began, self._tries, self._paused = None, 0, None
+        self._outage.end()
+        self._paused = None
 
     def _away(self, reason: str, seconds: float) -> EmbedderError:
         return EmbedderError(

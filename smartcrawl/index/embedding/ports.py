@@ -52,6 +52,9 @@ class Embedder(Protocol):
             EmbedderError: no answer about these texts; ``lasting`` says whether to ask again.
         """
 
+    def end_pause(self) -> None:
+        """Let the next call ask a server again that is given a rest after an outage."""
+
     def close(self) -> None:
         """Close connections; a call that waits in another thread ends with an EmbedderError."""
 

@@ -18,12 +18,14 @@ from openai.types import FileObject
 from openai.types.vector_stores import VectorStoreFile
 
 from smartcrawl.index.openai_sdk import (
-    KEY_VARIABLE,
+    openai_away_error,
     openai_client,
     openai_error_message,
     openai_headers,
+    openai_lasting_remedy,
     openai_text_shown,
 )
+from smartcrawl.index.outage import AwayError
 from smartcrawl.index.vectorstore.ports import (
     HASH,
     SOURCE,
@@ -33,21 +35,10 @@ from smartcrawl.index.vectorstore.ports import (
 )
 from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
-from smartcrawl.rules.http import retry_after
 
 TIMEOUT: Final = 120.0  #: seconds without a byte of an answer
 _PAGE: Final = 100  #: files in one answer
 _ABSENT: Final = re.compile(r"\bnot[ _]found\b|does not exist|no such", re.IGNORECASE)
-_QUOTA: Final = "insufficient_quota"  #: code of a 429 that no wait ends
-
-
-class AwayError(Exception):
-    """The server gave no usable answer, and may give one later."""
-
-    def __init__(self, reason: str, *, wait: int | None = None, was_refused: bool = False) -> None:
-        super().__init__(reason)
-        self.wait = wait  #: seconds that the server asks to wait; None: it does not say
-        self.was_refused = was_refused  #: whether it is known that the request was not carried out
 
 
 class AbsentError(Exception):
@@ -76,13 +67,7 @@ class VectorStoreApi:
         self._store, self._host, self._key = options.store, options.destination, key
         self._timeout, self._now = timeout, now
         self._headers = openai_headers(key)
-        self._client = openai_client(
-            options.url,
-            key,
-            timeout=timeout,
-            ca_file=options.ca_file,
-            has_proxies=options.has_proxies,
-        )
+        self._client = openai_client(options, key, timeout=timeout)
 
     def close(self) -> None:
         """Close the connections."""
@@ -205,19 +190,12 @@ class VectorStoreApi:
         """Return the error for an answer with an error status."""
         status, words = error.status_code, openai_error_message(error)
         message = self.shown(f"{status}, {words}")
-        if status in (401, 403):
-            return self._lasting(message, f"check {KEY_VARIABLE} and what its key may be used for")
-        if status == 429 and error.code == _QUOTA:
-            return self._lasting(message, "the account of the key needs credit")
-        if status in (408, 409, 425, 429) or status >= 500:
-            wait = retry_after(error.response.headers.get("retry-after"), int(self._now()))
-            return AwayError(message, wait=wait, was_refused=status == 429)
+        if remedy := openai_lasting_remedy(error, "VECTOR_STORE_URL", self._key):
+            return self._lasting(message, remedy)
+        if away := openai_away_error(error, message, self._now()):
+            return away
         if status == 404 or (status == 400 and _ABSENT.search(words)):
             return AbsentError(message)
-        if status < 400:
-            place = self.shown(error.response.headers.get("location", ""))
-            remedy = f"it redirects to {place!r}: set VECTOR_STORE_URL to that"
-            return self._lasting(message, remedy)
         return RefusedError(message)
 
     def shown(self, text: str) -> str:

@@ -11,12 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
-from smartcrawl.index.vectorstore.api import (
-    AbsentError,
-    AwayError,
-    RefusedError,
-    VectorStoreApi,
-)
+from smartcrawl.index.outage import AwayError
+from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, VectorStoreApi
 from smartcrawl.index.vectorstore.patience import StorePatience
 from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
 from smartcrawl.index.vectorstore.ports import (

@@ -36,6 +36,7 @@ _T = TypeVar("_T")
 APPLICATION_ID = 0x736D6372  #: "smcr"
 BUSY_TIMEOUT = 30_000  #: milliseconds; writers keep the lock for tens of them
 
+_LOOKS = 20  #: at an empty file, 50 ms apart
 _NOTHING = array("q", [0])  #: a value of no row, in place of an empty array, which SQLite refuses
 _LOOK = """
 SELECT (SELECT application_id FROM pragma_application_id),
@@ -311,7 +312,7 @@ def refuse_emptied_database(path: Path) -> None:
         RegistryDamagedError: the file is empty, and a run wrote to it.
     """
     wal = path.with_name(f"{path.name}-wal")
-    for _ in range(20):  # another process may be creating it now
+    for _ in range(_LOOKS):  # another process may be creating it now
         if not path.exists() or path.stat().st_size or (wal.exists() and wal.stat().st_size):
             return
         if not any((path.parent / "leases").glob("*.lock")):

@@ -40,9 +40,10 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE SET sharepoint_error = excluded.sharepoint_error
 """
 _PLACED: Final = "UPDATE library_item SET path = ? WHERE no = ?"
-_PROCESSED: Final = (
-    "UPDATE library_item SET path = ?, processing_error = ? WHERE no = ? AND path = ?"
-)
+_PROCESSED: Final = """
+UPDATE library_item SET path = ?, processing_error = ?
+ WHERE no = ? AND path = ? AND file_size = ? AND last_modified = ?
+"""
 _DELETE: Final = "DELETE FROM library_item WHERE no IN carray(?)"
 #: Items whose content the sweep removed, or that were never indexed and are listed no more.
 _GONE: Final = f"""
@@ -79,13 +80,11 @@ def library_rows_at(
     return {row.path: row for row in found if row.path is not None}
 
 
-def paths_of_others(connection: Connection, source: int, rows: Sequence[LibraryRow]) -> set[str]:
-    """Return those paths of some items at which other items of the source have their file, too.
-
-    All items of a list have one file.
-    """
-    paths = sorted({row.path for row in rows if row.path is not None})
-    values = (source, Many(paths), Many([row.no for row in rows]))
+def paths_of_others(
+    connection: Connection, source: int, paths: Iterable[str], numbers: Sequence[int]
+) -> set[str]:
+    """Return those of some paths at which items of the source with other numbers have files."""
+    values = (source, Many(sorted(paths)), Many(numbers))
     found: Any = connection.execute(_OTHERS, values).fetchall()
     return {path for (path,) in found}
 
@@ -113,8 +112,7 @@ def place_library_rows(connection: Connection, places: Sequence[tuple[int, str]]
 class ProcessedRow(NamedTuple):
     """The result of the process step at one item."""
 
-    no: int
-    before: str  #: place of its original
+    before: LibraryRow  #: the item as it was read, with a path
     path: str | None  #: place afterwards; None: it must be downloaded again
     error: str | None
 
@@ -124,7 +122,14 @@ def store_processed_rows(connection: Connection, rows: Iterable[ProcessedRow]) -
 
     An item that a download has replaced meanwhile stays as that has stored it.
     """
-    connection.executemany(_PROCESSED, [(row.path, row.error, row.no, row.before) for row in rows])
+    values = [
+        (
+            row.path, row.error, row.before.no, row.before.path, row.before.file_size,
+            row.before.last_modified,
+        )
+        for row in rows
+    ]  # fmt: skip
+    connection.executemany(_PROCESSED, values)
 
 
 def gone_library_rows(connection: Connection, source: int, run: int) -> list[LibraryRow]:

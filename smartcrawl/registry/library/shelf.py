@@ -9,7 +9,7 @@ leaves each committed item with its bytes (docs/adr/0083).
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.batches import Batch
@@ -27,12 +27,14 @@ from smartcrawl.registry.library.items import (
     store_library_file,
 )
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.paths import embedded_of_original, original_of_embedded
 
 logger = logging.getLogger(__name__)
 
 INCOMING: Final = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_INCOMING_SUBFOLDER
 #: Files whose places others took before their own removal or renaming was committed.
 KEPT: Final = f"{INCOMING}/kept"
+_ORIGINAL: Final = f"{CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/"
 _PLACING: Final = f"{INCOMING}/placing"  #: there once files go to their places
 _NOTE: Final = "INSERT INTO library_move (no, source, held, staged, target) VALUES (?, ?, ?, ?, ?)"
 _NOTED: Final = "SELECT no, held, staged, target FROM library_move WHERE source = ? ORDER BY no"
@@ -66,11 +68,13 @@ def staged_library_path(no: int) -> str:
 class LibraryShelf:
     """Carries out the renamings of batches of one library source."""
 
-    def __init__(self, folder: LibraryFolder, source: int) -> None:
-        """``source``: source.no."""
+    def __init__(self, folder: LibraryFolder, source: int, *, shared: Collection[str] = ()) -> None:
+        """``source``: source.no. ``shared``: paths of files that belong to no single item."""
         self._folder = folder
         self._source = source
         self.refused = 0  #: files that the system did not let be put into their places
+        self._shared = frozenset(shared)
+        self._left: list[str] = []  #: former files of the items of the batch
         self._files: dict[int, LibraryFile] = {}  #: of the batch, by record.no
         self._moves: list[Move] = []
 
@@ -84,7 +88,7 @@ class LibraryShelf:
             for visit in batch.visits
             if visit.answer.file is not None
         }
-        self._moves = []
+        self._moves, self._left = [], []
         while self._files:
             self._moves = self._planned(connection)
             self._folder.remove(_PLACING)
@@ -183,6 +187,7 @@ class LibraryShelf:
         """Store the items of the batch, within its transaction, and end its renamings."""
         if not self._files:
             return
+        former = self._former(connection)
         moved = {move.no: move.target for move in self._moves}
         for no, file in self._files.items():
             place = moved.get(no, file.path)
@@ -190,6 +195,32 @@ class LibraryShelf:
         others = [(no, path) for no, path in moved.items() if no not in self._files]
         place_library_rows(connection, others)
         connection.execute(_FORGET, (self._source,))
+        self._left = self._free(connection, former)
+
+    def _former(self, connection: Connection) -> set[str]:
+        """Return the present files of items whose new original is to be processed (R3-73)."""
+        new = {
+            no
+            for no, file in self._files.items()
+            if file.path is not None and file.path.startswith(_ORIGINAL)
+        }
+        rows = library_rows_of(connection, sorted(new)) if new else {}
+        paths = {row.path for row in rows.values() if row.path is not None}
+        return paths | {original_of_embedded(path) for path in paths}
+
+    def _free(
+        self, connection: Connection, paths: set[str], numbers: Sequence[int] = ()
+    ) -> list[str]:
+        """Return those of some paths that no item refers to; ``numbers``: items that do not count.
+
+        A processed page refers to its original, too (M-53).
+        """
+        if not paths:
+            return []
+        asked = paths | {embedded_of_original(path) for path in paths}
+        kept = paths_of_others(connection, self._source, asked, numbers)
+        kept |= {original_of_embedded(path) for path in kept}
+        return sorted(paths - kept - self._shared)
 
     def finish(self) -> None:
         """Remove what the renamings of a committed batch set aside."""
@@ -198,9 +229,11 @@ class LibraryShelf:
                 self._drop(move.aside)
             if move.held is not None:
                 self._folder.tidy(move.held)
+        for path in self._left:
+            self._drop(path)
         if self._moves:
             self._drop(_PLACING)
-        self._files, self._moves = {}, []
+        self._files, self._moves, self._left = {}, [], []
 
     def _drop(self, path: str) -> None:
         try:
@@ -235,7 +268,8 @@ class LibraryShelf:
         """
         rows = gone_library_rows(connection, self._source, run)
         gone = {row.path for row in rows if row.path is not None}
-        for path in sorted(gone - paths_of_others(connection, self._source, rows)):
+        gone |= {original_of_embedded(path) for path in gone}
+        for path in self._free(connection, gone, [row.no for row in rows]):
             self._folder.remove(path)
         with transaction(connection):
             delete_library_rows(connection, [row.no for row in rows])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from anyio import to_thread
@@ -165,8 +166,32 @@ def refuse_private_job_seeds(definition: JobDefinition, options: Options) -> Non
             raise JobError(INVALID_URL, field="seed_urls", reason=reason)
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A checked body, and the names of the declared sources."""
+
+    body: Any
+    version: int | None  #: that the client has seen
+    definition: JobDefinition | JobError
+    declared: tuple[str, ...]
+
+    def checked(self) -> JobDefinition:
+        """Return the definition.
+
+        Raises:
+            JobError: it is refused.
+        """
+        if isinstance(self.definition, JobError):
+            raise self.definition
+        return self.definition
+
+
 class _Changes:
-    """Requests that change jobs."""
+    """Requests that change jobs.
+
+    They are checked before the transaction: a large definition takes a while, in which no crawl
+    could write.
+    """
 
     def __init__(self, context: Context, names: DeclaredNames) -> None:
         self._context = context
@@ -176,10 +201,12 @@ class _Changes:
     async def create(self, request: Request) -> Response:
         """Create a job."""
         body = await request.body()
+        prepared = await to_thread.run_sync(self._prepared, body, None)
 
         def work(connection: Connection) -> Reply:
-            definition, declared = self._checked(job_request_body(body))
-            job = self._store(connection).create(definition, declared, self._now())
+            given = _unless_refused(prepared)
+            definition = given.checked()
+            job = self._store(connection).create(definition, given.declared, self._now())
             return Reply.of(201, api_job_head(job), Location=f"{request.url.path}/{job.id}")
 
         return await self._once.answer(request, body, work)
@@ -187,18 +214,17 @@ class _Changes:
     async def replace(self, request: Request, id_: str) -> Response:
         """Replace the definition of a job."""
         body = await request.body()
+        prepared = await to_thread.run_sync(self._prepared, body, request.headers)
 
         def work(connection: Connection) -> Reply:
-            given = job_request_body(body)
-            version = job_request_version(request.headers, given)
+            given, now = _unless_refused(prepared), self._now()
             known = self._known(connection)
             source = known.find_declared(id_)
             if source is not None:
-                job = known.schedule(source, given, self._now(), version=version)
+                job = known.schedule(source, given.body, now, version=given.version)
                 return Reply.of(200, api_job_head(job))
-            definition, declared = self._checked(given)
-            store = self._store(connection)
-            job = store.replace(id_, definition, declared, self._now(), version=version)
+            store, definition = self._store(connection), given.checked()
+            job = store.replace(id_, definition, given.declared, now, version=given.version)
             return Reply.of(200, api_job_head(job))
 
         return await self._once.answer(request, body, work)
@@ -213,11 +239,26 @@ class _Changes:
         await self._context.stores.write_in_turn(work)
         return Response(status_code=204)
 
-    def _checked(self, body: Any) -> tuple[JobDefinition, tuple[str, ...]]:
-        """Return the definition of a body, and the names of the declared sources."""
-        definition = JobDefinition.checked(body, self._now())
-        refuse_private_job_seeds(definition, self._context.options)
-        return definition, self._names()
+    def _prepared(self, body: bytes, headers: Mapping[str, str] | None) -> _Prepared | JobError:
+        """Return a checked body, or the error that is the reply to the request.
+
+        ``headers``: those of a replacement; None: a job is created.
+        """
+        try:
+            given = job_request_body(body)
+            version = None if headers is None else job_request_version(headers, given)
+        except JobError as error:
+            return error
+        return _Prepared(given, version, self._definition(given), self._names())
+
+    def _definition(self, given: Any) -> JobDefinition | JobError:
+        """Return the definition of a body, or why it is refused."""
+        try:
+            definition = JobDefinition.checked(given, self._now())
+            refuse_private_job_seeds(definition, self._context.options)
+        except JobError as error:
+            return error
+        return definition
 
     def _store(self, connection: Connection) -> JobStore:
         return JobStore(self._context.stores.database, connection)
@@ -227,6 +268,12 @@ class _Changes:
 
     def _now(self) -> int:
         return int(self._context.clock())
+
+
+def _unless_refused(prepared: _Prepared | JobError) -> _Prepared:
+    if isinstance(prepared, JobError):
+        raise prepared
+    return prepared
 
 
 def add_routes(context: Context, router: APIRouter) -> None:

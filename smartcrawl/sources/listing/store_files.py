@@ -6,6 +6,7 @@ clients that their drivers have. All other drivers are asked for one folder afte
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
@@ -120,12 +121,14 @@ def _check_account(place: StorePlace, account: str | None, who: str) -> None:
         )
 
 
-class _S3Files:
+class _BucketFiles(ABC):
+    """The files of a store that lists all its keys below a prefix, page by page."""
+
     def __init__(self, bucket: str, store: Bucket, who: str, system: Any) -> None:
         self.who = who
-        self._system = system
         self._bucket = bucket
         self._store = store
+        self._system = system
         self.exists = store.exists
 
     def pages(
@@ -134,28 +137,56 @@ class _S3Files:
         enters: Callable[[str], bool],
         failed: Callable[[str, Exception], None],
     ) -> Iterator[list[StoredFile]]:
-        more: dict[str, Any] = {}
+        token: str | None = None
         while True:
-            page = self._store.ask(
-                "call_s3",
-                "list_objects_v2",
-                Bucket=self._bucket,
-                Prefix=prefix,
-                MaxKeys=_PAGE,
-                **more,
-            )
-            yield [
-                StoredFile(
-                    item["Key"], item["Size"], item.get("ETag"), _unix(item.get("LastModified"))
-                )
-                for item in page.get("Contents", ())
-            ]
-            if not page.get("IsTruncated"):
+            page, token = self._page(prefix, token)
+            yield page
+            if token is None:
                 return
-            more = {"ContinuationToken": page["NextContinuationToken"]}
+            if not token:
+                raise ValueError("the store says that more files follow, and not where")
+
+    @abstractmethod
+    def _page(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:
+        """Return the page of a token, which is None for the first, and the token of the next.
+
+        None: it is the last page. An empty token: it is not, and there is no way to the next.
+        """
 
     def read(self, key: str, most: int, etag: str | None) -> StoredBody:
-        return _in_one_state(lambda: self._store.ask(self._get, key, most, etag, size=most))
+        try:
+            body: StoredBody = self._store.ask(self._get, key, most, etag, size=most)
+        except Exception as error:
+            if self._is_other_state(error):
+                raise StateChangedError from error
+            raise
+        return body
+
+    @abstractmethod
+    async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
+        """Read a file, as ``read`` does."""
+
+    def _is_other_state(self, error: Exception) -> bool:
+        """Whether an error of the driver says that the file is not in the state asked for."""
+        return file_store_status(error) == 412
+
+
+class _S3Files(_BucketFiles):
+    def _page(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:
+        more: dict[str, Any] = {} if token is None else {"ContinuationToken": token}
+        page = self._store.ask(
+            "call_s3",
+            "list_objects_v2",
+            Bucket=self._bucket,
+            Prefix=prefix,
+            MaxKeys=_PAGE,
+            **more,
+        )
+        files = [
+            StoredFile(item["Key"], item["Size"], item.get("ETag"), _unix(item.get("LastModified")))
+            for item in page.get("Contents", ())
+        ]
+        return files, page.get("NextContinuationToken", "") if page.get("IsTruncated") else None
 
     async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
         condition = {} if etag is None else {"IfMatch": etag}
@@ -170,45 +201,28 @@ class _S3Files:
         return StoredBody(StoredFile(key, size, answer.get("ETag"), at), data)
 
 
-class _AzureFiles:
-    def __init__(self, container: str, store: Bucket, who: str, client: Any) -> None:
-        self.who = who
-        self._container = container
-        self._store = store
-        self._client = client
-        self.exists = store.exists
+class _AzureFiles(_BucketFiles):
+    """Blobs; the system is the driver's client of the service."""
 
-    def pages(
-        self,
-        prefix: str,
-        enters: Callable[[str], bool],
-        failed: Callable[[str, Exception], None],
-    ) -> Iterator[list[StoredFile]]:
-        token: str | None = None
-        while True:
-            page, token = self._store.ask(self._page, prefix, token)
-            yield page
-            if not token:
-                return
+    def _page(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:
+        page: tuple[list[StoredFile], str | None] = self._store.ask(self._listed, prefix, token)
+        return page
 
-    async def _page(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:
-        async with self._client.get_container_client(self._container) as container:
+    async def _listed(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:
+        async with self._system.get_container_client(self._bucket) as container:
             pages = container.list_blobs(
                 name_starts_with=prefix or None, include=["metadata"], results_per_page=_PAGE
             ).by_page(token)
             async for page in pages:
-                return [_blob(blob) async for blob in page], pages.continuation_token
+                return [_blob(blob) async for blob in page], pages.continuation_token or None
         return [], None
-
-    def read(self, key: str, most: int, etag: str | None) -> StoredBody:
-        return _in_one_state(lambda: self._store.ask(self._get, key, most, etag, size=most))
 
     async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
         conditions = import_module("azure.core").MatchConditions
         options = (
             {} if etag is None else {"etag": etag, "match_condition": conditions.IfNotModified}
         )
-        async with self._client.get_container_client(self._container) as container:
+        async with self._system.get_container_client(self._bucket) as container:
             stream = await container.download_blob(key, **options)
             data = await stream.readall() if stream.size <= most else None
             return StoredBody(_blob(stream.properties, key), data)
@@ -222,43 +236,23 @@ def _blob(blob: Any, key: str | None = None) -> StoredFile:
     return StoredFile(key or blob.name, blob.size, etag, _unix(blob.last_modified), skip)
 
 
-class _GoogleFiles:
+class _GoogleFiles(_BucketFiles):
     """Objects by Google's JSON API. A body is that of the generation whose ETag was read before."""
 
-    def __init__(self, bucket: str, store: Bucket, who: str, system: Any) -> None:
-        self.who = who
-        self._system = system
-        self._bucket = bucket
-        self._store = store
-        self.exists = store.exists
+    def _page(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:
+        more: dict[str, Any] = {} if token is None else {"pageToken": token}
+        page = self._store.ask(
+            "call",
+            *("GET", "b/{}/o", self._bucket),
+            json_out=True,
+            prefix=prefix,
+            maxResults=_PAGE,
+            **more,
+        )
+        return [_object(item) for item in page.get("items", ())], page.get("nextPageToken") or None
 
-    def pages(
-        self,
-        prefix: str,
-        enters: Callable[[str], bool],
-        failed: Callable[[str, Exception], None],
-    ) -> Iterator[list[StoredFile]]:
-        more: dict[str, Any] = {}
-        while True:
-            page = self._store.ask(
-                "call",
-                *("GET", "b/{}/o", self._bucket),
-                json_out=True,
-                prefix=prefix,
-                maxResults=_PAGE,
-                **more,
-            )
-            yield [_object(item) for item in page.get("items", ())]
-            if not (token := page.get("nextPageToken")):
-                return
-            more = {"pageToken": token}
-
-    def read(self, key: str, most: int, etag: str | None) -> StoredBody:
-        try:
-            body: StoredBody = self._store.ask(self._get, key, most, etag, size=most)
-        except FileExistsError as error:  # the driver's word for 412
-            raise StateChangedError from error
-        return body
+    def _is_other_state(self, error: Exception) -> bool:
+        return isinstance(error, FileExistsError)  # the driver's word for 412
 
     async def _get(self, key: str, most: int, etag: str | None) -> StoredBody:
         place = ("GET", "b/{}/o/{}", self._bucket, key)
@@ -290,15 +284,6 @@ def _object(item: Mapping[str, Any]) -> StoredFile:
     """Return an object of Google's store as its JSON describes it."""
     updated = datetime.fromisoformat(item["updated"]) if "updated" in item else None
     return StoredFile(item["name"], int(item["size"]), item.get("etag"), _unix(updated))
-
-
-def _in_one_state(read: Callable[[], StoredBody]) -> StoredBody:
-    try:
-        return read()
-    except Exception as error:
-        if file_store_status(error) == 412:
-            raise StateChangedError from error
-        raise
 
 
 class _OtherFiles:

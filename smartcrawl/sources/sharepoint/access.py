@@ -179,6 +179,17 @@ def library_item_url(site_url: str, path: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{quote(path, safe='/:@')}"
 
 
+def list_item_url(site_url: str, root: str, item_id: int) -> str:
+    """Return the absolute URL of the form that shows an item of a list.
+
+    ``root``: server relative URL of the list's folder.
+
+    >>> list_item_url("https://contoso.sharepoint.com/sites/a", "/sites/a/Lists/My tasks", 3)
+    'https://contoso.sharepoint.com/sites/a/Lists/My%20tasks/DispForm.aspx?ID=3'
+    """
+    return f"{library_item_url(site_url, root)}/DispForm.aspx?ID={item_id}"
+
+
 def place_shown(place: LibraryPlace) -> str:
     """Return a place for messages: the URL of the library, or the site and the title of a list."""
     if place.source_type is SourceType.LISTS:

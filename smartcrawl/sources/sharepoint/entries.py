@@ -8,10 +8,11 @@ from collections.abc import Callable, Collection, Iterator
 from hashlib import sha256
 from typing import Final
 
-from smartcrawl.model.library import LibraryItem, SourceType
+from smartcrawl.model.library import LibraryItem
 from smartcrawl.sources.listing.entries import Entry, Skip
 from smartcrawl.sources.sharepoint.access import LibraryListing
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.paths import embedded_file_type
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _MICROSECONDS: Final = 1_000_000
@@ -71,16 +72,21 @@ class LibraryEntries:
         """The number of items that the library counts and the listing lacks."""
         return self._listing.shortfall
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether every item of the library was listed, after the last batch."""
+        return not (self.problems or self.shortfall or self._listing.is_delta)
+
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the entries, those of one answer at a time. Call it once."""
         host = self._source.host
-        embeds_all = self._source.source_type is not SourceType.FILES
+        kind = self._source.source_type
         for items in self._listing.pages():
             entries = []
             for item in items:
                 if self._listed is not None:
                     self._listed(item)
-                if not (embeds_all or item.file_type in _ACCEPTED):
+                if embedded_file_type(kind, item.filename) not in _ACCEPTED:
                     self.skipped[Skip.TYPE] += 1
                     continue
                 entries.append(

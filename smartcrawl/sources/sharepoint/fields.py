@@ -1,24 +1,27 @@
 """The fields of list items and site pages, as the content of their items: JSON for conversion.
 
-A list item: ``{"id": 3, "title": "…", "link": "https://…/DispForm.aspx?ID=3", "fields": [{"name":
-display name, "type": type of SharePoint, "value": raw value or null}, …]}``. Each visible field is
-there, in the order of the list; people and lookups are texts, or lists of texts.
+A list item: ``{"list": title of the list, "columns": [[internal name, display name, type], ...],
+"fields": {internal name: value, "ID": 3}}``. Each visible column is there, in the order of the
+list. Fields without a value are left out; people and lookups are texts, or lists of texts. A type
+is SharePoint's own, or ``html`` of a text with markup.
 
-A page: ``{"Title": …, "CanvasContent1": …, "LayoutWebpartsContent": …, "BannerImageUrl": …}``, each
-a text or null; a wiki page has ``"WikiField": "…"`` besides.
+A page: ``{"title": ..., "canvas": CanvasContent1 or null, "layout": canvasLayout or null}``.
+
+``smartcrawl.extract.library.conversion`` reads it. It is the same of both APIs, so
+that changing the API changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from html import escape
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.sources.sharepoint.payloads import GraphColumn, RestField, json_text
 
-PAGE_FIELDS: Final = ("Title", "CanvasContent1", "LayoutWebpartsContent", "BannerImageUrl")
+_CANVAS: Final = "CanvasContent1"  #: the web parts of a page
 _WIKI: Final = "WikiField"  #: text of a page of an older kind
-ALL_PAGE_FIELDS: Final = (*PAGE_FIELDS, _WIKI)
+PAGE_FIELDS: Final = ("Title", _CANVAS, _WIKI)
+_HTML: Final = "html"
 #: Lookups and people of one query, at most: the limit of SharePoint and Graph.
 MOST_LOOKUPS: Final = 12
 _PEOPLE: Final = frozenset({"User", "UserMulti"})
@@ -46,7 +49,7 @@ class ListField(NamedTuple):
     """One visible field of a list."""
 
     name: str  #: display name
-    type: str  #: SharePoint's TypeAsString
+    type: str  #: SharePoint's TypeAsString, or ``html``
     key: str  #: its name in an item
     inner: str = ""  #: of people and lookups: the field that is shown
 
@@ -70,9 +73,8 @@ def rest_list_fields(fields: Iterable[RestField]) -> list[ListField]:
             inner = "Title"
         elif field.type_as_string in _LOOKUPS:
             inner = field.lookup_field or "Id"
-        found.append(
-            ListField(field.title, field.type_as_string, field.entity_property_name, inner)
-        )
+        kind = _HTML if field.rich_text else field.type_as_string
+        found.append(ListField(field.title, kind, field.entity_property_name, inner))
     return found
 
 
@@ -97,6 +99,9 @@ def _graph_type(kind: str, facets: Mapping[str, Any]) -> str:
         value = facets.get(facet)
         return isinstance(value, Mapping) and value.get(flag) is True
 
+    text = facets.get("text")
+    if isinstance(text, Mapping) and text.get("textType") == "richText":
+        return _HTML
     if kind == "Text" and has("text", "allowMultipleLines"):
         return "Note"
     if kind == "User" and has("personOrGroup", "allowMultipleSelection"):
@@ -119,34 +124,33 @@ def queried_fields(fields: Sequence[ListField]) -> tuple[list[ListField], list[L
 
 
 def list_item_content(
-    item: Mapping[str, Any], fields: Sequence[ListField], *, item_id: int, link: str
+    item: Mapping[str, Any], fields: Sequence[ListField], *, item_id: int, list_title: str
 ) -> str:
     """Return the content of a list item."""
-    rows = [
-        {"name": field.name, "type": field.type, "value": _value(item.get(field.key), field)}
-        for field in fields
-    ]
-    title = item.get("Title")
+    values = {field.key: _value(item.get(field.key), field) for field in fields}
+    known: dict[str, object] = {
+        key: value for key, value in values.items() if value not in (None, "", [])
+    }
+    known["ID"] = item_id
     return json_text({
-        "id": item_id,
-        "title": title if isinstance(title, str) else "",
-        "link": link,
-        "fields": rows,
+        "list": list_title,
+        "columns": [[field.key, field.name, field.type] for field in fields],
+        "fields": known,
     })  # fmt: skip
 
 
-def page_content(item: Mapping[str, Any]) -> str:
-    """Return the content of a site page."""
-    found: dict[str, str | None] = {}
-    for name in PAGE_FIELDS:
-        value = item.get(name)
-        if isinstance(value, Mapping):  # BannerImageUrl is an address with a description
-            value = value.get("Url")
-        found[name] = value if isinstance(value, str) else None
-    wiki = item.get(_WIKI)
-    if isinstance(wiki, str) and wiki:
-        found[_WIKI] = wiki
-    return json_text(found)
+def page_content(item: Mapping[str, Any], layout: object = None) -> str:
+    """Return the content of a site page; ``layout``: Graph's canvasLayout.
+
+    It counts where the page has no text of its own.
+    """
+    title, canvas = item.get("Title"), item.get(_CANVAS) or item.get(_WIKI)
+    is_text = isinstance(canvas, str)
+    return json_text({
+        "title": title if isinstance(title, str) else None,
+        "canvas": canvas if is_text else None,
+        "layout": layout if isinstance(layout, Mapping) and not is_text else None,
+    })  # fmt: skip
 
 
 def _value(value: object, field: ListField) -> object:
@@ -167,50 +171,6 @@ def _value(value: object, field: ListField) -> object:
         }
     if isinstance(value, list):
         return [_value(one, field) for one in value]
+    if isinstance(value, float) and value.is_integer():  # REST has 3.0 where Graph has 3
+        return int(value)
     return value
-
-
-def page_of_layout(title: str | None, layout: object) -> dict[str, Any]:
-    """Return the fields of a page by Graph's canvasLayout, whose texts are in reading order."""
-    found = []
-    for part in _web_parts(layout):
-        inner = part.get("innerHtml")
-        if isinstance(inner, str):
-            found.append(f'<div data-sp-rte="">{inner}</div>')
-        data = part.get("data")
-        served = data.get("serverProcessedContent") if isinstance(data, Mapping) else None
-        if isinstance(served, Mapping):
-            texts = "".join(
-                f"<p>{escape(text)}</p>" for text in _texts(served, "searchablePlainTexts")
-            )
-            texts += "".join(_texts(served, "htmlStrings"))
-            texts += "".join(
-                f'<a href="{escape(link)}">{escape(link)}</a>' for link in _texts(served, "links")
-            )
-            found.append(f'<div data-sp-htmlproperties="">{texts}</div>')
-    return {"Title": title, "CanvasContent1": f"<div>{''.join(found)}</div>"}
-
-
-def _web_parts(layout: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the web parts of a layout: of its sections by columns, then of its vertical section."""
-    if not isinstance(layout, Mapping):
-        return
-    columns: list[Any] = []
-    for section in _objects(layout.get("horizontalSections")):
-        columns += _objects(section.get("columns"))
-    columns.append(layout.get("verticalSection"))
-    for column in columns:
-        if isinstance(column, Mapping):
-            yield from _objects(column.get("webparts"))
-
-
-def _objects(value: object) -> list[Mapping[str, Any]]:
-    return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def _texts(served: Mapping[str, Any], name: str) -> list[str]:
-    """Return the texts of a list of keys and values."""
-    values = served.get(name)
-    if isinstance(values, Mapping):
-        return [one for one in values.values() if isinstance(one, str)]
-    return [one["value"] for one in _objects(values) if isinstance(one.get("value"), str)]

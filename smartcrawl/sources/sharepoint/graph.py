@@ -24,17 +24,17 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRequest,
     content_limit,
     library_item_url,
+    list_item_url,
     place_shown,
     words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.fields import (
-    ALL_PAGE_FIELDS,
+    PAGE_FIELDS,
     ListField,
     graph_list_fields,
     list_item_content,
     page_content,
-    page_of_layout,
     queried_fields,
 )
 from smartcrawl.sources.sharepoint.graph_delta import DeltaListing, DriveFacts, Stored
@@ -233,7 +233,7 @@ class ItemsListing:
             case SourceType.FILES:
                 expanded = f"fields($select=FileLeafRef),{_DRIVE_ITEM}"
             case SourceType.SITEPAGES:
-                expanded = f"fields($select={','.join(ALL_PAGE_FIELDS)})"
+                expanded = f"fields($select={','.join(PAGE_FIELDS)})"
             case SourceType.LISTS:
                 names = dict.fromkeys(["Title", *(field.key for field in self._fields)])
                 expanded = f"fields($select={','.join(map(quote, names))})"
@@ -277,11 +277,15 @@ class ItemsListing:
         match self._place.source_type:
             case SourceType.LISTS:
                 path = f"{self.root}/{item_id}.md"
-                base = library_item_url(self._place.site_url, self.root)
-                url = f"{base}/DispForm.aspx?ID={item_id}"
-                content = list_item_content(found.fields, self._fields, item_id=item_id, link=url)
+                url = list_item_url(self._place.site_url, self.root, item_id)
+                content = list_item_content(
+                    found.fields,
+                    self._fields,
+                    item_id=item_id,
+                    list_title=self._place.list_name,
+                )
             case SourceType.SITEPAGES:
-                content = page_content(self._page_fields(found.fields, unique_id))
+                content = self._page_content(found.fields, unique_id)
         size = found.drive_item.size if found.drive_item is not None else None
         if content is not None:
             size = len(content.encode())
@@ -298,15 +302,13 @@ class ItemsListing:
             content=content,
         )
 
-    def _page_fields(self, fields: Mapping[str, Any], unique_id: str) -> Mapping[str, Any]:
-        """Return the fields of a page; where its list does not show the text, the page does."""
+    def _page_content(self, fields: Mapping[str, Any], unique_id: str) -> str:
+        """Return the content of a page; where its list does not show the text, the page does."""
         if "CanvasContent1" in fields:
-            return fields
+            return page_content(fields)
         address = f"{self._places.site()}/pages/{unique_id}/microsoft.graph.sitePage"
         answer = self._client.answer(f"{address}?$expand=canvasLayout")
         if answer.status == 404:  # a page of another kind, such as a wiki page
-            return fields
+            return page_content(fields)
         found = library_json(self._client.good(answer))
-        title = found.get("title")
-        text = page_of_layout(title if isinstance(title, str) else None, found.get("canvasLayout"))
-        return {**text, **fields}
+        return page_content({"Title": found.get("title"), **fields}, found.get("canvasLayout"))

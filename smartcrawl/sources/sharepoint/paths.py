@@ -138,6 +138,30 @@ def get_original_local_path(
     return f"{source_path(domain_id, source_type, source_id)}/{folder}/{relative}"
 
 
+def list_original_path(source_id: str) -> str:
+    """Return the path of the CSV of a list, below the folder of its source (R3-57)."""
+    return f"{_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/{source_id}{_TABLE}"
+
+
+def original_of_embedded(path: str) -> str:
+    """Return the path of the original of a processed site page; other paths are their own (M-53).
+
+    Both are below the folder of the source.
+    """
+    embedded = f"{_CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER}/"
+    if not path.startswith(embedded):
+        return path
+    return f"{_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/{path.removeprefix(embedded)}"
+
+
+def embedded_of_original(path: str) -> str:
+    """Return the path of a site page after it is processed; the reverse of the above."""
+    originals = f"{_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/"
+    if not path.startswith(originals):
+        return path
+    return f"{_CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER}/{path.removeprefix(originals)}"
+
+
 def get_failed_local_path(
     domain_id: str, source_type: SourceType, source_id: str, unique_id: str
 ) -> str:

@@ -132,6 +132,7 @@ class RestField(_RestPayload):
     hidden: bool
     read_only_field: bool
     lookup_field: str | None = None  #: of a lookup: the field that is shown
+    rich_text: bool | None = None  #: of a text of several lines: it has markup
 
 
 # Graph

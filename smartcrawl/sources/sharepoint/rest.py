@@ -24,13 +24,14 @@ from smartcrawl.sources.sharepoint.access import (
     content_limit,
     library_item_url,
     library_origin,
+    list_item_url,
     place_shown,
     site_path,
     words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.fields import (
-    ALL_PAGE_FIELDS,
+    PAGE_FIELDS,
     ListField,
     list_item_content,
     page_content,
@@ -168,7 +169,7 @@ class RestListing:
                 self._fields = self._visible_fields()
             case SourceType.SITEPAGES:
                 names = {field.entity_property_name for field in self._all_fields()}
-                self._page_fields = [name for name in ALL_PAGE_FIELDS if name in names]
+                self._page_fields = [name for name in PAGE_FIELDS if name in names]
         url = self._first()
         by_id = f"{self._place.site_url}/_api/web/Lists(guid'{before.id}')/items"
         walk = PageWalk(url, by_id, items=before.item_count)
@@ -263,7 +264,7 @@ class RestListing:
             raise PayloadError(f"FileRef: it is not below {words_shown(self.root)}")
         if self._place.source_type is SourceType.LISTS:
             return library_list_item(
-                self._place.site_url, self.root, found, list_fields=self._fields, value=value
+                self._place, self.root, found, list_fields=self._fields, value=value
             )
         content = None
         if self._place.source_type is SourceType.SITEPAGES:
@@ -286,7 +287,7 @@ class RestListing:
 
 
 def library_list_item(
-    site_url: str,
+    place: LibraryPlace,
     root: str,
     found: RestItem,
     *,
@@ -294,8 +295,7 @@ def library_list_item(
     value: Mapping[str, Any],
 ) -> LibraryItem:
     """Return an item of a list; its URL is that of the form that shows it."""
-    link = f"{library_item_url(site_url, root)}/DispForm.aspx?ID={found.id}"
-    content = list_item_content(value, list_fields, item_id=found.id, link=link)
+    content = list_item_content(value, list_fields, item_id=found.id, list_title=place.list_name)
     return LibraryItem(
         listitem_id=found.id,
         unique_id=found.unique_id,
@@ -303,6 +303,6 @@ def library_list_item(
         server_relative_url=f"{root}/{found.id}.md",
         file_size=len(content.encode()),
         last_modified=found.modified,
-        url=link,
+        url=list_item_url(place.site_url, root, found.id),
         content=content,
     )

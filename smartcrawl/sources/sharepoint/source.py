@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 from urllib.parse import quote, unquote, urlsplit
 
 from smartcrawl.model.library import SourceType
@@ -21,6 +22,8 @@ from smartcrawl.sources.sharepoint.paths import (
     embedded_file_type,
     library_path_problem,
 )
+
+_LIST_FORM: Final = re.compile(r"/DispForm\.aspx\?ID=[1-9][0-9]{0,17}\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,14 @@ class LibraryScope:
         return None
 
     def _path(self, url: str) -> str | None:
-        """Return the decoded path of a URL of the site's host without a query, or None."""
+        """Return the decoded path of a URL of the site's host, or None.
+
+        The URL of a list item is that of the form that shows it. Others have no query.
+        """
+        if self.source_type is SourceType.LISTS:
+            if _LIST_FORM.search(url) is None:
+                return None
+            url = url.partition("?")[0]
         if not url.startswith(f"{self.origin}/") or "?" in url or "#" in url:
             return None
         return unquote(url[len(self.origin) :], errors="surrogateescape")

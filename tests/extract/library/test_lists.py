@@ -213,10 +213,17 @@ def test_a_page_is_cleaned_from_its_original():
 
 
 @pytest.mark.parametrize("source_type", list(SourceType))
-@pytest.mark.parametrize("content", ["[]", "{", '{"columns": 1}'])
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]", "{", "{}", '{"columns": 1}', '{"columns": [], "fields": {}}',
+        '{"columns": [["a", "b"]], "fields": {"ID": 1}}', '{"columns": [7], "fields": {"ID": 1}}',
+        '{"Title": "Home", "CanvasContent1": "<p>a</p>"}', '{"title": "Home", "canvas": "a"}',
+        '{"title": 1, "canvas": null, "layout": null}', '{"title": "", "canvas": 1, "layout": {}}',
+        '{"title": "", "canvas": null, "layout": []}',
+    ],
+)  # fmt: skip
 def test_content_of_another_shape_is_refused(source_type: SourceType, content: str):
-    if source_type is SourceType.SITEPAGES and content.startswith('{"'):
-        return
     with pytest.raises(ValueError, match=r"\w"):
         converted_library_content(source_type, content, URL)
 

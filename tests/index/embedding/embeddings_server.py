@@ -8,13 +8,13 @@ import math
 import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from tests.openai_server import Reply, Request, error, openai_server
 
 DIMENSION = 4
-KEY = "sk-geheim0123456789"
 
 
 def numbers(text: str) -> list[float]:
@@ -34,25 +34,13 @@ def vector(text: str) -> bytes:
 
 
 @dataclass
-class Reply:
-    """One answer of the server."""
-
-    body: object = None  #: bytes are sent as they are, anything else as JSON
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=dict)
-    content_type: str = "application/json"
-    pieces: int = 1  #: the body is sent in so many pieces …
-    pause: float = 0  #: … with so many seconds before each; the connection then breaks off if
-    breaks_off: bool = False  #: this is set
-
-
-@dataclass
 class Asked:
     """One request."""
 
     path: str
     headers: dict[str, str]  #: names in lower case
     body: dict
+    connection: int = 0  #: port of the client
 
     @property
     def texts(self) -> list[str]:
@@ -73,30 +61,31 @@ def embeddings(texts: list[str], vectors: list | None = None) -> dict:
     }
 
 
-def error(message: str, status: int, code: str | None = None, **headers: str) -> Reply:
-    """Return an answer with an error in the API's form."""
-    answer = {"error": {"message": message, "type": "some_error", "param": None, "code": code}}
-    return Reply(answer, status, {name.replace("_", "-"): text for name, text in headers.items()})
-
-
 Answering = Callable[[Asked], Reply | None]  #: None: the right answer
 
 
 class EmbeddingsServer:
     """What was asked, and how it is answered: by ``replies``, one each, then by ``answer``."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, released: threading.Event) -> None:
         self.url = f"http://127.0.0.1:{port}/v1"
         self.host = f"127.0.0.1:{port}"
         self.asked: list[Asked] = []
         self.replies: list[Reply | None] = []  #: None: the right answer
         self.answer: Answering = lambda asked: None
         self.hangs = threading.Event()  #: set: no request is answered before ``released``
-        self.released = threading.Event()
+        self.released = released
 
-    def reply(self, asked: Asked) -> Reply:
+    def reply(self, request: Request) -> Reply:
+        is_post = request.method == "POST"
+        body = json.loads(request.body) if is_post else {"input": []}
+        asked = Asked(request.path, request.headers, body, request.connection)
         self.asked.append(asked)
+        if not is_post:  # of a client that followed a redirect
+            return error("Unknown request URL", 404)
         given = self.replies.pop(0) if self.replies else self.answer(asked)
+        if self.hangs.is_set():
+            self.released.wait(10)
         return Reply(embeddings(asked.texts)) if given is None else given
 
     @property
@@ -119,49 +108,13 @@ class EmbeddingsServer:
 def embeddings_server() -> Iterator[EmbeddingsServer]:
     """Serve until the end of the block."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else each answer takes 40 ms
+    def reply(request: Request) -> Reply:
+        return server.reply(request)
 
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            headers = {name.lower(): text for name, text in self.headers.items()}
-            reply = server.reply(Asked(self.path, headers, body))
-            if server.hangs.is_set():
-                server.released.wait(10)
-            text = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-            self.send_response(reply.status)
-            self.send_header("Content-Type", reply.content_type)
-            self.send_header("Content-Length", str(len(text) + reply.breaks_off))
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            size = -(-len(text) // reply.pieces) or 1
-            for start in range(0, len(text), size):
-                server.released.wait(reply.pause)
-                self.wfile.write(text[start : start + size])
-            self.close_connection = reply.breaks_off
-
-        def do_GET(self) -> None:
-            """Answer the one who follows a redirect, to be found by it."""
-            server.asked.append(Asked(self.path, {}, {"input": []}))
-            self.send_error(404)
-
-        def log_message(self, *args: object) -> None:
-            """Print nothing."""
-
-        def handle(self) -> None:
-            with suppress(BrokenPipeError, ConnectionResetError):  # of a client that has given up
-                super().handle()
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        server = EmbeddingsServer(listening.server_port)
-        listening.daemon_threads = True
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
-        thread.start()
+    released = threading.Event()
+    with openai_server(reply, released.wait) as port:
+        server = EmbeddingsServer(port, released)
         try:
             yield server
         finally:
-            server.released.set()
-            listening.shutdown()
-            thread.join()
+            released.set()

@@ -27,17 +27,15 @@ from smartcrawl.model.exceptions import EmbedderError, SettingError
 from tests.choices import options as run_options
 from tests.index.embedding.embeddings_server import (
     DIMENSION,
-    KEY,
     Asked,
     EmbeddingsServer,
-    Reply,
     embeddings,
     embeddings_server,
-    error,
     numbers,
     unit,
     vector,
 )
+from tests.openai_server import KEY, Reply, error
 
 TEXTS = ["one", "two", "three"]
 

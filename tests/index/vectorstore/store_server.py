@@ -4,28 +4,17 @@ import json
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from email.parser import BytesParser
 from email.policy import HTTP
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-KEY = "sk-geheim0123456789"
+from tests.openai_server import KEY, Reply, Request, error, openai_server
+
 STORE = "vs_ours"
 PAGE = 3  #: entries of a list at most, so that lists have pages
-
-
-@dataclass
-class Reply:
-    """An answer in place of the right one."""
-
-    status: int = 500
-    body: object = None  #: bytes are sent as they are, anything else as JSON
-    headers: dict[str, str] = field(default_factory=dict)
-    is_done: bool = False  #: whether the request is carried out nevertheless
-    breaks_off: bool = False  #: whether the connection breaks off before the answer's end
 
 
 @dataclass
@@ -39,12 +28,6 @@ class Asked:
 
 
 ACTS = ("store", "list", "uploads", "upload", "attach", "look", "detach", "delete")
-
-
-def error(message: str, status: int, code: str | None = None, **headers: str) -> Reply:
-    """Return an answer with an error in the API's form."""
-    body = {"error": {"message": message, "type": "some_error", "param": None, "code": code}}
-    return Reply(status, body, {name.replace("_", "-"): text for name, text in headers.items()})
 
 
 class Stores:
@@ -129,6 +112,24 @@ class Stores:
 
     # Requests
 
+    def reply(self, request: Request) -> Reply:
+        url = urlsplit(request.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        asked = _asked(request.method, url.path, request.headers)
+        if asked is None:
+            return error(f"Unknown request URL: {request.method} {request.path}", 404)
+        with self.lock:
+            self.asked.append(asked)
+            if asked.headers.get("authorization") != f"Bearer {KEY}":
+                return error("Incorrect API key provided", 401)
+            given = self.replies.pop(0) if self.replies else self.answer(asked)
+            kind = asked.headers.get("content-type", "")
+            if given is None or given.is_done:
+                right = self.carry_out(asked, request.body, kind, query)
+                self.after(asked)
+                return right if given is None else given
+            return given
+
     def carry_out(self, asked: Asked, body: bytes, kind: str, query: dict[str, str]) -> Reply:
         """Return the right answer."""
         match asked.act:
@@ -137,13 +138,13 @@ class Stores:
                 return _listed(entries, query)
             case "upload":
                 name, text = _form(body, kind)
-                return Reply(200, self._shown(self._upload(name, text)))
+                return Reply(self._shown(self._upload(name, text)))
             case "delete":
                 if self.uploads.pop(asked.file, None) is None:
                     return error(f"No such File object: {asked.file}", 404)
                 for entries in self.stores.values():
                     entries.pop(asked.file, None)
-                return Reply(200, {"id": asked.file, "object": "file", "deleted": True})
+                return Reply({"id": asked.file, "object": "file", "deleted": True})
         store = asked.path.split("/")[3]
         if store not in self.stores:
             return error(f"Vector store with id '{store}' not found.", 404)
@@ -153,7 +154,7 @@ class Stores:
         entries = self.stores[store]
         match asked.act:
             case "store":
-                return Reply(200, {"id": store, "object": "vector_store", "name": "ours",
+                return Reply({"id": store, "object": "vector_store", "name": "ours",
                                    "created_at": 0, "status": "completed"})  # fmt: skip
             case "list":
                 return _listed({id_: self._step(entry) for id_, entry in entries.items()}, query)
@@ -164,15 +165,15 @@ class Stores:
                     return error(f"File with id '{id_}' not found.", 404)
                 entries[id_] = self._entry(id_, store, sent.get("attributes") or {})
                 shown = {key: value for key, value in entries[id_].items() if key != "left"}
-                return Reply(200, shown)
+                return Reply(shown)
         if asked.file not in entries:
             return error(f"No file found with id '{asked.file}' in vector store.", 404)
         if asked.act == "look":
-            return Reply(200, self._step(entries[asked.file]))
+            return Reply(self._step(entries[asked.file]))
         assert asked.act == "detach"
         del entries[asked.file]
         deleted = {"id": asked.file, "object": "vector_store.file.deleted", "deleted": True}
-        return Reply(200, deleted)
+        return Reply(deleted)
 
     def _shown(self, id_: str) -> dict[str, Any]:
         return {key: value for key, value in self.uploads[id_].items() if key != "content"}
@@ -187,7 +188,7 @@ def _listed(entries: dict[str, dict[str, Any]], query: dict[str, str]) -> Reply:
         "first_id": found[0] if found else None, "last_id": found[-1] if found else None,
         "has_more": start + len(found) < len(ids),
     }  # fmt: skip
-    return Reply(200, body)
+    return Reply(body)
 
 
 def _form(body: bytes, kind: str) -> tuple[str, str]:
@@ -229,68 +230,9 @@ def _asked(method: str, path: str, headers: dict[str, str]) -> Asked | None:
 def stores_server() -> Iterator[Stores]:
     """Serve until the end of the block."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # else each answer takes 40 ms
+    def reply(request: Request) -> Reply:
+        return stores.reply(request)
 
-        def answer(self) -> None:
-            url = urlsplit(self.path)
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            query = {name: values[0] for name, values in parse_qs(url.query).items()}
-            headers = {name.lower(): text for name, text in self.headers.items()}
-            asked = _asked(self.command, url.path, headers)
-            with stores.lock:
-                reply = self.reply(asked, body, query)
-            self.send(reply)
-
-        def reply(self, asked: Asked | None, body: bytes, query: dict[str, str]) -> Reply:
-            if asked is None:
-                return error(f"Unknown request URL: {self.command} {self.path}", 404)
-            stores.asked.append(asked)
-            if asked.headers.get("authorization") != f"Bearer {KEY}":
-                return error("Incorrect API key provided", 401)
-            given = stores.replies.pop(0) if stores.replies else stores.answer(asked)
-            kind = asked.headers.get("content-type", "")
-            if given is None or given.is_done:
-                right = stores.carry_out(asked, body, kind, query)
-                stores.after(asked)
-                return right if given is None else given
-            return given
-
-        def do_GET(self) -> None:
-            self.answer()
-
-        def do_POST(self) -> None:
-            self.answer()
-
-        def do_DELETE(self) -> None:
-            self.answer()
-
-        def send(self, reply: Reply) -> None:
-            text = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-            self.send_response(reply.status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(text) + reply.breaks_off))
-            for name, value in reply.headers.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(text)
-            self.close_connection = reply.breaks_off
-
-        def log_message(self, *args: object) -> None:
-            """Print nothing."""
-
-        def handle(self) -> None:
-            with suppress(BrokenPipeError, ConnectionResetError):  # of a client that has given up
-                super().handle()
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        stores = Stores(listening.server_port)
-        listening.daemon_threads = True
-        thread = threading.Thread(target=listening.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield stores
-        finally:
-            listening.shutdown()
-            thread.join()
+    with openai_server(reply) as port:
+        stores = Stores(port)
+        yield stores

@@ -14,16 +14,8 @@ from smartcrawl.index.vectorstore.push import Push
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.run.pushed_pages import PushedPages
-from tests.index.vectorstore.store_server import (
-    ACTS,
-    KEY,
-    STORE,
-    Asked,
-    Reply,
-    Stores,
-    error,
-    stores_server,
-)
+from tests.index.vectorstore.store_server import ACTS, STORE, Asked, Stores, stores_server
+from tests.openai_server import KEY, Reply, error
 from tests.registry.build import Desk
 
 
@@ -301,8 +293,8 @@ def test_a_429_is_waited_for_as_the_server_asks(place: Place, act: str):
 @pytest.mark.parametrize(
     "fault",
     [
-        Reply(500, {}, is_done=True), Reply(200, b"{}", breaks_off=True, is_done=True),
-        Reply(503, {}), Reply(200, b"<html>", is_done=True),
+        Reply({}, 500, is_done=True), Reply(b"{}", breaks_off=True, is_done=True),
+        Reply({}, 503), Reply(b"<html>", is_done=True),
     ],
     ids=["500 and done", "breaks off", "503", "html"],
 )  # fmt: skip
@@ -428,7 +420,7 @@ def test_a_file_that_the_server_says_it_does_not_have_is_given_anew(place: Place
 def test_a_list_that_lacks_a_file_is_no_proof(place: Place):
     place.push()
     cut = {"object": "list", "data": [], "has_more": False}
-    place.server.answer = lambda asked: Reply(200, cut) if asked.act == "list" else None
+    place.server.answer = lambda asked: Reply(cut) if asked.act == "list" else None
 
     pushed = place.push()
 
@@ -451,7 +443,7 @@ def test_an_unsound_list_changes_nothing(place: Place, body: object):
     place.put("1", "changed")
     place.drop("2")
     before = list(place.server.uploads)
-    place.server.answer = lambda asked: Reply(200, body) if asked.act == "list" else None
+    place.server.answer = lambda asked: Reply(body) if asked.act == "list" else None
 
     assert place.push().error is not None
     assert list(place.server.uploads) == before
@@ -461,7 +453,7 @@ def test_a_list_without_end_ends_the_push(place: Place):
     place.push()
     entry = {"id": "file-0001", "object": "vector_store.file", "status": "completed"}
     endless = {"object": "list", "data": [entry], "has_more": True}
-    place.server.answer = lambda asked: Reply(200, endless) if asked.act == "list" else None
+    place.server.answer = lambda asked: Reply(endless) if asked.act == "list" else None
 
     pushed = place.push()
 
@@ -544,7 +536,7 @@ def test_the_registry_can_be_lost_and_nothing_is_given_twice(place: Place):
 def test_an_upload_without_an_answer_is_looked_for_by_its_unique_name(place: Place):
     place.away = 0
     place.server.answer = lambda asked: (
-        Reply(500, {}, is_done=True) if asked.act == "upload" else None
+        Reply({}, 500, is_done=True) if asked.act == "upload" else None
     )
     assert place.push().error is not None
     assert len(place.server.uploads) == 1
@@ -558,7 +550,7 @@ def test_an_upload_without_an_answer_is_looked_for_by_its_unique_name(place: Pla
 
 def test_an_intent_whose_upload_never_appears_is_forgotten(place: Place):
     place.away = 0
-    place.server.answer = lambda asked: Reply(500, {}) if asked.act == "upload" else None
+    place.server.answer = lambda asked: Reply({}, 500) if asked.act == "upload" else None
     place.push()
     assert [row[1] for row in place.rows()] == ["intended"]
     place.server.answer = lambda asked: None
@@ -593,7 +585,7 @@ def test_random_histories_end_equal(place: Place, dying: Callable[[int, bool], N
         place.server.looks = chance.randrange(3)
         place.away = chance.choice([0, 100])
         place.server.answer = lambda asked: (
-            chance.choice([Reply(500, {}, is_done=True), Reply(503, {}), error("slow", 429)])
+            chance.choice([Reply({}, 500, is_done=True), Reply({}, 503), error("slow", 429)])
             if chance.random() < 0.1
             else None
         )

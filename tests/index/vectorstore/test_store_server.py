@@ -4,8 +4,9 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.index.vectorstore.store_server import KEY, STORE, stores_server
+from tests.index.vectorstore.store_server import STORE, stores_server
 from tests.npm import npm_package
+from tests.openai_server import KEY
 from tests.servers import UnavailableError, absent
 
 FOREIGN = "7.57.0"  #: version of the package ``openai`` of npm

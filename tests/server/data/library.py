@@ -41,6 +41,7 @@ class Library:
             self._folder,
             clock=lambda: self.now,
             run={"registry": self.place, **run},
+            jobs_limit=1_000_000,
             data_limit=1_000_000,
             monitoring_limit=1_000_000,
         )

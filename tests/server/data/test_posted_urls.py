@@ -233,10 +233,8 @@ WRONG_FIELDS: list[tuple[Any, str, str | None]] = [
 
 @pytest.mark.covers("E-08", "R2-10", "R2-35")
 def test_each_wrong_field_is_refused_by_its_position_and_nothing_is_added(library: Library):
-    app = library.server()
     for body, code, field in WRONG_FIELDS:
-        app = library.server()
-        answer = ask(app, "POST", PATH, json=body)
+        answer = ask(library.app, "POST", PATH, json=body)
         error = error_of(answer)
 
         assert answer.status_code == 400, body

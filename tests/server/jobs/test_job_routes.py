@@ -11,6 +11,8 @@ from smartcrawl.registry.runs.runs import RunRequest, open_run_row, seal_run_row
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs, RunDetail
 from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.progress import JobProgress
+from smartcrawl.server.stores import Stores
+from smartcrawl.sources.jobs.definition import JobDefinition
 from tests.server.api_client import Call, application, ask, ask_all, error_of
 from tests.server.jobs.conftest import JOBS as PATH
 from tests.server.jobs.conftest import Api, body
@@ -373,3 +375,33 @@ def test_the_seed_of_a_job_is_no_part_of_any_answer(api: Api):
     texts = [api.ask("GET").text, api.ask("GET", f"/{created['job_id']}").text, json.dumps(created)]
 
     assert "secret-path" not in "".join(texts)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+def test_no_body_is_checked_while_other_writers_wait(
+    api: Api, monkeypatch: pytest.MonkeyPatch, method: str
+):
+    """A large definition takes a while, in which no crawl could write."""
+    path = f"/{api.create()['job_id']}" if method == "PUT" else ""
+    writing, checked = [], []
+    write, check = Stores.write, JobDefinition.checked
+
+    def in_transaction(stores: Stores, work):
+        writing.append(work)
+        try:
+            return write(stores, work)
+        finally:
+            writing.pop()
+
+    def noted(given: object, now: int) -> JobDefinition:
+        checked.append(bool(writing))
+        return check(given, now)
+
+    monkeypatch.setattr(Stores, "write", in_transaction)
+    monkeypatch.setattr(JobDefinition, "checked", noted)
+
+    sound = api.ask(method, path, json=body("other"))
+    refused = api.ask(method, path, json=body("no name"))
+
+    assert (sound.is_success, refused.status_code) == (True, 400)
+    assert checked == [False, False]

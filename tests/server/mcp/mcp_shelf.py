@@ -50,7 +50,7 @@ def fill(folder: Path) -> None:
     desk.add(*(BASE + place for place in pages))
     desk.write(
         *(
-            desk.visit(BASE + place, title=fields.pop("title"), told=fields)
+            desk.visit(BASE + place, title=fields.pop("title"), document_fields=fields)
             for place, fields in pages.items()
         )
     )

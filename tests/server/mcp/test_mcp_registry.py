@@ -24,9 +24,9 @@ def desk(file: Path, database: str) -> Desk:
     desk.open()
     desk.add(f"{BASE}a", f"{BASE}b", f"{BASE}c")
     desk.write(
-        desk.visit(f"{BASE}a", title="One", told={"sections": SECTIONS}),
+        desk.visit(f"{BASE}a", title="One", document_fields={"sections": SECTIONS}),
         desk.visit(f"{BASE}b", "Only \x02 words", title="Two"),
-        desk.visit(f"{BASE}c", title="Three", told={"sections": ()}),
+        desk.visit(f"{BASE}c", title="Three", document_fields={"sections": ()}),
     )
     desk.seal()
     return desk

@@ -6,6 +6,8 @@
 `fileSystemInfo`, `sharepointIds` when selected | Graph documentation, driveItem resource |
 | `webUrl` of an Office file leads to `_layouts/15/Doc.aspx` | answers that clients' tests hold |
 | the id of a drive: `b!` and three GUIDs in base64; of an item: `01…` | assumed |
+| `contentType` with `id` and `name`; the ids of folders begin with `0x0120` | Graph \
+documentation, contentTypeInfo; SharePoint documentation, content type ids |
 | `columnDefinition` with one facet a type | Graph documentation |
 | `fields`: a person or look-up is `NameLookupId`, as text; selected by its name it is the title; \
 several are a list | documentation of listItem; the title is assumed |
@@ -152,7 +154,7 @@ def list_item(entry: Entry, origin: str, expand: dict[str, list[str]]) -> dict[s
         "lastModifiedDateTime": stamp(entry.modified),
         "webUrl": origin + quote(entry.url),
         "eTag": f'"{entry.unique_id},{entry.version}"',
-        "contentType": {"name": {"file": "Document", "folder": "Folder"}.get(entry.kind, "Item")},
+        "contentType": _content_type(entry),
         "parentReference": {"siteId": site_id(entry.library.site)},
         "sharepointIds": ids(entry, origin),
     }
@@ -161,6 +163,14 @@ def list_item(entry: Entry, origin: str, expand: dict[str, list[str]]) -> dict[s
     if "driveItem" in expand and entry.kind != "item":
         known["driveItem"] = drive_item(entry, origin, expand["driveItem"])
     return known
+
+
+def _content_type(entry: Entry) -> dict[str, str]:
+    """Return the content type, by which a folder is told from an item."""
+    id_, name = {"file": ("0x0101", "Document"), "folder": ("0x0120", "Folder")}.get(
+        entry.kind, ("0x01", "Item")
+    )
+    return {"id": f"{id_}00{entry.library.guid.replace('-', '').upper()}", "name": name}
 
 
 def fields_payload(entry: Entry, select: list[str]) -> dict[str, Any]:

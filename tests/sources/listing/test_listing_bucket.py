@@ -335,8 +335,9 @@ def test_page_that_fails_is_a_problem_and_the_pages_before_are_listed(s3, monkey
     assert problem.startswith("s3://bucket/ (after 2 files: ")
 
 
-def test_page_without_the_way_to_the_next_is_a_problem(s3, monkeypatch):
-    page = PAGE.replace("<NextContinuationToken>t</NextContinuationToken>", "")
+@pytest.mark.parametrize("token", ["", "<NextContinuationToken></NextContinuationToken>"])
+def test_page_without_the_way_to_the_next_is_a_problem(s3, monkeypatch, token: str):
+    page = PAGE.replace("<NextContinuationToken>t</NextContinuationToken>", token)
     with answering(monkeypatch, (200, page)):
         entries, listing = listed("s3://bucket")
     assert len(entries) == 2

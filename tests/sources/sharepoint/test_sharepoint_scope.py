@@ -35,8 +35,16 @@ TASKS = LibraryScope(HOST, "/sites/a", SourceType.LISTS, "Tasks")
         (FILES, f"{HOST}.evil.example/sites/a%20b/Shared%20Documents/Q1.docx", "it is not below"),
         (PAGES, f"{HOST}/sites/a/SitePages/Home.aspx", None),
         (PAGES, f"{HOST}/sites/a/SitePages/Home.md", "files without a type are not embedded"),
-        (TASKS, f"{HOST}/sites/a/Lists/Tasks/3", None),
-        (TASKS, f"{HOST}/sites/b/Lists/Tasks/3", f"it is not below {HOST}/sites/a"),
+        (TASKS, f"{HOST}/sites/a/Lists/My%20Tasks/DispForm.aspx?ID=31", None),
+        (TASKS, f"{HOST}/sites/a/Lists/Tasks/DispForm.aspx?ID=31#a", "it is not below"),
+        (TASKS, f"{HOST}/sites/a/Lists/Tasks/DispForm.aspx?ID=0", "it is not below"),
+        (TASKS, f"{HOST}/sites/a/Lists/Tasks/DispForm.aspx", "it is not below"),
+        (TASKS, f"{HOST}/sites/a/Lists/..%2FDispForm.aspx/DispForm.aspx?ID=3", "a part of its"),
+        (
+            TASKS,
+            f"{HOST}/sites/b/Lists/Tasks/DispForm.aspx?ID=3",
+            f"it is not below {HOST}/sites/a",
+        ),
     ],
 )
 def test_the_addresses_of_a_library(scope, url, reason):
@@ -93,5 +101,6 @@ def test_a_source_makes_its_scope(site, part, start, path, url):
     scope = source.scope
     assert (scope.origin, scope.library_path, scope.source_type) == (HOST, path, kind)
     assert (scope.list_name, scope.filter) == (source.list_name, "x")
-    assert scope.allows(f"{url}/3.md")
-    assert source.lists(f"{url}/3.md")
+    item = f"{url}/3.md" if part else f"{url}/DispForm.aspx?ID=3"
+    assert scope.allows(item)
+    assert source.lists(item)

@@ -153,9 +153,9 @@ def test_both_apis_give_the_same_content_of_lists(begin, site):
     assert rest.listing.problems == graph.listing.problems == []
     assert list(rest.items) == ["/sites/demo/Lists/Tasks/1.md", "/sites/demo/Lists/Tasks/2.md"]
     content = rest.items["/sites/demo/Lists/Tasks/1.md"].content
-    assert '{"name":"Owner","type":"User","value":"Ada Lovelace"}' in content
-    assert '{"name":"Hours","type":"Number","value":2.5}' in content
-    assert '{"name":"Web page","type":"URL","value":null}' in content
+    assert '"Owner":"Ada Lovelace","Details":"<b>all</b>","Hours":2.5,"ID":1}' in content
+    assert '["Details","Details","html"],["Hours","Hours","Number"],' in content
+    assert '["Link","Web page","URL"]' in content
     assert graph.items == rest.items
 
 
@@ -169,7 +169,7 @@ def test_site_pages_come_with_their_text(begin, site, api):
     (item,) = found.items.values()
     assert found.listing.problems == []
     assert item.server_relative_url == "/sites/demo/SitePages/Home.aspx"
-    assert '"Title":"Welcome"' in item.content
+    assert item.content.startswith('{"title":"Welcome","canvas":"<div>')
     assert "<p>Hello</p>" in item.content
 
 
