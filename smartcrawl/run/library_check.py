@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows, library_rows_since
+from smartcrawl.registry.library.items import (
+    library_body_hashes,
+    library_rows,
+    library_rows_since,
+)
 from smartcrawl.registry.library.shelf import KEPT
 from smartcrawl.rules.library import (
     Corrections,
@@ -73,7 +78,7 @@ class LibraryCheck:
             for row in rows
             if row.no in newer or _is_kept(row) or read.agrees(row)
         }
-        found, again = self._corrected(rows, mapped, lines)
+        found, again = self._corrected(connection, rows, mapped, lines)
         again |= {*found.missing_in_map}
         # A step found that the original was missing (R3-79).
         again |= {
@@ -96,7 +101,7 @@ class LibraryCheck:
         rows = list(library_rows(connection, self._no))
         lines: list[str] = []
         stored = {row.unique_id: self._stored(row) for row in rows}
-        found, again = self._corrected(rows, stored, lines)
+        found, again = self._corrected(connection, rows, stored, lines)
         orphans = self._without_orphans(found.orphans, lines)
         lines += [
             f"{row.path} is missing or damaged: the next download brings it"
@@ -122,13 +127,17 @@ class LibraryCheck:
         return removed
 
     def _corrected(
-        self, rows: Sequence[LibraryRow], mapped: Mapping[str, StoredRow], lines: list[str]
+        self,
+        connection: Connection,
+        rows: Sequence[LibraryRow],
+        mapped: Mapping[str, StoredRow],
+        lines: list[str],
     ) -> tuple[Corrections, set[str]]:
         """Compare the disk with the items and a map, and move misplaced files.
 
         Returns the corrections, and the unique ids of the items that are missing on the disk.
         """
-        on_disk, damaged = self._scanned(rows)
+        on_disk, damaged = self._scanned(connection, rows)
         expected = {
             row.unique_id: ExpectedFile((row.path,), self._size(row))
             for row in rows
@@ -146,7 +155,9 @@ class LibraryCheck:
                 self._folder.tidy(move.source)
         return found, again
 
-    def _scanned(self, rows: Sequence[LibraryRow]) -> tuple[dict[str, int], set[str]]:
+    def _scanned(
+        self, connection: Connection, rows: Sequence[LibraryRow]
+    ) -> tuple[dict[str, int], set[str]]:
         """Return sizes of the files on disk by path, and the paths of damaged ones."""
         tops = [_EMBEDDED]
         if self._source.source_type is not SourceType.FILES:
@@ -163,10 +174,15 @@ class LibraryCheck:
                 elsewhere = self._folder.facts(row.path)
                 if elsewhere is not None:
                     facts[row.path] = elsewhere
-        damaged = {
-            row.path
+        differing = {
+            row.no: row
             for row in rows
-            if row.path in facts and self._is_damaged(row, row.path, facts[row.path])
+            if row.path in facts
+            and self._size(row) is not None
+            and facts[row.path] != (row.file_size, row.last_modified)
+        }
+        damaged = {
+            row.path for row in self._damaged(connection, differing, facts) if row.path is not None
         }
         return {path: size for path, (size, _) in facts.items()}, damaged
 
@@ -191,6 +207,25 @@ class LibraryCheck:
                 if facts is None or self._is_damaged(row, original, facts):
                     found.add(row.unique_id)
         return found
+
+    def _damaged(
+        self,
+        connection: Connection,
+        rows: Mapping[int, LibraryRow],
+        facts: Mapping[str, tuple[int, int]],
+    ) -> Iterator[LibraryRow]:
+        """Yield those of some items whose bytes are others; where they are not, the time is set."""
+        hashes = library_body_hashes(connection, list(rows))
+        for no, row in rows.items():
+            assert row.path is not None, "it has a file"
+            try:
+                is_same = facts[row.path][0] == row.file_size and no in hashes
+                if is_same and sha256(self._folder.read(row.path)).digest() == hashes[no]:
+                    self._folder.stamp(row.path, row.last_modified)
+                    continue
+            except OSError:  # such as a pipe
+                pass
+            yield row
 
     def _size(self, row: LibraryRow) -> int | None:
         """Return the bytes that the file of an item must have; None: not those of the library."""
