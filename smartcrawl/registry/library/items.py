@@ -17,6 +17,9 @@ SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.path IN carray(?)
 _SINCE: Final = """
 SELECT i.no FROM library_item i JOIN state s USING (no) WHERE i.source = ? AND s.last_checked > ?
 """
+_HASHES: Final = """
+SELECT no, body_hash FROM record WHERE no IN carray(?) AND body_hash IS NOT NULL
+"""
 _OTHERS: Final = """
 SELECT DISTINCT path FROM library_item
  WHERE source = ? AND path IN carray(?) AND no NOT IN carray(?)
@@ -68,6 +71,12 @@ def library_rows_since(connection: Connection, source: int, moment: float) -> se
     """Return the numbers of the items that were looked at after a moment, Unix seconds."""
     rows: Any = connection.execute(_SINCE, (source, moment)).fetchall()
     return {no for (no,) in rows}
+
+
+def library_body_hashes(connection: Connection, numbers: Sequence[int]) -> dict[int, bytes]:
+    """Return the SHA-256 of the bytes of items, by number, as far as they are known."""
+    rows: Any = connection.execute(_HASHES, (Many(numbers),)).fetchall()
+    return {no: bytes(digest) for no, digest in rows}
 
 
 def library_rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int, LibraryRow]:
