@@ -94,7 +94,7 @@ class Command(ChangingCommand):
         key = url_digest(identity)
         found = [
             page
-            for page in known_record_rows(connection, key)
+            for page in known_record_rows(connection, key, url)
             if not sources or page.source in sources
         ]
         with self.database.translated("write"):

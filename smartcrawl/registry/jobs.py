@@ -16,6 +16,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.errors import JobError
 from smartcrawl.sources.kinds import DOCUMENTS
+from smartcrawl.sources.sharepoint.domains import declared_library_sources
 
 if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
     from smartcrawl.sources.jobs.definition import JobDefinition
@@ -71,9 +72,9 @@ def load_registry_jobs(options: Options) -> dict[str, JobDefinition]:
 def load_sources_and_registry_jobs(options: Options, connection: Connection) -> dict[str, Source]:
     """Return the declared sources, those of the live jobs, and that of single pages.
 
-    A declared name wins.
+    A declared name wins. Libraries are declared in the files of their domains.
     """
-    known = load_declared_sources(options.sources_file)
+    known = _declared(options)
     for name, job in registry_job_definitions(connection).items():
         known.setdefault(name, job.source())
     documents = None if DOCUMENTS.name in known else stored_documents_source(connection)
@@ -87,10 +88,18 @@ def load_sources_with_registry_jobs(options: Options) -> dict[str, Source]:
     """
     database = registry_database(options.registry)
     if not database.exists():
-        return load_declared_sources(options.sources_file)
+        return _declared(options)
     with database.translated("read"):
         connection = database.open()
         try:
             return load_sources_and_registry_jobs(options, connection)
         finally:
             connection.close()
+
+
+def _declared(options: Options) -> dict[str, Source]:
+    """Return the sources of sources.toml, and the libraries of all domains."""
+    known = load_declared_sources(options.sources_file)
+    for source in declared_library_sources(options.sharepoint.storage):
+        known.setdefault(source.name, source)
+    return known

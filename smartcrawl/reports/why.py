@@ -95,7 +95,7 @@ class Stories:
         key = url_digest(identity)
         pages = [
             page
-            for page in known_record_rows(connection, key)
+            for page in known_record_rows(connection, key, requested)
             if not sources or page.source in sources
         ]
         values = (

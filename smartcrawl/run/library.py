@@ -276,7 +276,8 @@ class RunLibrary:
                     self.removed = self.shelf.remove_gone(connection, self._opened.no)
                     self._write_list(connection)
                 check = LibraryCheck(self.source, self.folder, self._opened.source)
-                self.findings = check.after(connection, self.findings)
+                is_whole = self._is_whole
+                self.findings = check.after(connection, self.findings, is_whole=is_whole)
                 self.maps.write_files_map(self.rows(connection))
         except OSError as error:
             raise self._barred(error) from error

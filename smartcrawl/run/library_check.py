@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows, library_rows_since
+from smartcrawl.registry.library.items import (
+    library_body_hashes,
+    library_rows,
+    library_rows_since,
+)
 from smartcrawl.registry.library.shelf import KEPT
 from smartcrawl.rules.library import (
     Corrections,
@@ -34,6 +39,7 @@ class LibraryFindings:
 
     again: frozenset[str] = frozenset()  #: unique ids of items whose files must come again
     adopted: Mapping[str, LibraryRow] = field(default_factory=dict)  #: of a map, by unique id
+    known: frozenset[str] = frozenset()  #: paths of files that the map names
     missing_in_map: int = 0
     missing_on_disk: int = 0
     orphans: int = 0
@@ -73,17 +79,23 @@ class LibraryCheck:
             for row in rows
             if row.no in newer or _is_kept(row) or read.agrees(row)
         }
-        found, again = self._corrected(rows, mapped, lines)
+        found, again = self._corrected(connection, rows, mapped, lines)
         again |= {*found.missing_in_map}
         # A step found that the original was missing (R3-79).
         again |= {
             row.unique_id for row in rows if row.path is None and row.sharepoint_error is None
         }
-        # They may be where a file belongs. Without any item a map may still tell whose they are.
-        orphans = self._without_orphans(found.orphans, lines) if rows else 0
+        taken = {row.path for row in rows}
+        adoptable = {
+            unique_id: row for unique_id, row in read.adoptable.items() if row.path not in taken
+        }
+        known = frozenset(row.path for row in adoptable.values() if row.path is not None)
+        # They may be where a file belongs.
+        orphans = self._without_orphans(_without_owner(found, rows, known), lines)
         return LibraryFindings(
             again=frozenset(again),
-            adopted={} if rows else read.adoptable,
+            adopted=adoptable,
+            known=known,
             missing_in_map=len(found.missing_in_map),
             missing_on_disk=len(again) - len(found.missing_in_map),
             orphans=orphans,
@@ -91,13 +103,20 @@ class LibraryCheck:
             lines=tuple(lines),
         )
 
-    def after(self, connection: Connection, before: LibraryFindings) -> LibraryFindings:
-        """Delete the files that no item refers to, and count those that are verified."""
+    def after(
+        self, connection: Connection, before: LibraryFindings, *, is_whole: bool
+    ) -> LibraryFindings:
+        """Delete the files that no item refers to, and count those that are verified.
+
+        ``is_whole``: whether this run listed the library to its end. Without that, a file may
+        belong to an item that the registry does not know yet: no row is no reason to delete.
+        """
         rows = list(library_rows(connection, self._no))
         lines: list[str] = []
         stored = {row.unique_id: self._stored(row) for row in rows}
-        found, again = self._corrected(rows, stored, lines)
-        orphans = self._without_orphans(found.orphans, lines)
+        found, again = self._corrected(connection, rows, stored, lines)
+        paths = found.orphans if is_whole else _without_owner(found, rows, before.known)
+        orphans = self._without_orphans(paths, lines)
         lines += [
             f"{row.path} is missing or damaged: the next download brings it"
             for row in rows
@@ -122,13 +141,17 @@ class LibraryCheck:
         return removed
 
     def _corrected(
-        self, rows: Sequence[LibraryRow], mapped: Mapping[str, StoredRow], lines: list[str]
+        self,
+        connection: Connection,
+        rows: Sequence[LibraryRow],
+        mapped: Mapping[str, StoredRow],
+        lines: list[str],
     ) -> tuple[Corrections, set[str]]:
         """Compare the disk with the items and a map, and move misplaced files.
 
         Returns the corrections, and the unique ids of the items that are missing on the disk.
         """
-        on_disk, damaged = self._scanned(rows)
+        on_disk, damaged = self._scanned(connection, rows)
         expected = {
             row.unique_id: ExpectedFile((row.path,), self._size(row))
             for row in rows
@@ -146,7 +169,9 @@ class LibraryCheck:
                 self._folder.tidy(move.source)
         return found, again
 
-    def _scanned(self, rows: Sequence[LibraryRow]) -> tuple[dict[str, int], set[str]]:
+    def _scanned(
+        self, connection: Connection, rows: Sequence[LibraryRow]
+    ) -> tuple[dict[str, int], set[str]]:
         """Return sizes of the files on disk by path, and the paths of damaged ones."""
         tops = [_EMBEDDED]
         if self._source.source_type is not SourceType.FILES:
@@ -163,10 +188,15 @@ class LibraryCheck:
                 elsewhere = self._folder.facts(row.path)
                 if elsewhere is not None:
                     facts[row.path] = elsewhere
-        damaged = {
-            row.path
+        differing = {
+            row.no: row
             for row in rows
-            if row.path in facts and self._is_damaged(row, row.path, facts[row.path])
+            if row.path in facts
+            and self._size(row) is not None
+            and facts[row.path] != (row.file_size, row.last_modified)
+        }
+        damaged = {
+            row.path for row in self._damaged(connection, differing, facts) if row.path is not None
         }
         return {path: size for path, (size, _) in facts.items()}, damaged
 
@@ -192,6 +222,25 @@ class LibraryCheck:
                     found.add(row.unique_id)
         return found
 
+    def _damaged(
+        self,
+        connection: Connection,
+        rows: Mapping[int, LibraryRow],
+        facts: Mapping[str, tuple[int, int]],
+    ) -> Iterator[LibraryRow]:
+        """Yield those of some items whose bytes are others; where they are not, the time is set."""
+        hashes = library_body_hashes(connection, list(rows))
+        for no, row in rows.items():
+            assert row.path is not None, "it has a file"
+            try:
+                is_same = facts[row.path][0] == row.file_size and no in hashes
+                if is_same and sha256(self._folder.read(row.path)).digest() == hashes[no]:
+                    self._folder.stamp(row.path, row.last_modified)
+                    continue
+            except OSError:  # such as a pipe
+                pass
+            yield row
+
     def _size(self, row: LibraryRow) -> int | None:
         """Return the bytes that the file of an item must have; None: not those of the library."""
         is_as_listed = self._source.source_type is SourceType.FILES
@@ -207,3 +256,10 @@ class LibraryCheck:
 def _is_kept(row: LibraryRow) -> bool:
     """Whether a file made way for another: its row has a place that the map never had."""
     return row.path is not None and row.path.startswith(f"{KEPT}/")
+
+
+def _without_owner(
+    found: Corrections, rows: Sequence[LibraryRow], known: Collection[str]
+) -> list[str]:
+    """Return the files that neither an item nor the map names; none where there is no item."""
+    return [path for path in found.orphans if path not in known] if rows else []

@@ -85,7 +85,7 @@ class LibraryStep:
             check = LibraryCheck(self._source, self._folder, no)
             maps = LibraryMaps(self._source, self._folder)
             before = check.before(connection, maps.read_files_map())
-            found = check.after(connection, before)
+            found = check.after(connection, before, is_whole=False)
             maps.write_files_map(library_rows(connection, no))
         reasons = [*before.lines, *found.lines, found.summary]
         return StepResult(

@@ -69,8 +69,7 @@ class Run:
         self.orders = orders
         self.registry = registry
         self.workers = workers
-        self.turns = workers.turns
-        self.gate = workers.gate
+        self.turns, self.gate = workers.turns, workers.gate
         self.opened = opened = workers.opened
         self.forced = opened.forced
         self.configuration = SourceExtractionConfig.of(source, options)

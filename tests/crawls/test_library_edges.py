@@ -174,6 +174,7 @@ EDGES = (
     Edge("B4 emptied", _emptied, counts={"downloaded": 1}, found={"missingOnDisk": 1}),
     Edge("B4 other bytes", lambda it, _: _at(it, "Reports/Q1.txt").write_bytes(Q1[::-1]),
          counts={"downloaded": 1}, found={"missingOnDisk": 1}),
+    Edge("B4 another time", lambda it, _: os.utime(_at(it, "Reports/Q1.txt"))),
     Edge("B4 FIFO in its place",
          lambda it, _: (_at(it, "readme.md").unlink(), os.mkfifo(_at(it, "readme.md"))),
          counts={"downloaded": 1}, found={"missingOnDisk": 1}),

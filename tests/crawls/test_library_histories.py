@@ -99,6 +99,8 @@ class History:
 
     def edit_map(self) -> None:
         place = self.libraries.folder() / "files_map.csv"
+        if not place.exists():
+            return
         lines = place.read_bytes().splitlines(keepends=True)
         chosen = self.random.randrange(len(lines))
         match self.random.randrange(3):

@@ -149,6 +149,27 @@ def test_an_empty_registry_adopts_no_file_that_does_not_fit(
     libraries.check_maps()
 
 
+@pytest.mark.parametrize("has_map", [True, False])
+def test_a_library_that_is_away_takes_no_file_of_an_empty_registry(
+    crawl: Crawl, rest_stage: LibraryStage, has_map: bool
+) -> None:
+    """No row is no reason to delete (docs/adr/0083)."""
+    libraries, library = rest_stage.begin(crawl)
+    for file in crawl.data_dir.glob("registry.db*"):
+        file.unlink()
+    if not has_map:
+        (libraries.folder() / "files_map.csv").unlink()
+    library.site.allowed = False
+
+    libraries.download(expect=3)
+
+    assert libraries.disk() == BEFORE
+    library.site.allowed = True
+    libraries.download()
+    assert libraries.disk() == BEFORE
+    libraries.check_maps()
+
+
 @pytest.mark.parametrize("where", ["02_embedded/Reports", "02_embedded", ".incoming"])
 def test_no_file_is_written_or_removed_through_a_link(
     where: str, crawl: Crawl, rest_stage: LibraryStage

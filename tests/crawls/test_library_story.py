@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -148,3 +149,22 @@ def test_a_restored_file_comes_again(libraries: LibraryCrawl, documents: Library
     third = libraries.download()
     assert libraries.disk() == BEFORE
     assert (third["added"], third["downloaded"]) == (1, 1)
+
+
+def test_why_knows_an_item_by_each_address_and_its_id(
+    libraries: LibraryCrawl, documents: Library
+) -> None:
+    libraries.download()
+    entry = documents.rename("Reports/Q1.txt", "first.txt")
+    libraries.download()
+    root = f"{libraries.server.site_url(documents.site)}/Shared%20Documents/Reports"
+    rows = libraries.rows("files_map.csv").values()
+    (row,) = [row for row in rows if row["filename"] == "first.txt"]
+    for word in (f"{root}/Q1.txt", f"{root}/first.txt", row["sharepoint_unique_file_id"]):
+        why = json.loads(libraries.crawl.run("why", word, "--format", "json").out)
+        (record,) = why["records"]
+        assert record["record"]["url"] == f"{root}/first.txt"
+        assert record["record"]["lastOutcome"] == "moved"
+        former = f"it has another address now; before: {root}/Q1.txt"
+        assert former in json.dumps(record["history"])
+    assert entry.name == "first.txt"

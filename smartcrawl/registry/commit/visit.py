@@ -78,6 +78,12 @@ def _etag_marks(visit: Visit) -> int:
     )
 
 
+def _is_item_moved(visit: Visit) -> bool:
+    """Whether an item of a library has another address than at its last visit (R3-02)."""
+    file = visit.answer.file
+    return file is not None and file.path is not None and visit.url != visit.page.url
+
+
 class _After(NamedTuple):
     """State of a page after a visit."""
 
@@ -206,8 +212,11 @@ class VisitWriter:
         if turned and counts.lost == 0 and page.record.content is not None:
             changed.add(page.record.content)  # another page may have become the original
         turned = turned or (after.status, after.standing) != (state.status, state.standing)
+        turned = turned or _is_item_moved(visit)
         if turned and (state.status is not Status.PENDING or state.visited_run):  # not its first
             why = visit.error or (_AN_EDIT if visit.accepted else None)
+            if why is None and _is_item_moved(visit):
+                why = f"it has another address now; before: {page.url}"
             row = (page.no, self._run, now, after.status, after.standing, after.word)
             self._connection.execute(EVENT, (*row, visit.http_status, why))
 

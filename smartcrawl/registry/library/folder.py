@@ -101,6 +101,16 @@ class LibraryFolder:
             return None
         return (found.st_size, found.st_mtime_ns // 1_000) if stat.S_ISREG(found.st_mode) else None
 
+    def stamp(self, path: str, modified: int) -> None:
+        """Set the time of modification of a file, Unix microseconds.
+
+        Raises:
+            OSError: there is none, or it cannot be set.
+        """
+        with self._opened(path) as (folder, name):
+            times = (modified * 1_000, modified * 1_000)
+            os.utime(name, ns=times, dir_fd=folder, follow_symlinks=False)
+
     def rename(self, before: str, after: str) -> None:
         """Rename a file, down to the disk; a file with the new name is replaced.
 

@@ -17,6 +17,9 @@ SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.path IN carray(?)
 _SINCE: Final = """
 SELECT i.no FROM library_item i JOIN state s USING (no) WHERE i.source = ? AND s.last_checked > ?
 """
+_HASHES: Final = """
+SELECT no, body_hash FROM record WHERE no IN carray(?) AND body_hash IS NOT NULL
+"""
 _OTHERS: Final = """
 SELECT DISTINCT path FROM library_item
  WHERE source = ? AND path IN carray(?) AND no NOT IN carray(?)
@@ -38,6 +41,11 @@ INSERT INTO library_item (no, source, listitem_id, unique_id, filename, server_r
                           file_size, last_modified, sharepoint_error)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE SET sharepoint_error = excluded.sharepoint_error
+"""
+_ADDRESS: Final = "INSERT INTO library_address (url, no) VALUES (?, ?) ON CONFLICT DO NOTHING"
+_ADDRESSED: Final = """
+SELECT no FROM library_address WHERE url = ?
+ UNION SELECT no FROM library_item WHERE unique_id = ? ORDER BY 1
 """
 _PLACED: Final = "UPDATE library_item SET path = ? WHERE no = ?"
 _PROCESSED: Final = """
@@ -63,6 +71,12 @@ def library_rows_since(connection: Connection, source: int, moment: float) -> se
     """Return the numbers of the items that were looked at after a moment, Unix seconds."""
     rows: Any = connection.execute(_SINCE, (source, moment)).fetchall()
     return {no for (no,) in rows}
+
+
+def library_body_hashes(connection: Connection, numbers: Sequence[int]) -> dict[int, bytes]:
+    """Return the SHA-256 of the bytes of items, by number, as far as they are known."""
+    rows: Any = connection.execute(_HASHES, (Many(numbers),)).fetchall()
+    return {no: bytes(digest) for no, digest in rows}
 
 
 def library_rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int, LibraryRow]:
@@ -99,9 +113,16 @@ def store_library_file(connection: Connection, source: int, no: int, file: Libra
     if file.error is not None and file.path is None:
         connection.execute(_FAILED, (*facts, file.error[:1024]))
         return
+    connection.execute(_ADDRESS, (item.url, no))
     connection.execute(_STORE, (*facts, file.path, file.downloaded))
     if file.error is not None:  # such as a path that the system does not take (E2)
         connection.execute(_FAILED, (*facts, file.error[:1024]))
+
+
+def library_records_at(connection: Connection, address: str) -> list[int]:
+    """Return the numbers of the items that have, or had, a URL, or that have a unique id."""
+    rows: Any = connection.execute(_ADDRESSED, (address, address.lower())).fetchall()
+    return [no for (no,) in rows]
 
 
 def place_library_rows(connection: Connection, places: Sequence[tuple[int, str]]) -> None:

@@ -16,6 +16,7 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import Indexing, Sink
+from smartcrawl.registry.library.items import library_records_at
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.candidates import NO_LINK, candidate_row_evidence
 from smartcrawl.registry.removal.sweep import (
@@ -74,8 +75,10 @@ _RUN = "SELECT o.no, o.name FROM run r JOIN source o ON o.no = r.source WHERE r.
 _KNOWN = """
 SELECT r.no, o.no, o.name, r.url, s.standing > 0, EXISTS (SELECT 1 FROM pin WHERE no = r.no)
   FROM record r JOIN source o ON o.no = r.source JOIN state s ON s.no = r.no
- WHERE r.id = ? ORDER BY o.name
+ WHERE {known} ORDER BY o.name
 """
+_OF_ID = _KNOWN.format(known="r.id = ?")
+_OF_NUMBERS = _KNOWN.format(known="r.no IN carray(?)")
 _REMOVED_BY = f"""
 SELECT e.run, o.name, count(*), count(*) FILTER (WHERE e.undone IS NOT NULL),
        count(*) FILTER (WHERE e.undone IS NULL AND e.restore IS NOT NULL), max(e.at)
@@ -345,9 +348,18 @@ class KnownRecord:
         )
 
 
-def known_record_rows(connection: Connection, key: bytes) -> list[KnownRecord]:
-    """Return the records of an id (32 bytes), one for each source that has one."""
-    rows: list[Any] = connection.execute(_KNOWN, (key,)).fetchall()
+def known_record_rows(
+    connection: Connection, key: bytes, address: str | None = None
+) -> list[KnownRecord]:
+    """Return the records of an id (32 bytes), one for each source that has one.
+
+    Without any, those of the library items that have, or had, an ``address``, which may also be
+    their unique id.
+    """
+    rows: list[Any] = connection.execute(_OF_ID, (key,)).fetchall()
+    if not rows and address is not None:
+        found = numbers_for_sql(library_records_at(connection, address))
+        rows = connection.execute(_OF_NUMBERS, (found,)).fetchall()
     return [
         KnownRecord(no, source_no, source, url, bool(held), bool(pinned))
         for no, source_no, source, url, held, pinned in rows

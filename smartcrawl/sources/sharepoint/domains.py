@@ -6,6 +6,7 @@ Unknown keys belong to other tools, and are neither refused nor changed.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ from smartcrawl.sources.sharepoint.domain_fields import (
 )
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource
+
+logger = logging.getLogger(__name__)
 
 #: The kinds of sources of each scope of a crawl (R3-18).
 SCOPES: Final[Mapping[str, tuple[SourceType, ...]]] = {
@@ -161,6 +164,25 @@ def load_library_source(storage: Path, name: str) -> SharepointSource:
             f"the source is {name!r}: it takes DOMAIN.SOURCE, as in DOMAIN01.source01"
         )
     return load_domain(storage, domain_id).source(source_id)
+
+
+def declared_library_sources(storage: Path) -> list[SharepointSource]:
+    """Return the sources of all domains; a domain.json with problems is logged and left out.
+
+    A problem of one domain must not keep other sources from being shown.
+    """
+    found: list[SharepointSource] = []
+    try:
+        ids = domain_ids(storage)
+    except SourceError as error:
+        logger.warning("%s", error)
+        return found
+    for domain_id in ids:
+        try:
+            found += load_domain(storage, domain_id).every_source
+        except SourceError as error:
+            logger.warning("%s", error)
+    return found
 
 
 def _domains_folder(storage: Path) -> Path:

@@ -159,6 +159,11 @@ class SharepointSource(Source):
         return self.site_path + self.url_part
 
     @property
+    def keeps_snapshots(self) -> bool:
+        """Whether bodies are stored: files are on disk, and listings carry the others."""
+        return False
+
+    @property
     def folder(self) -> Path:
         """The folder of its files and maps (R3-47 to R3-49)."""
         crawler = CRAWLER_HARDCODED_CONFIG.PERSISTENT_STORAGE_PATH_CRAWLER_SUBFOLDER

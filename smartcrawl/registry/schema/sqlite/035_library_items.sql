@@ -26,3 +26,10 @@ CREATE TABLE library_move (
 )
 --;
 CREATE INDEX library_move_source ON library_move (source)
+--;
+-- Every address that an item of a library ever had: `why` finds its record by each.
+CREATE TABLE library_address (
+    url TEXT NOT NULL,
+    no  INTEGER NOT NULL,                             -- record.no
+    PRIMARY KEY (url, no)
+)
