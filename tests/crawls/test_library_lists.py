@@ -409,3 +409,18 @@ def test_the_other_api_changes_nothing(crawl: Crawl, sharepoint: SharepointServe
     assert (second["unchanged"], second["added"], second["changed"]) == (1, 0, 0)
     assert libraries.process()["processed"] == 0
     assert libraries.facts(KIND) == facts
+
+
+@covers("R3-76")
+def test_a_full_download_brings_every_item_again(
+    libraries: LibraryCrawl, tasks: GenericList
+) -> None:
+    libraries.download()
+    libraries.process()
+    facts = libraries.facts(KIND)
+    second = libraries.download("--mode", "full")
+    assert (second["added"], second["changed"], second["removed"]) == (0, 0, 0), second["log"]
+    check(libraries, tasks, {1, 2, 3})
+    assert libraries.process()["processed"] == 3
+    check(libraries, tasks)
+    assert libraries.facts(KIND) == facts
