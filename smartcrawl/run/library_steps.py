@@ -157,7 +157,7 @@ class LibraryStep:
         return original_of_embedded(row.path), embedded_of_original(row.path)
 
     def _converted(self, row: LibraryRow, original: str) -> bytes:
-        """Return what is embedded of an item.
+        """Return the bytes that are embedded of an item.
 
         Raises:
             OSError: its original cannot be read.
