@@ -84,7 +84,7 @@ class LibraryCheck:
         again |= {
             row.unique_id for row in rows if row.path is None and row.sharepoint_error is None
         }
-        # They may be where a file belongs. Without any item a map may still tell whose they are.
+        # They may be where a file belongs. Without any item a map may still name their owners.
         orphans = self._without_orphans(found.orphans, lines) if rows else 0
         return LibraryFindings(
             again=frozenset(again),

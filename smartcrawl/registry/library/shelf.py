@@ -169,7 +169,7 @@ class LibraryShelf:
     def _held(self, row: LibraryRow | None, file: LibraryFile) -> str | None:
         """Return the place of the bytes that an item has now; None: there are none.
 
-        An earlier batch may have moved them since they were read, so the row tells the place. Only
+        An earlier batch may have moved them since they were read, so the place of the row counts. Only
         an item of an empty registry has none: then it is that of a map.
         """
         path = file.held if row is None else row.path
