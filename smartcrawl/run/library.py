@@ -212,7 +212,7 @@ class RunLibrary:
 
         Size and date are those of the library, in the registry and on the disk (R3-25 in
         docs/adr/0083): a renamed file is not downloaded. Without a registry only a file that is in
-        its place is the item's: nothing tells whose it is once files are renamed.
+        its place counts: once files are renamed, it may be that of another item.
         """
         if row is not None and row.no == 0:
             return self._read_held(row, item) if row.path == self.places.path(item) else None
@@ -235,7 +235,7 @@ class RunLibrary:
         return now is not None and now.path == row.path and row.path not in paths
 
     def _read_held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
-        """Return what is at the place of an item, if it fits."""
+        """Return the file at the place of an item, if it fits."""
         if row is None or row.path is None:
             return None
         facts = (item.file_size, item.last_modified)

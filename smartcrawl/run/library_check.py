@@ -191,9 +191,7 @@ class LibraryCheck:
         differing = {
             row.no: row
             for row in rows
-            if row.path in facts
-            and self._size(row) is not None
-            and facts[row.path] != (row.file_size, row.last_modified)
+            if row.path in facts and self._is_damaged(row, row.path, facts[row.path])
         }
         damaged = {
             row.path for row in self._damaged(connection, differing, facts) if row.path is not None

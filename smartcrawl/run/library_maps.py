@@ -29,7 +29,7 @@ from smartcrawl.sources.sharepoint.paths import source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
-_TOLD: Final = 5  #: unknown rows of a map that the log names
+_NAMED_ROWS: Final = 5  #: unknown rows of a map, each with a line of the log
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ class ReadFilesMap:
         name = _CONFIG.FILE_MAP_CSV
         unknown = sorted(self.read.rows.keys() - known)
         lines = [f"{name}: the row of {each} names no stored item: dropped" for each in unknown]
-        if len(lines) > _TOLD:
-            more = len(lines) - _TOLD
-            lines[_TOLD:] = [f"{name}: {more:,} more rows name no stored item: dropped"]
+        if len(lines) > _NAMED_ROWS:
+            more = len(lines) - _NAMED_ROWS
+            lines[_NAMED_ROWS:] = [f"{name}: {more:,} more rows name no stored item: dropped"]
         return lines
 
     @property
@@ -140,8 +140,8 @@ class LibraryMaps:
     def begin_files_map(self, rows: Iterable[LibraryRow] | None) -> None:
         """Let the map of files be older than what this run will store.
 
-        A process that dies leaves items that the map does not have yet; its age tells them from
-        those that a person took out. ``rows``: what the map is to have; None: it is right.
+        A process that dies leaves items that the map does not have yet; its age distinguishes them
+        from those that a person took out. ``rows``: what the map is to have; None: it is right.
 
         Raises:
             OSError: it cannot be written.

@@ -36,7 +36,7 @@ class Place(NamedTuple):
     has_next: bool = True
 
 
-_ITEMS, _DELTA = r"/items\?", r"/root/delta"
+_ITEMS, _DELTA = r"/items\?", r"root/delta"
 PLACES = (
     Place("count", "rest", r"GetList\('[^']*'\)\?\$select=Id,ItemCount", is_page=False),
     Place("page 1", "rest", _ITEMS, 1),

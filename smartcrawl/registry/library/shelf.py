@@ -169,8 +169,8 @@ class LibraryShelf:
     def _held(self, row: LibraryRow | None, file: LibraryFile) -> str | None:
         """Return the place of the bytes that an item has now; None: there are none.
 
-        An earlier batch may have moved them since they were read, so the row tells the place. Only
-        an item of an empty registry has none: then it is that of a map.
+        An earlier batch may have moved them since they were read, so the place of the row counts.
+        Only an item of an empty registry has no row: then it is the place of a map.
         """
         path = file.held if row is None else row.path
         return path if path is not None and self._is_there(path) else None
