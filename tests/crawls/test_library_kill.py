@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import shutil
 import signal
 from dataclasses import dataclass
 from typing import Any
@@ -160,3 +161,28 @@ def test_a_download_killed_anywhere_ends_as_if_it_had_not_been(
     assert left == [], "nothing waits beside the tree"
     again = libraries.download()
     assert (libraries.downloads(), again["unchanged"]) == (0, len(libraries.disk()))
+
+
+def test_a_first_download_that_is_killed_is_not_begun_anew(
+    undisturbed: Undisturbed, crawl: Crawl
+) -> None:
+    """Its map is missing then, as if a person had deleted it (D3, R3-109)."""
+    libraries, library = begin(undisturbed.stage, crawl)
+    shutil.rmtree(libraries.storage / "crawler")
+    for file in crawl.data_dir.glob("registry.db*"):
+        file.unlink()
+    done: dict[str, tuple[int, int]] = {}
+    for place in range(80, 180, 20):
+        status, out = run(libraries, place)
+        assert status == -signal.SIGKILL, out
+        done = committed(crawl)
+        if done:
+            break
+    assert 0 < len(done) < len(library.files())
+
+    status, out = run(libraries, 0)
+
+    assert status == 0, out
+    assert done.keys() & set(asked(libraries)) == set(), out
+    assert libraries.disk() == {path: entry.content for path, entry in library.files().items()}
+    libraries.check_maps()

@@ -135,7 +135,8 @@ class LibraryShelf:
         """Undo renamings, however many of them were done."""
         if self._is_there(_PLACING):
             for move in moves:
-                if not self._is_there(move.origin):
+                # A person may have deleted it since the process died; then its item comes again.
+                if not self._is_there(move.origin) and self._is_there(move.target):
                     self._folder.rename(move.target, move.origin)
         for move in moves:
             if move.held is not None and self._is_there(move.aside):
