@@ -486,7 +486,7 @@ def test_date_is_the_validator_where_there_is_no_etag(fresh_drivers, tmp_path, a
     url = f"dated:/{tmp_path}"
     entries, _ = listed(url, now_ns=NOON + age)
     validator = "2026-11-21T12:00:00.000000000Z" if trusted else None
-    assert entries[0] == (f"{url}/a%20b%23c%3F.md", 4, validator, NOON // SECOND)
+    assert entries[0][:4] == (f"{url}/a%20b%23c%3F.md", 4, validator, NOON // SECOND)
     assert listed(url)[0][0].validator is None
 
 

@@ -38,8 +38,8 @@ def texts(tree: ast.AST) -> list[str]:
 
 
 def names_storage(text: str) -> bool:
-    """Whether a text is a name of the storage, or has one as a part of a path."""
-    if OTHER.match(text):
+    """Whether a text is a name of the storage, or has one as a part of a path; not a sentence."""
+    if OTHER.match(text) or " " in text.strip():
         return False
     return bool(PARTS.search(text)) or any(name in text for name in NAMES if name not in WORDS)
 
