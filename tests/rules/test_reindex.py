@@ -24,6 +24,7 @@ from smartcrawl.rules.reindex import (
     Verdict,
     decide,
     decide_extraction,
+    decide_moved,
     effective_after,
     effective_status,
     state_after_removal,
@@ -229,3 +230,12 @@ def test_how_a_page_comes_to_another_configuration_is_the_manuals(standing, mode
     assert (
         decide_extraction(standing, mode, same_configuration=same, snapshot=snapshot) == told[0][4]
     )
+
+
+@pytest.mark.covers("R3-02", "R3-32")
+@pytest.mark.parametrize(("action", "word"), list(product(Action, Word)))
+def test_an_item_with_equal_content_at_another_address_is_moved(action, word):
+    verdict = Verdict(action, word)
+    moved = (action, word) == (Action.INDEX, Word.UNCHANGED)
+
+    assert decide_moved(verdict) == (Verdict(Action.INDEX, Word.MOVED) if moved else verdict)

@@ -87,6 +87,8 @@ def test_several_gaps_are_told_in_the_order_in_which_they_cut_deepest():
 def test_a_run_without_a_gap_is_complete():
     assert reasons_against_seal(Evidence(**WHOLE)) == ()
     assert reasons_against_seal(Evidence(**(WHOLE | {"visits": 1}))) == ()
+    # A library that has no items any more was listed to its end.
+    assert reasons_against_seal(Evidence(**(WHOLE | {"visits": 0, "is_empty": True}))) == ()
 
 
 @pytest.mark.covers("RD-07")
