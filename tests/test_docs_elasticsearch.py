@@ -63,4 +63,4 @@ def test_every_status_is_told():
         for row in rows("What is written, and when it counts")
     ]
 
-    assert told == [set(), {409}, set(PASSING), {400, 413}, set(FORBIDDEN)]
+    assert told == [set(), {409}, set(PASSING), {400, 413}, {413, 429}, set(FORBIDDEN)]

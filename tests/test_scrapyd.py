@@ -53,9 +53,9 @@ def test_the_egg_holds_every_file_of_the_package(deployment: SimpleNamespace):
         "[console_scripts]", "smartcrawl", "=", "smartcrawl.__main__:run",
         "[scrapy]", "settings", "=", "smartcrawl.settings",
     ]  # fmt: skip
-    assert '"spiders": 3' in deployment.deployed.stdout
+    assert '"spiders": 4' in deployment.deployed.stdout
     listed = deployment.server.ask("listspiders.json", project="smartcrawl", _version="1")
-    assert listed["spiders"] == ["files", "github", "site"]
+    assert listed["spiders"] == ["files", "github", "sharepoint", "site"]
 
 
 @covers("RP-08")

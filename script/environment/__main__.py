@@ -36,7 +36,7 @@ from smartcrawl.__main__ import run
 run()
 """
 RUN = "run"  #: the set of every environment: requirements.txt
-EXTRAS = ("s3", "azure", "vectors", "openai", "mcp")  #: sets that pyproject.toml lists
+EXTRAS = ("s3", "azure", "vectors", "openai", "mcp", "sharepoint")  #: sets that pyproject.toml lists
 FILES = ("test", "scrapyd")  #: sets with a file of their own
 
 

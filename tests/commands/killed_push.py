@@ -45,6 +45,7 @@ def observed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
-for _owner, _names in ((VectorStoreApi, _REQUESTS), (StoreRows, _TRANSACTIONS)):
-    for _name in _names:
-        setattr(_owner, _name, observed(_name, getattr(_owner, _name)))
+if "PLACES" in os.environ:  # pytest imports every module for its doctests
+    for _owner, _names in ((VectorStoreApi, _REQUESTS), (StoreRows, _TRANSACTIONS)):
+        for _name in _names:
+            setattr(_owner, _name, observed(_name, getattr(_owner, _name)))

@@ -677,9 +677,9 @@ def test_structure_is_taken_away_the_same_piece_by_piece(markup, size):
     """A tag is cut only where it is longer than a piece."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parsing, "_PIECE", size + 60)
-        assert parsing._flattened(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
+        assert parsing.flattened_markup(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
         patch.setattr(parsing, "_PIECE", max(size, max(map(len, markup.split(b"<"))) + 2))
-        assert parsing._flattened(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
+        assert parsing.flattened_markup(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
 
 
 def test_what_lies_behind_two_million_tokens_is_cut_and_links_are_not():

@@ -79,7 +79,7 @@ def status(desk: Desk, now: int = NOW) -> SourceStatus:
 def test_a_source_of_files_is_listed(desk: Desk, kind: str):
     crawl(desk, a=LONG)
     desk.connection.execute("UPDATE source SET kind = ?", (kind,))
-    assert status(desk).is_listed is (kind in ("files", "github"))
+    assert status(desk).is_listed is (kind in ("files", "github", "sharepoint"))
 
 
 def counts(desk: Desk, now: int = NOW) -> StatusReportCounts:

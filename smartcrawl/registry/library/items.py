@@ -121,6 +121,10 @@ def store_library_file(connection: Connection, source: int, no: int, file: Libra
 
 def library_records_at(connection: Connection, address: str) -> list[int]:
     """Return the numbers of the items that have, or had, a URL, or that have a unique id."""
+    try:
+        address.encode()
+    except UnicodeEncodeError:  # bytes of a command line that are not UTF-8
+        return []
     rows: Any = connection.execute(_ADDRESSED, (address, address.lower())).fetchall()
     return [no for (no,) in rows]
 
