@@ -36,7 +36,8 @@ from smartcrawl.__main__ import run
 run()
 """
 RUN = "run"  #: the set of every environment: requirements.txt
-EXTRAS = ("s3", "azure", "vectors", "openai", "mcp", "sharepoint")  #: sets that pyproject.toml lists
+#: Sets that pyproject.toml lists.
+EXTRAS = ("s3", "azure", "vectors", "openai", "mcp", "sharepoint")
 FILES = ("test", "scrapyd")  #: sets with a file of their own
 
 
