@@ -292,7 +292,7 @@ class _Report:
         assert result is not None, "it ended"
         assert library is not None, "it is a library"
         found.complete, found.reasons = result.complete, list(result.reasons)
-        found.requests += result.requests + library.requests
+        found.requests += library.requests
         found.downloaded += library.downloaded
         found.added += library.added
         found.changed += library.changed

@@ -126,6 +126,7 @@ def test_a_change_is_carried_out_once(
     case.change(documents)
     second = libraries.download()
     assert libraries.disk() == case.after, second["log"]
+    assert second["requests"] == len(libraries.server.asked())
     counts = (second["added"], second["changed"], second["removed"], libraries.downloads())
     assert counts == (case.added, case.changed, case.removed, case.downloads), second["log"]
     libraries.check_maps()
