@@ -13,19 +13,16 @@ from time import time
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
-from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.library import LibraryItem, SourceType
 from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback
 from smartcrawl.sources.sharepoint.access import (
     Fetch,
-    LibraryError,
     LibraryPlace,
     LibraryRefusedError,
     LibraryRequest,
     content_limit,
     library_item_url,
     list_item_url,
-    place_shown,
     words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
@@ -35,11 +32,11 @@ from smartcrawl.sources.sharepoint.fields import (
     graph_list_fields,
     list_item_content,
     page_content,
-    queried_fields,
 )
 from smartcrawl.sources.sharepoint.graph_delta import DeltaListing, DriveFacts, Stored
 from smartcrawl.sources.sharepoint.graph_places import GraphPlaces
-from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
+from smartcrawl.sources.sharepoint.listed import ClientListing
+from smartcrawl.sources.sharepoint.paging import PageWalk
 from smartcrawl.sources.sharepoint.payloads import (
     GraphColumn,
     GraphDriveItem,
@@ -49,7 +46,6 @@ from smartcrawl.sources.sharepoint.payloads import (
     library_page,
     library_payload,
 )
-from smartcrawl.sources.sharepoint.rest import MOST_PAGES
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
 _ACCEPT: Final = "application/json;odata.metadata=none"
@@ -160,40 +156,17 @@ class GraphApi:
         return f"{base}/drives/{quote(drive, safe='!')}/items/{quote(id_, safe='!')}"
 
 
-class ItemsListing:
-    """One pass over the items of a list, by Graph."""
-
-    is_delta = False
-    facts = ""
-    shortfall = 0  # Graph counts no items
+class ItemsListing(ClientListing):
+    """One pass over the items of a list, by Graph, which counts no items."""
 
     def __init__(
         self, place: LibraryPlace, places: GraphPlaces, client: LibraryClient, page_size: int
     ) -> None:
         """Set up the pass."""
-        self.notes: list[str] = []
-        self.removed: set[str] = set()
-        self.root = ""
-        self._problems = Problems(place_shown(place))
-        self._place = place
+        super().__init__(place, client, page_size)
         self._places = places
-        self._client = client
-        is_pages = place.source_type is SourceType.SITEPAGES
-        self._size = min(page_size, MOST_PAGES) if is_pages else page_size
         self._headers = {"Prefer": _PREFER} if place.filter else {}
         self._fields: list[ListField] = []
-
-    @property
-    def problems(self) -> list[str]:
-        """Reasons why the listing is not complete."""
-        return self._problems.named
-
-    def pages(self) -> Iterator[list[LibraryItem]]:
-        """Yield the items, a list for each answer. Call it once."""
-        try:
-            yield from self._pages()
-        except (LibraryError, PayloadError, SettingError) as error:
-            self._problems.add(str(error))
 
     def _pages(self) -> Iterator[list[LibraryItem]]:
         address = self._places.list()
@@ -203,29 +176,14 @@ class ItemsListing:
         url = self._first(address)
         base = re.escape(urlsplit(self._places.base).path.lower())
         walk = PageWalk(url, items=_LARGEST_LISTING, also=f"{base}/sites/.+/lists/.+/items")
-        while True:
-            try:
-                page = library_page(self._client.body(url, self._headers))
-            except (LibraryError, PayloadError) as error:
-                raise type(error)(f"page {walk.page} of its listing: {error}") from error
-            yield list(self._items(page.items, walk.page))
-            if page.next is None:
-                return
-            url = walk.following(page.next, url)
+        yield from self._walked(url, walk, self._items, self._headers)
 
     def _visible_fields(self, address: str) -> list[ListField]:
         page = library_page(self._client.body(f"{address}/columns"))
         if page.next is not None:
             raise PayloadError("its columns come in several pages, which the API never sends")
         found = graph_list_fields(library_payload(GraphColumn, one) for one in page.items)
-        fields, beyond = queried_fields(found)
-        if beyond:
-            names = ", ".join(words_shown(field.name) for field in beyond)
-            self.notes.append(
-                f"{place_shown(self._place)}: the API shows no more people and lookups at once;"
-                f" left out: {names}"
-            )
-        return fields
+        return self._queried(found)
 
     def _first(self, address: str) -> str:
         """Return the URL of the first page."""

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import quote, urljoin, urlsplit
 
-from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.library import LibraryItem
 from smartcrawl.sources.sharepoint.access import (
     LibraryError,
@@ -27,7 +26,8 @@ from smartcrawl.sources.sharepoint.access import (
 from smartcrawl.sources.sharepoint.asking import LibraryClient, library_refusal
 from smartcrawl.sources.sharepoint.folders import Folder, FolderTree, moved_folders
 from smartcrawl.sources.sharepoint.graph_places import GraphPlaces, graph_path
-from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
+from smartcrawl.sources.sharepoint.listed import ClientListing
+from smartcrawl.sources.sharepoint.paging import PageWalk
 from smartcrawl.sources.sharepoint.payloads import (
     AnswerPage,
     GraphDriveItem,
@@ -91,10 +91,12 @@ class _Change(NamedTuple):
     modified: int
 
 
-class DeltaListing:
-    """One pass over a drive: all of it, or its changes since the last pass."""
+class DeltaListing(ClientListing):
+    """One pass over a drive: all of it, or its changes since the last pass. Graph counts no items.
 
-    shortfall = 0  # Graph counts no items
+    With ``is_delta``, its pages are the changed items only. Nothing comes before the last answer:
+    an item may come twice, and then the last one counts.
+    """
 
     def __init__(
         self,
@@ -107,47 +109,25 @@ class DeltaListing:
         page_size: int,
     ) -> None:
         """Set up the pass; ``facts``: those of the last listing that was committed."""
-        self.notes: list[str] = []
-        self.removed: set[str] = set()
-        self.root = ""
-        self.facts = ""
-        self.is_delta = False
+        super().__init__(place, client, page_size)
         self.drive = ""  #: id; set before the first item comes
         self.files: dict[str, str] = {}  #: unique ids by the drive's ids
-        self._problems = Problems(place_shown(place))
-        self._place = place
         self._places = places
-        self._client = client
         self._known = DriveFacts.loads(facts)
         self._stored = stored
-        self._page_size = page_size
         self._folders: dict[str, Folder] = {}
         self._root_id = ""
         self._changes: dict[str, _Change] = {}
 
-    @property
-    def problems(self) -> list[str]:
-        """Reasons why the listing is not complete."""
-        return self._problems.named
-
-    def pages(self) -> Iterator[list[LibraryItem]]:
-        """Yield the items, some at a time. Call it once.
-
-        With ``is_delta``, these are the changed items only. Nothing comes before the last answer:
-        an item may come twice, and then the last one counts.
-        """
-        try:
-            delta = self._read()
-            batch: list[LibraryItem] = []
-            for item in self._items():
-                batch.append(item)
-                if len(batch) == _BATCH:
-                    yield batch
-                    batch = []
-            yield batch
-        except (LibraryError, PayloadError, SettingError) as error:
-            self._problems.add(str(error))
-            return
+    def _pages(self) -> Iterator[list[LibraryItem]]:
+        delta = self._read()
+        batch: list[LibraryItem] = []
+        for item in self._items():
+            batch.append(item)
+            if len(batch) == _BATCH:
+                yield batch
+                batch = []
+        yield batch
         if not self.problems:
             self.facts = DriveFacts(
                 self._places.base,
@@ -187,7 +167,7 @@ class DeltaListing:
 
     def _whole(self, drive: GraphPlace) -> str:
         address = f"{self._places.base}/drives/{quote(drive.id, safe='!')}/root/delta"
-        return f"{address}?{_SELECT}&$top={self._page_size}"
+        return f"{address}?{_SELECT}&$top={self._size}"
 
     def _walk(self, url: str) -> str:
         base = urlsplit(self._places.base).path.lower()

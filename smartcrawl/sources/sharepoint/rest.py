@@ -12,12 +12,10 @@ from time import time
 from typing import Any, Final
 from urllib.parse import quote
 
-from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.library import LibraryItem, SourceType
 from smartcrawl.model.sharepoint_options import SharepointOptions
 from smartcrawl.sources.sharepoint.access import (
     Fetch,
-    LibraryError,
     LibraryPlace,
     LibraryRefusedError,
     LibraryRequest,
@@ -25,7 +23,6 @@ from smartcrawl.sources.sharepoint.access import (
     library_item_url,
     library_origin,
     list_item_url,
-    place_shown,
     site_path,
     words_shown,
 )
@@ -35,10 +32,10 @@ from smartcrawl.sources.sharepoint.fields import (
     ListField,
     list_item_content,
     page_content,
-    queried_fields,
     rest_list_fields,
 )
-from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
+from smartcrawl.sources.sharepoint.listed import ClientListing
+from smartcrawl.sources.sharepoint.paging import PageWalk
 from smartcrawl.sources.sharepoint.payloads import (
     PayloadError,
     RestCount,
@@ -52,7 +49,6 @@ from smartcrawl.sources.sharepoint.payloads import (
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
 ACCEPT: Final = "application/json;odata=nometadata"
-MOST_PAGES: Final = 200  #: site pages of an answer: they come with their text
 _SELECTED: Final = ("Id", "UniqueId", "FileLeafRef", "FileRef", "FSObjType", "Modified")
 
 
@@ -125,63 +121,31 @@ def _quoted(text: str) -> str:
     return quote(text.replace("'", "''"), safe="/'")
 
 
-class RestListing:
+class RestListing(ClientListing):
     """One pass over the items of a list or library, by REST."""
-
-    is_delta = False
-    facts = ""
 
     def __init__(
         self, place: LibraryPlace, options: SharepointOptions, client: LibraryClient
     ) -> None:
         """Set up the pass."""
-        self.notes: list[str] = []
-        self.shortfall = 0
-        self.removed: set[str] = set()
-        self.root = ""
-        self._problems = Problems(place_shown(place))
-        self._place = place
-        self._client = client
-        self._size = options.page_size
-        if place.source_type is SourceType.SITEPAGES:
-            self._size = min(self._size, MOST_PAGES)
+        super().__init__(place, client, options.page_size)
         self._list = list_address(place)
         self._fields: list[ListField] = []
         self._page_fields: list[str] = []
         self._ids: dict[str, int] = {}  #: of the items that were read, folders included
 
-    @property
-    def problems(self) -> list[str]:
-        """Reasons why the listing is not complete."""
-        return self._problems.named
-
-    def pages(self) -> Iterator[list[LibraryItem]]:
-        """Yield the items, a list for each answer. Call it once."""
-        try:
-            yield from self._pages()
-        except (LibraryError, PayloadError, SettingError) as error:
-            self._problems.add(str(error))
-
     def _pages(self) -> Iterator[list[LibraryItem]]:
         before = self._facts()
         match self._place.source_type:
             case SourceType.LISTS:
-                self._fields = self._visible_fields()
+                self._fields = self._queried(rest_list_fields(self._all_fields()))
             case SourceType.SITEPAGES:
                 names = {field.entity_property_name for field in self._all_fields()}
                 self._page_fields = [name for name in PAGE_FIELDS if name in names]
         url = self._first()
         by_id = f"{self._place.site_url}/_api/web/Lists(guid'{before.id}')/items"
         walk = PageWalk(url, by_id, items=before.item_count)
-        while True:
-            try:
-                page = library_page(self._client.body(url))
-            except (LibraryError, PayloadError) as error:
-                raise type(error)(f"page {walk.page} of its listing: {error}") from error
-            yield list(self._items(page.items, walk.page))
-            if page.next is None:
-                break
-            url = walk.following(page.next, url)
+        yield from self._walked(url, walk, self._items)
         if not self._place.filter and len(self._ids) < before.item_count:
             after = library_payload(
                 RestCount, library_json(self._client.body(f"{self._list}?$select=ItemCount"))
@@ -199,16 +163,6 @@ class RestListing:
         if page.next is not None:
             raise PayloadError("its fields come in several pages, which the API never sends")
         return [library_payload(RestField, one) for one in page.items]
-
-    def _visible_fields(self) -> list[ListField]:
-        fields, beyond = queried_fields(rest_list_fields(self._all_fields()))
-        if beyond:
-            names = ", ".join(words_shown(field.name) for field in beyond)
-            self.notes.append(
-                f"{place_shown(self._place)}: the API shows no more people and lookups at once;"
-                f" left out: {names}"
-            )
-        return fields
 
     def _first(self) -> str:
         """Return the URL of the first page."""
