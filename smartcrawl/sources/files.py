@@ -20,7 +20,7 @@ from smartcrawl.sources.fields import LIST, Limit
 from smartcrawl.sources.listing.names import listing_folder_path
 from smartcrawl.sources.listing.places import file_store_place
 from smartcrawl.sources.listing.selection import ListingRules
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.scope import FixedScope
 
 STORE_SCHEMES: Final = (
     "s3", "gs", "az", "abfs", "abfss", "wasb", "wasbs", "https", "sftp", "smb",
@@ -77,7 +77,7 @@ Globs = Annotated[tuple[str, ...], AfterValidator(_globs), LIST]
 
 
 @dataclass(frozen=True, slots=True)
-class FilesScope:
+class FilesScope(FixedScope):
     """The files below a root that the globs of the operator permit."""
 
     root: str  #: URL without a slash at its end
@@ -88,28 +88,9 @@ class FilesScope:
         """No host: files are on this machine."""
         return frozenset()
 
-    @property
-    def domains(self) -> frozenset[str]:
-        """No domain."""
-        return frozenset()
-
-    @property
-    def addresses(self) -> frozenset[str] | None:
-        """None: the rules decide."""
-        return None
-
-    @property
-    def linked(self) -> Scope:
-        """The files themselves: they are listed, and links lead to none of them."""
-        return self
-
     def holds(self, url: str) -> bool:
         """Whether a URL is below the root; the file itself may be refused."""
         return url.startswith(f"{self.root}/")
-
-    def allows(self, url: str) -> bool:
-        """Whether the file at a URL belongs to the source."""
-        return self.refusal(url) is None
 
     def refusal(self, url: str) -> str | None:
         """Return the reason why a file does not belong to the source, or None if it does."""
@@ -125,14 +106,6 @@ class FilesScope:
         """Return a 16-byte digest of the settings that ``allows`` depends on (M-15)."""
         parts = [self.root, self.rules.fingerprint_parts()]
         return sha256(json.dumps(parts).encode()).digest()[:16]
-
-    def moved_to(self, url: str) -> Scope | None:
-        """Return None: a root does not move."""
-        return None
-
-    def with_sitemaps_of(self, hosts: object) -> Scope:
-        """Return the scope itself: a file is no sitemap."""
-        return self
 
 
 class FilesSource(Source):

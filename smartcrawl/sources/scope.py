@@ -84,6 +84,39 @@ class Scope(Protocol):
         """Return the scope of sitemaps, which may also be on one of ``hosts``."""
 
 
+class FixedScope(Scope):
+    """The parts that scopes at one fixed place share; the place is what they hold."""
+
+    __slots__ = ()
+
+    @property
+    def domains(self) -> frozenset[str]:
+        """No domain."""
+        return frozenset()
+
+    @property
+    def addresses(self) -> frozenset[str] | None:
+        """None: the rules decide."""
+        return None
+
+    @property
+    def linked(self) -> Scope:
+        """All of them."""
+        return self
+
+    def allows(self, url: str) -> bool:
+        """Whether the page at a URL belongs to the source."""
+        return self.refusal(url) is None
+
+    def moved_to(self, url: str) -> Scope | None:
+        """Return None: the place does not move."""
+        return None
+
+    def with_sitemaps_of(self, hosts: Iterable[str]) -> Scope:
+        """Return the scope itself: no sitemap names its pages."""
+        return self
+
+
 @dataclass(frozen=True, slots=True)
 class SiteScope:
     """The rules that decide which addresses belong to a web site (M-28).

@@ -21,7 +21,32 @@ from smartcrawl.sources.kinds import FILES
 from smartcrawl.spiders.base import VisitSpider
 
 
-class FilesSpider(VisitSpider):
+class ListedSpider(VisitSpider):
+    """Spider of a source whose listing names all pages."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Open the run that this spider crawls for.
+
+        Arguments, all strings: those that name the source (``source_of``), ``force=1``,
+        ``resume=1``, ``max_pages=N``, ``lost_threshold=N``.
+
+        Raises:
+            SmartcrawlError: the run cannot be opened; the message names the remedy.
+        """
+        spider = super().from_crawler(crawler, *args, **kwargs)
+        options = Options.of(crawler.settings)
+        source = cls.source_of(options, kwargs)
+        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
+        return spider
+
+    @classmethod
+    def source_of(cls, options: Options, arguments: dict[str, Any]) -> Source:
+        """Return the source that the arguments name."""
+        raise NotImplementedError  # each spider has its own arguments
+
+
+class FilesSpider(ListedSpider):
     """One Visit for each file that is new or changed; the listing confirms the others."""
 
     name = "files"
@@ -40,24 +65,8 @@ class FilesSpider(VisitSpider):
     }
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        """Open the run that this spider crawls for.
-
-        Arguments, all strings: ``root`` or ``source``, ``force=1``, ``resume=1``,
-        ``max_pages=N``, ``lost_threshold=N``.
-
-        Raises:
-            SmartcrawlError: the run cannot be opened; the message names the remedy.
-        """
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        options = Options.of(crawler.settings)
-        source = cls.source_of(options, kwargs)
-        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
-        return spider
-
-    @classmethod
     def source_of(cls, options: Options, arguments: dict[str, Any]) -> Source:
-        """Return the source that the arguments name.
+        """Return the source that ``root`` or ``source`` names.
 
         Raises:
             SourceError: no source or several sources fit, or an argument is unknown.

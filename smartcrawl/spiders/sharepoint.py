@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 from scrapy import Request
-from scrapy.crawler import Crawler
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
@@ -15,14 +13,13 @@ from smartcrawl.engine.download.library import LIBRARY_FILE
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Outcome
-from smartcrawl.run.opening import library_source_of_run_arguments, open_run, run_orders
+from smartcrawl.run.opening import library_source_of_run_arguments
 from smartcrawl.sources.kinds import SHAREPOINT
 from smartcrawl.sources.sharepoint.source import SharepointSource
-from smartcrawl.spiders.base import VisitSpider
-from smartcrawl.spiders.files import visit_of_spider_answer
+from smartcrawl.spiders.files import ListedSpider, visit_of_spider_answer
 
 
-class SharepointSpider(VisitSpider):
+class SharepointSpider(ListedSpider):
     """One Visit for each new or changed item of a library; the listing confirms the others."""
 
     name = "sharepoint"
@@ -34,24 +31,8 @@ class SharepointSpider(VisitSpider):
     }
 
     @classmethod
-    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
-        """Open the run that this spider crawls for.
-
-        Arguments, all strings: ``source=DOMAIN.SOURCE``, ``force=1``, ``resume=1``,
-        ``max_pages=N``, ``lost_threshold=N``.
-
-        Raises:
-            SmartcrawlError: the run cannot be opened; the message names the remedy.
-        """
-        spider = super().from_crawler(crawler, *args, **kwargs)
-        options = Options.of(crawler.settings)
-        source = cls.source_of(options, kwargs)
-        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
-        return spider
-
-    @classmethod
     def source_of(cls, options: Options, arguments: dict[str, Any]) -> SharepointSource:
-        """Return the source that the arguments name.
+        """Return the source that ``source=DOMAIN.SOURCE`` names.
 
         Raises:
             SourceError: there is none, or an argument is unknown.

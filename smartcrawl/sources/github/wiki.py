@@ -6,16 +6,16 @@ import json
 import re
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final, Self
+from typing import Final
 
 from smartcrawl.model.urls import request_url, url_host_key
-from smartcrawl.sources.scope import Scope, SiteScope
+from smartcrawl.sources.scope import FixedScope, SiteScope
 
 _IS_VERSION: Final = re.compile(r"[0-9a-f]{40}").fullmatch  #: SHA of a commit of the wiki
 
 
 @dataclass(frozen=True, slots=True)
-class WikiScope:
+class WikiScope(FixedScope):
     """The pages of a wiki by their names, without its functions and old versions.
 
     >>> scope = WikiScope("https://github.com/octo/docs/wiki")
@@ -32,29 +32,10 @@ class WikiScope:
         """The host of the wiki."""
         return frozenset({url_host_key(self.root)})
 
-    @property
-    def domains(self) -> frozenset[str]:
-        """No domain."""
-        return frozenset()
-
-    @property
-    def addresses(self) -> frozenset[str] | None:
-        """None: the rules decide."""
-        return None
-
-    @property
-    def linked(self) -> Self:
-        """The pages of the wiki."""
-        return self
-
     def holds(self, url: str) -> bool:
         """Whether a URL is in the wiki; GitHub ignores the case of owner and repository."""
         size = len(self.root)
         return url[:size].lower() == self.root.lower() and url[size : size + 1] in ("", "/", "?")
-
-    def allows(self, url: str) -> bool:
-        """Whether ``url`` is a page of the wiki."""
-        return self.refusal(url) is None
 
     def refusal(self, url: str) -> str | None:
         """Return the reason why ``url`` is no page of the wiki, or None if it is one."""
@@ -75,11 +56,3 @@ class WikiScope:
     def fingerprint(self) -> bytes:
         """Return a 16-byte digest of the settings that ``allows`` depends on (M-15)."""
         return sha256(json.dumps(["wiki", self.root]).encode()).digest()[:16]
-
-    def moved_to(self, url: str) -> Scope | None:
-        """Return None: a wiki does not move."""
-        return None
-
-    def with_sitemaps_of(self, hosts: object) -> Self:
-        """Return the scope itself: no sitemap names the pages of a wiki."""
-        return self

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 from smartcrawl.model.library import SourceType
 from smartcrawl.model.urls import display_url, url_host_key
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.scope import Scope
+from smartcrawl.sources.scope import FixedScope
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import (
     LIBRARY_URL_KEPT,
@@ -27,7 +27,7 @@ _LIST_FORM: Final = re.compile(r"/DispForm\.aspx\?ID=[1-9][0-9]{0,17}\Z")
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryScope:
+class LibraryScope(FixedScope):
     """The URLs of the items of a library that can be embedded (R3-74).
 
     The folder of a list has not the name of the list, so a list has the URLs of its site.
@@ -45,29 +45,10 @@ class LibraryScope:
         """The host of the site."""
         return frozenset({url_host_key(f"{self.origin}/")})
 
-    @property
-    def domains(self) -> frozenset[str]:
-        """No domain."""
-        return frozenset()
-
-    @property
-    def addresses(self) -> frozenset[str] | None:
-        """None: the rules decide."""
-        return None
-
-    @property
-    def linked(self) -> Scope:
-        """The items themselves: they are listed, and links lead to none of them."""
-        return self
-
     def holds(self, url: str) -> bool:
         """Whether a URL is below the library; the item itself may be refused."""
         path = self._path(url)
         return path is not None and path.startswith(f"{self.library_path}/")
-
-    def allows(self, url: str) -> bool:
-        """Whether the item at a URL belongs to the source."""
-        return self.refusal(url) is None
 
     def refusal(self, url: str) -> str | None:
         """Return the reason why an item does not belong to the source, or None if it does."""
@@ -111,14 +92,6 @@ class LibraryScope:
             sorted(self.accepted),
         ]
         return sha256(json.dumps(parts).encode()).digest()[:16]
-
-    def moved_to(self, url: str) -> Scope | None:
-        """Return None: a library does not move."""
-        return None
-
-    def with_sitemaps_of(self, hosts: object) -> Scope:
-        """Return the scope itself: an item is no sitemap."""
-        return self
 
 
 class SharepointSource(Source):
