@@ -15,8 +15,9 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows, library_rows_of
+from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
+from smartcrawl.registry.library.stored_items import StoredItems
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.runs.runs import OpenRun
@@ -74,6 +75,7 @@ class RunLibrary:
         self._listing: LibraryListing | None = None
         self._is_whole = False  #: whether the listing ended, and is complete
         self._registry = registry
+        self._items = StoredItems(registry.database, self.shelf)
         self._opened = opened
 
     # Before the listing
@@ -193,12 +195,7 @@ class RunLibrary:
 
     def row(self, no: int, item: LibraryItem) -> LibraryRow | None:
         """Return the stored row of an item; of an empty registry, that of the map."""
-        connection = self._registry.database.connect(readonly=True)
-        try:
-            row = library_rows_of(connection, [no]).get(no)
-        finally:
-            connection.close()
-        return row or self.findings.adopted.get(item.unique_id)
+        return self._items.row(no) or self.findings.adopted.get(item.unique_id)
 
     def note(self, row: LibraryRow | None, item: LibraryItem) -> None:
         """Count an item whose file is there now: it is new, or its four fields differ (R3-129)."""
@@ -218,21 +215,11 @@ class RunLibrary:
             return self._read_held(row, item) if row.path == self.places.path(item) else None
         for _ in range(_LOOKS):
             found = self._read_held(row, item)
-            if row is None or self._rests(row):
+            if row is None or self._items.rests(row):
                 return found
             time.sleep(_LOOK)  # a batch renames it, or another file to its place
             row = self.row(no, item)
         return None
-
-    def _rests(self, row: LibraryRow) -> bool:
-        """Whether the file of an item was in its place ever since its row was read."""
-        connection = self._registry.database.connect(readonly=True)
-        try:
-            now = library_rows_of(connection, [row.no]).get(row.no)
-            paths = self.shelf.paths_under_way(connection)
-        finally:
-            connection.close()
-        return now is not None and now.path == row.path and row.path not in paths
 
     def _read_held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
         """Return the file at the place of an item, if it fits."""
@@ -284,6 +271,10 @@ class RunLibrary:
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)
+
+    def close(self) -> None:
+        """Close the connection of the look-ups."""
+        self._items.close()
 
     def rows(self, connection: Connection) -> Iterator[LibraryRow]:
         """Yield the stored items of the source."""

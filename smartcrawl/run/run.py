@@ -391,6 +391,8 @@ class Run:
         self.workers.close()
         self.batches.close()
         self._readers.close()
+        if self.library is not None:
+            self.library.close()
         self.registry.numbers.give_back()
         self.registry.close()
         self.workers.release()

@@ -29,7 +29,7 @@ from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.listing.entries import Entry
-from smartcrawl.sources.sharepoint.access import LibraryAnswer, LibraryApi, LibraryError
+from smartcrawl.sources.sharepoint.access import LibraryAnswer, LibraryError
 from smartcrawl.sources.sharepoint.asking import library_refusal
 
 logger = logging.getLogger(__name__)
@@ -57,7 +57,6 @@ class LibraryHandler(BoundedHttpHandler):
         self._listed = run.listed
         self._library = library
         self._most = crawler.settings.getint("DOWNLOAD_MAXSIZE")
-        self._known: LibraryApi | None = None
         self._proxies = EnvironmentProxies(crawler.settings)
         self._check = AddressCheck(installed_resolver())
 
@@ -68,12 +67,6 @@ class LibraryHandler(BoundedHttpHandler):
         if run is None or run.library is None:
             raise NotConfigured("only a crawl of a library reads its files")
         return cls(crawler, run, run.library)
-
-    @property
-    def _api(self) -> LibraryApi:
-        if self._known is None:
-            self._known = library_api_of_crawl(self._crawler, self._library, self._run.options)
-        return self._known
 
     async def download_request(self, request: Request) -> Response:
         """Read the item of a request of the run, or ask the API.
@@ -164,7 +157,8 @@ class LibraryHandler(BoundedHttpHandler):
         Raises:
             StoreAwayError: no request can be made of it.
         """
-        api, renewed = self._api, False
+        api = library_api_of_crawl(self._crawler, self._library, self._run.options)
+        renewed = False
         try:
             asked = await asyncio.to_thread(api.content_request, item)
             for _ in range(_HOPS):
