@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
+
+import pytest
 
 from tests.crawls.commands import Crawl, Result
 from tests.servers.sharepoint import SharepointServer, Site
@@ -137,3 +140,50 @@ class LibraryCrawl:
             row["file_relative_path"].partition("\\02_embedded\\")[2].replace("\\", "/")
             for row in stored.values()
         }
+
+
+@pytest.fixture(params=["rest", "graph"])
+def libraries(
+    crawl: Crawl, sharepoint: SharepointServer, request: pytest.FixtureRequest
+) -> LibraryCrawl:
+    """The libraries of an empty tenant, read by each API; modules import it."""
+    return LibraryCrawl(crawl, sharepoint, api=request.param)
+
+
+def removes(path: str) -> Callable[[Path], Any]:
+    """Return what removes a file of a source's folder."""
+    return lambda folder: (folder / path).unlink()
+
+
+def writes(path: str, text: str) -> Callable[[Path], Any]:
+    """Return what writes a file of a source's folder."""
+    return lambda folder: (folder / path).write_text(text, encoding="utf-8")
+
+
+def check_repair(
+    libraries: LibraryCrawl,
+    kind: str,
+    damage: Callable[[Path], Any],
+    counts: dict[str, int],
+    *,
+    again: int,
+    check: Callable[[bool], None],
+) -> None:
+    """Damage three processed items of a listing; it alone brings them back.
+
+    `counts`: those of the integrity check. `again`: how many are processed again. `check` compares
+    disk and maps; true: those are not processed yet.
+    """
+    libraries.download()
+    libraries.process()
+    facts = libraries.facts(kind)
+    damage(libraries.folder(kind))
+    second = libraries.download()
+    assert libraries.downloads() == 0
+    assert (second["added"], second["changed"], second["removed"]) == (0, 0, 0)
+    none = dict.fromkeys(("missingInMap", "missingOnDisk", "orphans", "moved"), 0)
+    assert second["integrity"] == none | counts | {"verified": 3}, second["log"]
+    check(True)
+    assert libraries.process()["processed"] == again
+    check(False)
+    assert libraries.facts(kind) == facts

@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.crawls.libraries import SOURCE, LibraryCrawl, keys_of_source
+from tests.crawls.libraries import (
+    SOURCE,
+    LibraryCrawl,
+    check_repair,
+    keys_of_source,
+    libraries,
+    removes,
+    writes,
+)
 from tests.servers.sharepoint import Entry, GenericList, SharepointServer
 from tests.servers.sharepoint.entries import stamp
 
@@ -21,13 +29,7 @@ CSV = f"01_originals/{SOURCE}.csv"
 #: Rich text, and what is to be read of it.
 LAWN = "<p>the <b>lawn</b><script>alert(1)</script></p>"
 covers = pytest.mark.covers
-
-
-@pytest.fixture(params=["rest", "graph"])
-def libraries(
-    crawl: Crawl, sharepoint: SharepointServer, request: pytest.FixtureRequest
-) -> LibraryCrawl:
-    return LibraryCrawl(crawl, sharepoint, api=request.param)
+__all__ = ["libraries"]  # a fixture
 
 
 @pytest.fixture
@@ -222,14 +224,6 @@ def test_a_list_is_downloaded_and_then_processed(
     assert libraries.crawl.hits("alert") == []
 
 
-def _remove(path: str) -> Callable[[Path], Any]:
-    return lambda folder: (folder / path).unlink()
-
-
-def _write(path: str, text: str) -> Callable[[Path], Any]:
-    return lambda folder: (folder / path).write_text(text, encoding="utf-8")
-
-
 def _edit_map(folder: Path) -> None:
     path = folder / "files_map.csv"
     path.write_bytes(path.read_bytes().replace(b",1.md,", b",9.md,"))
@@ -237,15 +231,15 @@ def _edit_map(folder: Path) -> None:
 
 #: Name, damage, items that are made again, and what the check has counted.
 DAMAGES = (
-    ("CSV missing", _remove(CSV), set(), {}),
-    ("CSV edited", _write(CSV, "ID\r\n"), set(), {}),
-    ("Markdown missing", _remove("02_embedded/1.md"), {1}, {"missingOnDisk": 1}),
-    ("Markdown edited", _write("02_embedded/1.md", "# Mow"), {1}, {"missingOnDisk": 1}),
-    ("Markdown empty", _write("02_embedded/1.md", ""), {1}, {"missingOnDisk": 1}),
-    ("orphans", lambda folder: [_write(f"{top}/9.md", "x")(folder) for top in
+    ("CSV missing", removes(CSV), set(), {}),
+    ("CSV edited", writes(CSV, "ID\r\n"), set(), {}),
+    ("Markdown missing", removes("02_embedded/1.md"), {1}, {"missingOnDisk": 1}),
+    ("Markdown edited", writes("02_embedded/1.md", "# Mow"), {1}, {"missingOnDisk": 1}),
+    ("Markdown empty", writes("02_embedded/1.md", ""), {1}, {"missingOnDisk": 1}),
+    ("orphans", lambda folder: [writes(f"{top}/9.md", "x")(folder) for top in
                                 ("01_originals", "02_embedded")], set(), {"orphans": 2}),
     ("map edited", _edit_map, {1}, {"missingInMap": 1}),
-    ("map missing", _remove("files_map.csv"), {1, 2, 3}, {"missingInMap": 3}),
+    ("map missing", removes("files_map.csv"), {1, 2, 3}, {"missingInMap": 3}),
 )  # fmt: skip
 
 
@@ -260,19 +254,14 @@ def test_damage_on_disk_is_repaired_from_the_listing(
     libraries: LibraryCrawl,
     tasks: GenericList,
 ) -> None:
-    libraries.download()
-    libraries.process()
-    facts = libraries.facts(KIND)
-    damage(libraries.folder(KIND))
-    second = libraries.download()
-    assert libraries.downloads() == 0
-    assert (second["added"], second["changed"], second["removed"]) == (0, 0, 0)
-    none = dict.fromkeys(("missingInMap", "missingOnDisk", "orphans", "moved"), 0)
-    assert second["integrity"] == none | counts | {"verified": 3}, second["log"]
-    check(libraries, tasks, new)
-    assert libraries.process()["processed"] == len(new)
-    check(libraries, tasks)
-    assert libraries.facts(KIND) == facts
+    check_repair(
+        libraries,
+        KIND,
+        damage,
+        counts,
+        again=len(new),
+        check=lambda is_before: check(libraries, tasks, new if is_before else set()),
+    )
 
 
 @covers("R3-79", "M-53")
@@ -282,8 +271,8 @@ def test_process_makes_a_lost_file_again_without_a_request(
     libraries.download()
     libraries.process()
     facts = libraries.facts(KIND)
-    _remove("02_embedded/1.md")(libraries.folder(KIND))
-    _write("02_embedded/3.md", "x")(libraries.folder(KIND))
+    removes("02_embedded/1.md")(libraries.folder(KIND))
+    writes("02_embedded/3.md", "x")(libraries.folder(KIND))
     libraries.server.log.clear()
     assert libraries.process()["processed"] == 2
     assert libraries.server.asked() == []
@@ -295,7 +284,7 @@ def test_process_without_the_original_skips_until_the_next_download(
     libraries: LibraryCrawl, tasks: GenericList
 ) -> None:
     libraries.download()
-    _remove(CSV)(libraries.folder(KIND))
+    removes(CSV)(libraries.folder(KIND))
     found = libraries.process(expect=3)
     assert (found["processed"], found["skipped"], found["failed"]) == (0, 3, 0)
     assert found["reasons"][0] == f"{CSV} is missing: skipped, the next download brings it"

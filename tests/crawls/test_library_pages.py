@@ -11,7 +11,15 @@ from urllib.parse import quote
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.crawls.libraries import SOURCE, LibraryCrawl, keys_of_source
+from tests.crawls.libraries import (
+    SOURCE,
+    LibraryCrawl,
+    check_repair,
+    keys_of_source,
+    libraries,
+    removes,
+    writes,
+)
 from tests.servers.sharepoint import PageLibrary, SharepointServer, Text, WebPart
 from tests.servers.sharepoint.entries import stamp
 from tests.servers.sharepoint.pages import canvas
@@ -19,17 +27,11 @@ from tests.servers.sharepoint.pages import canvas
 KIND = "sitepage_sources"
 ROOT = "/sites/demo/SitePages"
 covers = pytest.mark.covers
+__all__ = ["libraries"]  # a fixture
 
 
 def _text(words: str) -> list[list[Any]]:
     return [[Text(f'<h2 onclick="x()">Words</h2><p style="a">{words}</p>')]]
-
-
-@pytest.fixture(params=["rest", "graph"])
-def libraries(
-    crawl: Crawl, sharepoint: SharepointServer, request: pytest.FixtureRequest
-) -> LibraryCrawl:
-    return LibraryCrawl(crawl, sharepoint, api=request.param)
 
 
 @pytest.fixture
@@ -192,25 +194,17 @@ def test_pages_alone_are_downloaded_and_then_processed(
     assert f'<a href="{libraries.server.origin("rest")}/x">Go on</a>' in home
 
 
-def _remove(path: str) -> Callable[[Path], Any]:
-    return lambda folder: (folder / path).unlink()
-
-
-def _write(path: str, text: str) -> Callable[[Path], Any]:
-    return lambda folder: (folder / path).write_text(text, encoding="utf-8")
-
-
 #: Name, damage, pages that are processed again, and what the check has counted.
 DAMAGES = (
-    ("original missing", _remove("01_originals/News/Q1.html"), {"News/Q1.aspx"},
+    ("original missing", removes("01_originals/News/Q1.html"), {"News/Q1.aspx"},
      {"missingOnDisk": 1}),
-    ("original edited", _write("01_originals/News/Q1.html", "x"), {"News/Q1.aspx"},
+    ("original edited", writes("01_originals/News/Q1.html", "x"), {"News/Q1.aspx"},
      {"missingOnDisk": 1}),
-    ("processed missing", _remove("02_embedded/News/Q1.html"), {"News/Q1.aspx"},
+    ("processed missing", removes("02_embedded/News/Q1.html"), {"News/Q1.aspx"},
      {"missingOnDisk": 1}),
-    ("processed edited", _write("02_embedded/News/Q1.html", "<p>x"), {"News/Q1.aspx"},
+    ("processed edited", writes("02_embedded/News/Q1.html", "<p>x"), {"News/Q1.aspx"},
      {"missingOnDisk": 1}),
-    ("orphans", lambda folder: [_write(f"{top}/News/Q9.html", "x")(folder) for top in
+    ("orphans", lambda folder: [writes(f"{top}/News/Q9.html", "x")(folder) for top in
                                 ("01_originals", "02_embedded")], set(), {"orphans": 2}),
 )  # fmt: skip
 
@@ -226,18 +220,14 @@ def test_damage_on_disk_is_repaired_from_the_listing(
     libraries: LibraryCrawl,
     pages: PageLibrary,
 ) -> None:
-    libraries.download()
-    libraries.process()
-    facts = libraries.facts(KIND)
-    damage(libraries.folder(KIND))
-    second = libraries.download()
-    assert (second["added"], second["changed"], second["removed"]) == (0, 0, 0)
-    none = dict.fromkeys(("missingInMap", "missingOnDisk", "orphans", "moved"), 0)
-    assert second["integrity"] == none | counts | {"verified": 3}, second["log"]
-    check(libraries, pages, new)
-    assert libraries.process()["processed"] == len(new)
-    check(libraries, pages)
-    assert libraries.facts(KIND) == facts
+    check_repair(
+        libraries,
+        KIND,
+        damage,
+        counts,
+        again=len(new),
+        check=lambda is_before: check(libraries, pages, new if is_before else set()),
+    )
 
 
 @covers("R3-79", "M-53")
@@ -247,14 +237,14 @@ def test_process_makes_lost_files_again_or_has_their_originals_downloaded(
     libraries.download()
     libraries.process()
     facts, folder = libraries.facts(KIND), libraries.folder(KIND)
-    _remove("02_embedded/News/Q1.html")(folder)
-    _write("02_embedded/Home.html", "x")(folder)
+    removes("02_embedded/News/Q1.html")(folder)
+    writes("02_embedded/Home.html", "x")(folder)
     libraries.server.log.clear()
     assert libraries.process()["processed"] == 2
     assert libraries.server.asked() == []
     assert libraries.facts(KIND) == facts
     for top in ("01_originals", "02_embedded"):
-        _remove(f"{top}/News/Q1.html")(folder)
+        removes(f"{top}/News/Q1.html")(folder)
     found = libraries.process(expect=3)
     assert (found["processed"], found["skipped"]) == (0, 1)
     row = libraries.rows("files_map.csv", KIND)[f"{ROOT}/News/Q1.aspx"]

@@ -9,20 +9,14 @@ from typing import Any
 
 import pytest
 
-from tests.crawls.commands import Crawl
-from tests.crawls.libraries import LibraryCrawl
-from tests.servers.sharepoint import Library, SharepointServer
+from tests.crawls.libraries import LibraryCrawl, libraries
+from tests.servers.sharepoint import Library
+
+__all__ = ["libraries"]  # a fixture
 
 Q1, Q2 = b"The first quarter was warm.", b"The second quarter was windy."
 README = b"# Read me\n\nWords about everything."
 BEFORE = {"Reports/Q1.txt": Q1, "Reports/Q2.txt": Q2, "readme.md": README}
-
-
-@pytest.fixture(params=["rest", "graph"])
-def libraries(
-    crawl: Crawl, sharepoint: SharepointServer, request: pytest.FixtureRequest
-) -> LibraryCrawl:
-    return LibraryCrawl(crawl, sharepoint, api=request.param)
 
 
 @pytest.fixture
