@@ -30,7 +30,7 @@ class Request:
     """One request, with the names of its headers in lower case."""
 
     method: str
-    path: str  #: with the query
+    path: str  #: of the request, and its query
     headers: dict[str, str]
     body: bytes
     connection: int  #: port of the client

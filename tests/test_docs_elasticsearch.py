@@ -57,10 +57,10 @@ def test_a_content_group_means_the_same_in_the_index_and_in_the_registry():
     assert held == listed
 
 
-def test_every_status_is_told():
-    told = [
+def test_every_status_is_documented():
+    documented = [
         set(map(int, re.findall(r"\b[45]\d\d\b", row[0])))
         for row in rows("What is written, and when it counts")
     ]
 
-    assert told == [set(), {409}, set(PASSING), {400, 413}, {413, 429}, set(FORBIDDEN)]
+    assert documented == [set(), {409}, set(PASSING), {400, 413}, {413, 429}, set(FORBIDDEN)]

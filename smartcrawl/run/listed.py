@@ -178,17 +178,16 @@ class ListedFiles:
         accepted = None if stored is None else int(json.loads(stored)["shortfall"])
         if listing.problems:
             return None
+        counted = f"{shortfall:,} items" if shortfall != 1 else "1 item"
         if accepted is not None and shortfall > accepted:
             listing.problems.append(
-                f"{root} (trimmed: it counts {shortfall:,} items more than it lists, and"
+                f"{root} (trimmed: it counts {counted} more than it lists, and"
                 f" {accepted:,} were accepted: give the app the right to read all items)"
             )
             return None
         self._batches.batch.listing = json.dumps({"shortfall": shortfall})
         if accepted is None and shortfall:
-            return (
-                f"{root} counts {shortfall:,} items more than it lists: the app may not read them"
-            )
+            return f"{root} counts {counted} more than it lists: the app may not read everything"
         return None
 
     def locate(self, place: str) -> None:

@@ -185,12 +185,12 @@ def objects() -> None:
     _at_exit(told)
 
 
-def _at_exit(tell: Any) -> None:
-    """Call `tell` when the last crawl is over, in the crawling process."""
+def _at_exit(report: Any) -> None:
+    """Call `report` when the last crawl is over, in the crawling process."""
     real_end = library.Command._end
 
     def end(*args: Any) -> None:
-        tell()
+        report()
         real_end(*args)
 
     library.Command._end = end  # type: ignore[method-assign]
@@ -198,7 +198,7 @@ def _at_exit(tell: Any) -> None:
 
     def print_summary(*args: Any) -> None:
         real(*args)
-        tell()
+        report()
 
     crawl.print_crawl_summary = print_summary
 

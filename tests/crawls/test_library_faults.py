@@ -162,10 +162,10 @@ def test_a_listing_that_is_not_whole_removes_nothing(
     found = libraries.download("--retry-batches", "1", expect=3)
 
     assert fault.hit > 0
-    told = " ".join([found["reason"], *found["reasons"]])
-    assert wrong.said in told
-    assert len(told) > len(wrong.said) + 20, str(found)
-    assert (found["removed"], found["complete"]) == (0, False), told
+    message = " ".join([found["reason"], *found["reasons"]])
+    assert wrong.said in message
+    assert len(message) > len(wrong.said) + 20, str(found)
+    assert (found["removed"], found["complete"]) == (0, False), message
     now, stored = libraries.facts(), libraries.rows("files_map.csv")
     for name in ("f0.txt", "f1.txt", "f2.txt", "f5.txt"):
         assert now[f"02_embedded/{name}"] == before[f"02_embedded/{name}"]

@@ -34,7 +34,7 @@ class History:
         self.libraries = libraries
         self.library = library
         self.random = random.Random(seed)
-        self.told: list[str] = []
+        self.steps: list[str] = []
         self._deleted = 0
         self._number = 0
 
@@ -46,11 +46,11 @@ class History:
             self.damage_disk: 2, self.crawl: 2, self.kill: 3,
         }  # fmt: skip
         (action,) = self.random.choices(list(actions), list(actions.values()))
-        self.told.append(action.__name__)
+        self.steps.append(action.__name__)
         try:
             action()
         except KeyError:  # the name is taken, or a folder would go into itself
-            self.told[-1] += " (not done)"
+            self.steps[-1] += " (not done)"
 
     def _file(self) -> str:
         return self.random.choice(sorted(self.library.files()))
@@ -140,7 +140,7 @@ class History:
         place = str(self.random.randrange(1, 130))
         words = ("runner", "kill", place, "library", "download", DOMAIN, "--format", "json")
         result = self.libraries.crawl.run(*words, expect=None)
-        self.told[-1] += f" at {place}: {result.status}"
+        self.steps[-1] += f" at {place}: {result.status}"
         if result.status == 0:
             self._deleted = 0
 
@@ -181,4 +181,4 @@ def test_any_history_ends_as_the_library_is(seed: int, stage: LibraryStage, craw
             for path, entry in library.files().items()
         }
     except AssertionError as error:
-        raise AssertionError(f"seed {seed}: {history.told}\n{error}") from error
+        raise AssertionError(f"seed {seed}: {history.steps}\n{error}") from error

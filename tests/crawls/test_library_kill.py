@@ -1,4 +1,4 @@
-"""kill -9 during a download of a library, then again: as if nobody had killed it (R3-119, RD-12).
+"""kill -9 during a download of a library, then again: as if it had run to its end (R3-119, RD-12).
 
 Places to die in are before and after each step of the disk (write, rename, remove) and of each
 transaction. `-m slow` has many more of them.
@@ -58,7 +58,7 @@ def change(library: Library) -> None:
 
 @dataclass
 class Undisturbed:
-    """What a download leaves that nobody kills."""
+    """State after a download that is not killed."""
 
     stage: LibraryStage
     places: int

@@ -166,7 +166,7 @@ def list_item(entry: Entry, origin: str, expand: dict[str, list[str]]) -> dict[s
 
 
 def _content_type(entry: Entry) -> dict[str, str]:
-    """Return the content type, by which a folder is told from an item."""
+    """Return the content type, which differs between a folder and an item."""
     id_, name = {"file": ("0x0101", "Document"), "folder": ("0x0120", "Folder")}.get(
         entry.kind, ("0x01", "Item")
     )

@@ -107,7 +107,7 @@ class SharepointServer:
         return x509.load_pem_x509_certificate(self.certificate.read_bytes())
 
     def new_certificate(self, name: str, ends_in: timedelta = timedelta(days=1)) -> Path:
-        """Write another key with a certificate, which nobody has registered."""
+        """Write another key with a certificate, which is not registered."""
         key = rsa.generate_private_key(65537, 2048)
         subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "smartcrawl")])
         end = datetime.now(UTC) + ends_in
