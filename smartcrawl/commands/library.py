@@ -6,8 +6,7 @@ import asyncio
 import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
@@ -26,10 +25,14 @@ from smartcrawl.model.exceptions import RunHeldError, RunPausedError, Smartcrawl
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.rules.model import Word
-from smartcrawl.run.library_steps import LibraryStep, StepResult
+from smartcrawl.run.library_report import (
+    LibraryReport,
+    LibrarySourceReport,
+    failed_library_items,
+)
+from smartcrawl.run.library_steps import LibraryStep
 from smartcrawl.run.run import Run
-from smartcrawl.sources.sharepoint.domains import SCOPES, Domain, load_domain
+from smartcrawl.sources.sharepoint.domains import SCOPES, load_domain
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.spiders.sharepoint import SharepointSpider
 from smartcrawl.terminal.command import base_command_damage
@@ -39,7 +42,6 @@ from smartcrawl.terminal.standard_output import OutputError, printed
 ACTIONS: Final = ("download", "process", "check")
 MODES: Final = ("incremental", "full")
 _MOST_BATCHES: Final = 5
-_SEVERITY: Final = (DONE, INCOMPLETE, HELD, FAILED)
 
 
 class Command(CrawlCommand):
@@ -124,11 +126,11 @@ class Command(CrawlCommand):
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
-        report = _Report(domain, action, opts)
+        report = LibraryReport(domain, action, opts.mode, opts.scope)
         if action != "download":
             with base_command_damage(registry_database(options.registry)):
                 self._steps(action, sources, options, report)
-            self._end(report)
+            self._end(report, opts.format)
             return
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
@@ -141,7 +143,7 @@ class Command(CrawlCommand):
         action: str,
         sources: Sequence[SharepointSource],
         options: Options,
-        report: _Report,
+        report: LibraryReport,
     ) -> None:
         """Process or check the sources."""
         for source in sources:
@@ -149,9 +151,9 @@ class Command(CrawlCommand):
             try:
                 result = step.process() if action == "process" else step.check()
             except RunHeldError as error:
-                report.skip(source, str(error), HELD)
+                report.skip(source, str(error), is_held=True)
             except SmartcrawlError as error:
-                report.skip(source, str(error), FAILED)
+                report.skip(source, str(error))
             else:
                 report.add_step(source, result)
 
@@ -160,7 +162,7 @@ class Command(CrawlCommand):
         process: AsyncCrawlerProcess,
         sources: Sequence[SharepointSource],
         opts: Namespace,
-        report: _Report,
+        report: LibraryReport,
     ) -> None:
         try:
             for source in sources:
@@ -170,11 +172,11 @@ class Command(CrawlCommand):
                     if run is None:
                         break
                     report.add_run(source, run, is_first=batch == 0)
-                    if not _failed(run) or not self._goes_on(run):
+                    if not failed_library_items(run) or not self._goes_on(run):
                         break
                     force = False
         finally:
-            self._end(report)
+            self._end(report, opts.format)
             stop_reactor()
 
     def _goes_on(self, run: Run) -> bool:
@@ -185,7 +187,7 @@ class Command(CrawlCommand):
         self,
         process: AsyncCrawlerProcess,
         source: SharepointSource,
-        report: _Report,
+        report: LibraryReport,
         *,
         force: bool,
     ) -> Run | None:
@@ -195,161 +197,50 @@ class Command(CrawlCommand):
         try:
             await process.crawl(crawler, **arguments)
         except (RunHeldError, RunPausedError) as error:
-            report.skip(source, str(error), HELD)
+            report.skip(source, str(error), is_held=True)
             return None
         except SmartcrawlError as error:
-            report.skip(source, str(error), FAILED)
+            report.skip(source, str(error))
             return None
         run: Run | None = getattr(crawler.spider, "run", None)
         if run is None or run.result is None or run.failure is not None:
             why = "the crawl was not carried out; its log has the reason"
             if run is not None and run.failure is not None:
                 why = str(run.failure)
-            report.skip(source, why, FAILED)
+            report.skip(source, why)
             return None
         return run
 
-    def _end(self, report: _Report) -> None:
+    def _end(self, report: LibraryReport, output_format: str) -> None:
         """Print the report, and set the exit status."""
         assert self.settings is not None
-        self.exitcode = report.status
+        self.exitcode = _status(report)
         try:
             with printed():
-                report.print()
+                _print_report(report, output_format)
         except OutputError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
 
 
-def _failed(run: Run) -> int:
-    """Return the number of items that a run could not have."""
-    assert run.result is not None, "it ended"
-    refused = 0 if run.library is None else run.library.shelf.refused
-    return run.result.counts.get(Word.FAILED.word, 0) + refused
+def _status(report: LibraryReport) -> int:
+    """Return the exit status of a report."""
+    return HELD if report.is_held else INCOMPLETE if report.is_incomplete else DONE
 
 
-@dataclass(slots=True)
-class _SourceReport:
-    """One source of a report; the keys of JSON are in ``as_json``."""
-
-    source: SharepointSource
-    mode: str
-    reason: str = ""  #: why it was skipped
-    complete: bool = False
-    reasons: list[str] = field(default_factory=list)
-    listed: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    downloaded: int = 0
-    processed: int = 0
-    failed: int = 0
-    skipped: int = 0
-    withheld: int = 0
-    requests: int = 0
-    integrity: dict[str, int] = field(
-        default_factory=lambda: dict.fromkeys(
-            ("missingInMap", "missingOnDisk", "orphans", "moved", "verified"), 0
-        )
-    )
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it under the promised keys."""
-        values = asdict(self)
-        del values["source"]
-        ids = {"sourceId": self.source.source_id, "sourceType": str(self.source.source_type)}
-        return ids | values
+def _print_report(report: LibraryReport, output_format: str) -> None:
+    """Print a report: JSON is the last line of standard output."""
+    if output_format == "json":
+        print(printed_json(report.as_json(), sys.stdout))
+        return
+    output = Output()
+    if not report.sources:
+        output.say(f"{report.domain.path} declares no source of this scope.")
+    for found in report.sources.values():
+        _print_source(output, report.action, found)
 
 
-class _Report:
-    """Results of a command, source by source."""
-
-    def __init__(self, domain: Domain, action: str, opts: Namespace) -> None:
-        self.status = DONE
-        self._domain = domain
-        self._action = action
-        self._opts = opts
-        self._sources: dict[str, _SourceReport] = {}
-
-    def _of(self, source: SharepointSource) -> _SourceReport:
-        return self._sources.setdefault(
-            source.source_id, _SourceReport(source, mode=self._opts.mode)
-        )
-
-    def _worsen(self, status: int) -> None:
-        self.status = max(self.status, status, key=_SEVERITY.index)
-
-    def skip(self, source: SharepointSource, why: str, status: int) -> None:
-        """Note a source that was left out (R3-68); the others go on."""
-        found = self._of(source)
-        found.reason, found.complete = why, False
-        self._worsen(status if status == HELD else INCOMPLETE)
-
-    def add_run(self, source: SharepointSource, run: Run, *, is_first: bool) -> None:
-        """Note the run of a source; a further batch adds to the first."""
-        found, result, library = self._of(source), run.result, run.library
-        assert result is not None, "it ended"
-        assert library is not None, "it is a library"
-        found.complete, found.reasons = result.complete, list(result.reasons)
-        found.requests += library.requests
-        found.downloaded += library.downloaded
-        found.added += library.added
-        found.changed += library.changed
-        found.removed += library.removed
-        found.withheld = result.withheld
-        found.failed = _failed(run)
-        found.listed = library.listed
-        found.skipped = library.skipped
-        if is_first:
-            found.unchanged = library.listed - library.added - library.changed - found.failed
-        findings = library.findings
-        found.integrity = {
-            "missingInMap": findings.missing_in_map,
-            "missingOnDisk": findings.missing_on_disk,
-            "orphans": found.integrity["orphans"] + findings.orphans,
-            "moved": found.integrity["moved"] + findings.moved,
-            "verified": findings.verified,
-        }
-        if not result.complete or found.failed or found.withheld:
-            self._worsen(INCOMPLETE)
-
-    def add_step(self, source: SharepointSource, result: StepResult) -> None:
-        """Note a step that needs no crawl."""
-        found = self._of(source)
-        found.complete = not result.failed
-        found.processed, found.failed = result.processed, result.failed
-        found.skipped, found.reasons = result.skipped, list(result.reasons)
-        found.integrity |= result.integrity
-        if result.failed or result.skipped:
-            self._worsen(INCOMPLETE)
-
-    def as_json(self) -> dict[str, Any]:
-        """Return the report under the promised keys."""
-        sources = [found.as_json() for found in self._sources.values()]
-        return {
-            "domain": self._domain.domain_id,
-            "action": self._action,
-            "mode": self._opts.mode,
-            "scope": self._opts.scope,
-            "dryRun": False,
-            "complete": self.status == DONE,
-            "sources": sources,
-        }
-
-    def print(self) -> None:
-        """Print the report: JSON is the last line of standard output."""
-        if self._opts.format == "json":
-            print(printed_json(self.as_json(), sys.stdout))
-            return
-        output = Output()
-        if not self._sources:
-            output.say(f"{self._domain.path} declares no source of this scope.")
-        for found in self._sources.values():
-            _print_source(output, self._action, found)
-
-
-def _print_source(output: Output, action: str, found: _SourceReport) -> None:
+def _print_source(output: Output, action: str, found: LibrarySourceReport) -> None:
     output.say()
     state = (
         "complete"

@@ -1,0 +1,128 @@
+"""Results of the steps of a library, source by source, with the keys of its JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from smartcrawl.rules.model import Word
+from smartcrawl.run.library_steps import StepResult
+from smartcrawl.run.run import Run
+from smartcrawl.sources.sharepoint.domains import Domain
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+
+def failed_library_items(run: Run) -> int:
+    """Return the number of items that a run could not have."""
+    assert run.result is not None, "it ended"
+    refused = 0 if run.library is None else run.library.shelf.refused
+    return run.result.counts.get(Word.FAILED.word, 0) + refused
+
+
+@dataclass(slots=True)
+class LibrarySourceReport:
+    """One source of a report; the keys of JSON are in ``as_json``."""
+
+    source: SharepointSource
+    mode: str
+    reason: str = ""  #: why it was skipped
+    complete: bool = False
+    reasons: list[str] = field(default_factory=list)
+    listed: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    unchanged: int = 0
+    downloaded: int = 0
+    processed: int = 0
+    failed: int = 0
+    skipped: int = 0
+    withheld: int = 0
+    requests: int = 0
+    integrity: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(
+            ("missingInMap", "missingOnDisk", "orphans", "moved", "verified"), 0
+        )
+    )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it under the promised keys."""
+        values = asdict(self)
+        del values["source"]
+        ids = {"sourceId": self.source.source_id, "sourceType": str(self.source.source_type)}
+        return ids | values
+
+
+@dataclass(slots=True)
+class LibraryReport:
+    """The results of a command or job at a domain, source by source."""
+
+    domain: Domain
+    action: str
+    mode: str
+    scope: str
+    is_dry: bool = False
+    is_incomplete: bool = False  #: whether a source is skipped or incomplete, or items failed
+    is_held: bool = False  #: whether another step is at a source
+    sources: dict[str, LibrarySourceReport] = field(default_factory=dict)  #: by source_id
+
+    def _of(self, source: SharepointSource) -> LibrarySourceReport:
+        new = LibrarySourceReport(source, mode=self.mode)
+        return self.sources.setdefault(source.source_id, new)
+
+    def skip(self, source: SharepointSource, why: str, *, is_held: bool = False) -> None:
+        """Note a source that was left out (R3-68); the others go on."""
+        found = self._of(source)
+        found.reason, found.complete = why, False
+        self.is_incomplete = True
+        self.is_held |= is_held
+
+    def add_run(self, source: SharepointSource, run: Run, *, is_first: bool) -> None:
+        """Note the run of a source; a further batch adds to the first."""
+        found, result, library = self._of(source), run.result, run.library
+        assert result is not None, "it ended"
+        assert library is not None, "it is a library"
+        found.complete, found.reasons = result.complete, list(result.reasons)
+        found.requests += library.requests
+        found.downloaded += library.downloaded
+        found.added += library.added
+        found.changed += library.changed
+        found.removed += library.removed
+        found.withheld = result.withheld
+        found.failed = failed_library_items(run)
+        found.listed = library.listed
+        found.skipped = library.skipped
+        if is_first:
+            found.unchanged = library.listed - library.added - library.changed - found.failed
+        findings = library.findings
+        found.integrity = {
+            "missingInMap": findings.missing_in_map,
+            "missingOnDisk": findings.missing_on_disk,
+            "orphans": found.integrity["orphans"] + findings.orphans,
+            "moved": found.integrity["moved"] + findings.moved,
+            "verified": findings.verified,
+        }
+        if not result.complete or found.failed or found.withheld:
+            self.is_incomplete = True
+
+    def add_step(self, source: SharepointSource, result: StepResult) -> None:
+        """Note a step that needs no crawl."""
+        found = self._of(source)
+        found.complete = not result.failed
+        found.processed, found.failed = result.processed, result.failed
+        found.skipped, found.reasons = result.skipped, list(result.reasons)
+        found.integrity |= result.integrity
+        if result.failed or result.skipped:
+            self.is_incomplete = True
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report under the promised keys."""
+        return {
+            "domain": self.domain.domain_id,
+            "action": self.action,
+            "mode": self.mode,
+            "scope": self.scope,
+            "dryRun": self.is_dry,
+            "complete": not self.is_incomplete,
+            "sources": [found.as_json() for found in self.sources.values()],
+        }
