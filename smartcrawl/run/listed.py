@@ -168,12 +168,15 @@ class ListedFiles:
         stored = {"run": self._opened.no, "rules": rules, "facts": facts}
         self._batches.batch.listing = json.dumps(stored)
 
-    def judge_shortfall(self, root: str, listing: Listing, shortfall: int) -> str | None:
+    def judge_shortfall(self, root: str, listing: Listing, shortfall: int | None) -> str | None:
         """Compare a count of lacking items with the one that was accepted last; return a warning.
 
         Rights trim the answers of a library, and not its own count. The first count is accepted; a
-        greater one later is a problem of the listing, so that nothing absent is removed.
+        greater one later is a problem of the listing, so that nothing absent is removed. A listing
+        that counts nothing (None) leaves the accepted count as it is.
         """
+        if shortfall is None:
+            return None
         stored = self._progress.listing()
         accepted = None if stored is None else int(json.loads(stored)["shortfall"])
         if listing.problems:
