@@ -7,15 +7,17 @@ test_library_kill.py, random histories in test_library_histories.py.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 
-from tests.crawls.commands import Crawl
-from tests.crawls.libraries import DOMAIN, SOURCE, LibraryCrawl
+from tests.crawls.commands import Crawl, path_of
+from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 
 _DELTA = "root/delta"
+_TEXTS = "SELECT r.url, k.text FROM chunk k JOIN record r ON r.content = k.content"
 _TOKEN = "SELECT delta FROM library_drive"
 FILES = {
     f"{folder}/{number}.txt": f"whale {folder} {number}".encode()
@@ -51,11 +53,12 @@ def check(libraries: LibraryCrawl, library: Library) -> None:
     shown = {path: file.content for path, file in files.items() if path.endswith(".txt")}
     assert libraries.disk() == shown
     libraries.check_maps()
-    listed = {url.partition("/Shared Documents/")[2] for url in libraries.rows("sharepoint_map.csv")}
+    listed = {
+        url.partition("/Shared Documents/")[2] for url in libraries.rows("sharepoint_map.csv")
+    }
     assert listed == set(files)
-    for word in ("whale", "shark", "treasure"):
-        found = [path for path, body in shown.items() if word.encode() in body]
-        assert len(libraries.crawl.search(word, "--limit", "2000")) == len(found) or len(found) > 99
+    texts = {unquote(path_of(url)): text for url, text in libraries.crawl.rows(_TEXTS)}
+    assert texts == {f"{library.path}/{path}": body.decode() for path, body in shown.items()}
 
 
 def counts(found: dict[str, Any]) -> dict[str, int]:
@@ -103,7 +106,7 @@ def test_changes_over_several_tokens_add_up(libraries: LibraryCrawl, library: Li
     assert counts(found) == {"added": 1, "changed": 7, "downloaded": 1}
     check(libraries, library)
 
-    library.restore("guide/1.txt")
+    library.restore("manual/1.txt")
     library.replace("remarks/2.txt", "another shark")
     found = libraries.download()
     assert has_token(libraries)
@@ -162,7 +165,7 @@ def test_a_removal_that_is_withheld_needs_no_second_mention(
         assert len(libraries.rows("sharepoint_map.csv")) == 2
     assert has_token(libraries)
 
-    libraries.crawl.run("orphans", "--approve", "--source", f"{DOMAIN}.{SOURCE}")
+    libraries.crawl.run("orphans", "--approve", "3", "--max", "7")
     found = libraries.download()
 
     assert found["removed"] == 7

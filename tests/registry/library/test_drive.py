@@ -109,7 +109,7 @@ def test_an_error_stores_neither_token_nor_items(
     token = TOKEN._replace(delta="https://g/delta?token=2")
     twice = [file(2), file(2)]
 
-    with pytest.raises(Exception, match="(?i)unique"):
+    with pytest.raises(Exception, match=r"(?i)unique"):
         store_drive(connection, SOURCE, DriveUpdate(token, False, {}, twice, ["i1"]))
 
     found = drive(database, connection)
