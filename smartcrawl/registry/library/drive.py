@@ -1,7 +1,11 @@
-"""Drives as they were at a delta token (tables library_drive and library_drive_item)."""
+"""Drives as they were at a delta token (tables library_drive and library_drive_item).
+
+Names are stored as JSON: a library's may have NUL in it, which PostgreSQL does not take.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,14 +50,15 @@ class StoredDrive:
         """Return the folders by id."""
         with self._opened() as connection:
             rows: Any = connection.execute(_FOLDERS, (self._source,)).fetchall()
-        return {id_: Folder(name, parent) for id_, name, parent in rows}
+        return {id_: Folder(json.loads(name), parent) for id_, name, parent in rows}
 
     def files(self) -> Iterator[DriveFile]:
         """Yield the files, in order of their list item ids."""
         with self._opened() as connection:
             row: Any
             for row in connection.execute(_FILES, (self._source,)):
-                yield DriveFile._make(row)
+                file = DriveFile._make(row)
+                yield file._replace(name=json.loads(file.name))
 
     @contextmanager
     def _opened(self) -> Iterator[Connection]:
@@ -80,10 +85,10 @@ def store_drive(connection: Connection, source: int, update: DriveUpdate | None)
         if update is None:
             return
         folders = [
-            (source, id_, folder.parent, folder.name, None, None, None, None)
+            (source, id_, folder.parent, json.dumps(folder.name), None, None, None, None)
             for id_, folder in update.folders.items()
         ]
-        files = [(source, *file) for file in update.files]
+        files = [(source, *file._replace(name=json.dumps(file.name))) for file in update.files]
         replaced = [row[1] for row in (*folders, *files)]
         if not update.is_whole:
             connection.execute(_DELETE, (source, Many([*update.gone, *replaced])))

@@ -207,13 +207,21 @@ class DeltaListing(ClientListing):
             if not (change.is_folder or change.is_deleted)
         ]
         self._changed = sorted(changed, key=attrgetter("listitem_id"))
-        for file in self._changed:
-            if self._tree.path(file.parent) is None:
-                if known is not None:
-                    raise _ResyncError("a folder of its changes is unknown")
-                self._problems.add(
-                    f"the folder of {words_shown(file.name)} is unknown; crawl again"
-                )
+        for change in self._changes.values():
+            if not (change.is_deleted or change.is_root):
+                self._check_folder(change.file)
+
+    def _check_folder(self, file: DriveFile) -> None:
+        """Check that the folder of a changed file or folder is known.
+
+        Raises:
+            _ResyncError: it is not, so all must be listed.
+        """
+        if self._tree.path(file.parent) is not None:
+            return
+        if self._known is not None:
+            raise _ResyncError("a folder of its changes is unknown")
+        self._problems.add(f"the folder of {words_shown(file.name)} is unknown; crawl again")
 
     def _files(self) -> Iterator[DriveFile]:
         """Yield all files of the drive, and note what is gone."""

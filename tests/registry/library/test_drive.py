@@ -15,7 +15,7 @@ from smartcrawl.sources.sharepoint.folders import Folder
 
 SOURCE, OTHER = 7, 8
 TOKEN = DriveToken("[]", "drive", "/sites/a/Docs", "root", "https://g/delta?token=1")
-FOLDERS = {"f1": Folder("Reports", "root"), "f2": Folder("2024", "f1")}
+FOLDERS = {"f1": Folder("Größe\0", "root"), "f2": Folder("2024", "f1")}
 
 
 def file(number: int, name: str = "", parent: str = "f2") -> DriveFile:
@@ -50,12 +50,12 @@ def test_a_whole_drive_is_what_was_listed(database: Database, connection: Connec
     store_drive(connection, OTHER, whole(file(9)))
     assert stored_drive(database, connection, SOURCE) is None
 
-    store_drive(connection, SOURCE, whole(file(3), file(1), file(2)))
+    store_drive(connection, SOURCE, whole(file(3), file(1, "a\0\ud800.txt"), file(2)))
 
     found = drive(database, connection)
     assert found.token == TOKEN
     assert found.folders() == FOLDERS
-    assert list(found.files()) == [file(1), file(2), file(3)]
+    assert list(found.files()) == [file(1, "a\0\ud800.txt"), file(2), file(3)]
 
     store_drive(connection, SOURCE, whole(file(4)))
     assert list(drive(database, connection).files()) == [file(4)]

@@ -308,14 +308,18 @@ def test_a_token_is_forgotten_on_a_later_page(sharepoint, begin, library):
     assert second.items == begin("rest").items
 
 
-def _without_folders(payload: dict[str, Any]) -> None:
-    payload["value"] = [one for one in payload["value"] if "file" in one]
+def _without_new(payload: dict[str, Any]) -> None:
+    payload["value"] = [one for one in payload["value"] if one.get("name") != "New"]
 
 
-def test_an_unknown_folder_among_changes_is_a_whole_listing(sharepoint, begin, library):
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_an_unknown_folder_among_changes_is_a_whole_listing(sharepoint, begin, library, is_folder):
     first = begin("graph")
-    library.add("New/new.txt", b"n")
-    sharepoint.fail("edit", "delta", edit=_without_folders)
+    if is_folder:  # else the items below it would look removed
+        library.relocate("Reports/2024", "New/2024")
+    else:
+        library.add("New/new.txt", b"n")
+    sharepoint.fail("edit", "delta", edit=_without_new)
 
     second = again(begin, first)
 

@@ -13,7 +13,7 @@ CREATE TABLE library_drive_item (
     source        INTEGER NOT NULL,                      -- source.no
     id            TEXT NOT NULL,                         -- of the drive
     parent        TEXT NOT NULL,                         -- id of its folder
-    name          TEXT NOT NULL,
+    name          TEXT NOT NULL,                         -- as JSON: it may have NUL in it
     listitem_id   INTEGER,                               -- NULL, as all that follows: it is a folder
     unique_id     TEXT,
     file_size     INTEGER,                               -- bytes
