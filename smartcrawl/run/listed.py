@@ -275,7 +275,7 @@ class ListedFiles:
             self._shortcomings.add(f"listing: {problem}")
         if self._listed or listing.problems:
             return
-        if isinstance(listing, LibraryEntries) and (listing.is_whole or self.is_trimmed):
+        if isinstance(listing, LibraryEntries):
             self._shortcomings.is_empty = True
             return
         stored = sum(map(len, self._stored()))
