@@ -72,11 +72,6 @@ class LibraryEntries:
         """The number of items that the library counts and the listing lacks; None: not counted."""
         return self._listing.shortfall
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether every item of the library was listed, after the last batch."""
-        return not (self.problems or self.shortfall)
-
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the entries, those of one answer at a time. Call it once."""
         host = self._source.host
