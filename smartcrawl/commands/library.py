@@ -20,6 +20,7 @@ from smartcrawl.commands.crawl import (
     stop_reactor,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.commands.library_dry import DryLibrarySpider, dry_run_library
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
 from smartcrawl.model.options import Options
@@ -64,7 +65,7 @@ class Command(CrawlCommand):
             " is gone, checks the disk and writes the maps. process turns list items into Markdown"
             " and cleans site pages. check compares disk, maps and registry, and corrects the disk"
             " without a download. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
-            " domain.json."
+            " domain.json. With --dry-run all of it is only counted."
             " Exit status: 0 done, 3 a source is skipped or incomplete, or items failed, 4 another"
             " step is at a source, 1 not carried out."
         )
@@ -91,6 +92,9 @@ class Command(CrawlCommand):
             type=int,
             default=2,
             help="1 to 5: how often failed items are tried, after all others (default: 2)",
+        )
+        parser.add_argument(
+            "--dry-run", action="store_true", help="print what would be done; change nothing"
         )
         parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
@@ -126,7 +130,7 @@ class Command(CrawlCommand):
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
-        report = LibraryReport(domain, action, opts.mode, opts.scope)
+        report = LibraryReport(domain, action, opts.mode, opts.scope, is_dry=opts.dry_run)
         if action != "download":
             with base_command_damage(registry_database(options.registry)):
                 self._steps(action, sources, options, report)
@@ -147,7 +151,7 @@ class Command(CrawlCommand):
     ) -> None:
         """Process or check the sources."""
         for source in sources:
-            step = LibraryStep(source, options)
+            step = LibraryStep(source, options, is_dry=report.is_dry)
             try:
                 result = step.process() if action == "process" else step.check()
             except RunHeldError as error:
@@ -167,6 +171,11 @@ class Command(CrawlCommand):
         try:
             for source in sources:
                 force = opts.mode == "full"
+                if report.is_dry:
+                    crawler = self._create_crawler(DryLibrarySpider)
+                    if not await dry_run_library(process, crawler, source, report, forced=force):
+                        break
+                    continue
                 for batch in range(opts.retry_batches):
                     run = await self._crawl_library(process, source, report, force=force)
                     if run is None:
@@ -237,10 +246,13 @@ def _print_report(report: LibraryReport, output_format: str) -> None:
     if not report.sources:
         output.say(f"{report.domain.path} declares no source of this scope.")
     for found in report.sources.values():
-        _print_source(output, report.action, found)
+        _print_source(output, report.action, found, is_dry=report.is_dry)
+    if report.is_dry:
+        output.say()
+        output.say("This was a dry run: nothing was changed.")
 
 
-def _print_source(output: Output, action: str, found: LibrarySourceReport) -> None:
+def _print_source(output: Output, action: str, found: LibrarySourceReport, *, is_dry: bool) -> None:
     output.say()
     state = (
         "complete"
@@ -249,6 +261,7 @@ def _print_source(output: Output, action: str, found: LibrarySourceReport) -> No
         if found.reason
         else "incomplete"
     )
+    action = f"dry run of {action}" if is_dry else action
     output.say(f"{action} of {found.source.name}: {state}")
     names = ("listed", "added", "changed", "removed", "unchanged", "downloaded", "processed",
              "failed", "skipped", "withheld")  # fmt: skip

@@ -100,6 +100,7 @@ class LibraryCheck:
             missing_on_disk=len(again) - len(found.missing_in_map),
             orphans=orphans,
             moved=len(found.moves),
+            verified=found.verified,
             lines=tuple(lines),
         )
 
