@@ -17,7 +17,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows
+from smartcrawl.registry.library.items import count_failed_library_rows, library_rows
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
 from smartcrawl.registry.library.stored_items import StoredItems
 from smartcrawl.registry.registry import Registry
@@ -74,6 +74,7 @@ class RunLibrary:
         self.downloaded = 0  #: items whose bytes came
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
+        self.failed = 0  #: items that could not be had or read, at the end
         self._is_barred = False  #: whether the disk did not even permit the first check
         self._listing: LibraryListing | None = None
         self._is_whole = False  #: whether the listing ended, and is complete
@@ -250,7 +251,9 @@ class RunLibrary:
                 if is_complete:
                     self.removed = self.shelf.remove_gone(connection, self._opened.no)
                     self._write_list(connection)
-                check = LibraryCheck(self.source, self.folder, self._opened.source)
+                opened = self._opened
+                self.failed = count_failed_library_rows(connection, opened.source, opened.no)
+                check = LibraryCheck(self.source, self.folder, opened.source)
                 is_whole = self._is_whole
                 self.findings = check.after(connection, self.findings, is_whole=is_whole)
                 self.maps.write_files_map(self.rows(connection))

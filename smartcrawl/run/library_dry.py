@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.exceptions import SourceError
@@ -192,6 +192,7 @@ class _Comparison:
         self._folder = OverlaidFolder(source.folder)
         self._places = LibraryPlaces(source)
         self._findings = LibraryFindings()
+        self._new_places: set[str] = set()  #: of the items that would be read
         self._result = DryLibraryResult()
 
     def result(
@@ -216,6 +217,9 @@ class _Comparison:
         problems = self._problems(entries)
         walk = self._walk(taken, problems, is_counted=entries.is_whole)
         self._count_listed(taken, rows, walk, is_whole=not problems)
+        if not rows:
+            orphans = self._orphans(check, is_whole=not problems)
+            found.findings = replace(self._findings, orphans=orphans)
         found.reasons = [f"listing: {problem}" for problem in walk.problems]
         if not (taken or entries.is_whole):
             found.reasons.append("no_pages")
@@ -300,18 +304,31 @@ class _Comparison:
         if self._places.refusal(item) is not None:
             found.failed += 1
             return
-        if self._places.excess(item) is None:
+        is_named = self._places.excess(item) is None
+        if is_named:
             if item.content is not None:
                 if not self._is_converted(item, is_whole=is_whole):
                     found.failed += 1
                     return
             elif entry.again or self._forced or not self._is_held(row, item):
                 found.downloaded += 1
+        place = self._places.path(item) if is_named else self._places.failed_path(item)
+        self._new_places.add(place)
         match library_item_change(row, item):
             case ItemChange.ADDED:
                 found.added += 1
             case ItemChange.CHANGED:
                 found.changed += 1
+
+    def _orphans(self, check: LibraryCheck, *, is_whole: bool) -> int:
+        """Return the number of files that no item refers to, once a new registry has the items.
+
+        Without one, no file was an orphan before.
+        """
+        if not (is_whole or self._new_places):
+            return 0
+        kept = self._new_places if is_whole else self._new_places | self._findings.known
+        return sum(path not in kept for path in check.paths())
 
     def _is_converted(self, item: LibraryItem, *, is_whole: bool) -> bool:
         kind = self._source.source_type

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from smartcrawl.rules.model import Word
 from smartcrawl.run.library_dry import DryLibraryResult
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.run.run import Run
@@ -15,9 +14,7 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 
 def failed_library_items(run: Run) -> int:
     """Return the number of items that a run could not have."""
-    assert run.result is not None, "it ended"
-    refused = 0 if run.library is None else run.library.shelf.refused
-    return run.result.counts.get(Word.FAILED.word, 0) + refused
+    return 0 if run.library is None else run.library.failed + run.library.shelf.refused
 
 
 @dataclass(slots=True)
