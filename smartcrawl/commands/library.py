@@ -139,6 +139,7 @@ class Command(CrawlCommand):
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
         return_engine_memory()
+        self.exitcode = FAILED  # also if signals stop it by force
         asyncio.get_event_loop().create_task(self._download(process, sources, opts, report))
         process.start(stop_after_crawl=False)
 

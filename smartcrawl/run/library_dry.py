@@ -161,7 +161,7 @@ class DryLibrary:
         )
 
     def _moment(self) -> _Moment:
-        is_held = self._database.is_held(self.source.name)
+        is_held = self._database.exists() and self._database.is_held(self.source.name)
         with self._opened() as (connection, no):
             shelf = LibraryShelf(OverlaidFolder(self.source.folder), no)
             last: Any = connection.execute(_LAST_RUN, (no,)).get
