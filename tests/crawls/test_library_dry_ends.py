@@ -88,18 +88,6 @@ def test_the_next_run_removes_what_a_killed_dry_run_left(
     assert dry_maps(libraries) == [mine]
 
 
-def test_a_dry_run_leaves_the_maps_of_another_alone(crawl: Crawl, rest_stage: LibraryStage) -> None:
-    libraries, _ = rest_stage.begin(crawl)
-    with listing(libraries) as running:
-        (place,) = dry_maps(libraries)
-        libraries.server.faults.clear()
-        crawl.run(*_WORDS)
-        assert dry_maps(libraries) == [place]
-        os.kill(running.pid, signal.SIGTERM)
-        running.end()
-    assert dry_maps(libraries) == []
-
-
 def test_a_folder_that_cannot_be_used_is_named(crawl: Crawl, rest_stage: LibraryStage) -> None:
     libraries, _ = rest_stage.begin(crawl)
     folder = libraries.folder()
