@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import Any, Final, Self, cast
 
-from scrapy import signals
+from scrapy import Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import DontCloseSpider
 
+from smartcrawl.commands.library_order import LibraryOrder
 from smartcrawl.engine.download.library_api import library_api_of_crawl
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
@@ -96,25 +98,40 @@ class DryLibrarySpider(VisitSpider):
             self.result, self.why = None, _STOPPED
 
 
-async def dry_run_library(
-    process: AsyncCrawlerProcess,
-    crawler: Crawler,
-    source: SharepointSource,
-    report: LibraryReport,
-    *,
-    forced: bool,
-) -> bool:
-    """Report what a download of a source would do; return whether others may follow."""
-    arguments = {"source": source.name} | ({"force": "1"} if forced else {})
-    try:
-        await process.crawl(crawler, **arguments)
-    except SmartcrawlError as error:
-        report.skip(source, str(error))
+class DryLibraryDownload:
+    """Counts in a report what a download of the sources of an order would do."""
+
+    def __init__(
+        self,
+        process: AsyncCrawlerProcess,
+        create_crawler: Callable[[type[Spider]], Crawler],
+        order: LibraryOrder,
+        report: LibraryReport,
+    ) -> None:
+        self._process = process
+        self._create_crawler = create_crawler
+        self._order = order
+        self._report = report
+
+    async def carry_out(self) -> None:
+        """List each source; the first one that a signal stops is the last."""
+        for source in self._order.sources:
+            if not await self._counted(source):
+                break
+
+    async def _counted(self, source: SharepointSource) -> bool:
+        """Count what a download of a source would do; return whether others may follow."""
+        crawler = self._create_crawler(DryLibrarySpider)
+        arguments = {"source": source.name} | ({"force": "1"} if self._order.is_full else {})
+        try:
+            await self._process.crawl(crawler, **arguments)
+        except SmartcrawlError as error:
+            self._report.skip(source, str(error))
+            return True
+        spider = crawler.spider
+        assert isinstance(spider, DryLibrarySpider), "it was crawled with this one"
+        if spider.result is None:
+            self._report.skip(source, spider.why)
+            return spider.why != _STOPPED
+        self._report.add_dry_run(source, spider.result, spider.library.requests)
         return True
-    spider = crawler.spider
-    assert isinstance(spider, DryLibrarySpider), "it was crawled with this one"
-    if spider.result is None:
-        report.skip(source, spider.why)
-    else:
-        report.add_dry_run(source, spider.result, spider.library.requests)
-    return spider.why != _STOPPED or spider.result is not None
