@@ -21,6 +21,7 @@ from smartcrawl.commands.crawl import (
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.commands.library_actions import ACTIONS, DOWNLOAD, carry_out_library_step
 from smartcrawl.commands.library_download import LibraryDownload
+from smartcrawl.commands.library_dry import DryLibraryDownload
 from smartcrawl.commands.library_order import LibraryOrder
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
@@ -57,7 +58,7 @@ class Command(CrawlCommand):
             " is gone, checks the disk and writes the maps. process turns list items into Markdown"
             " and cleans site pages. check compares disk, maps and registry, and corrects the disk"
             " without a download. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
-            " domain.json."
+            " domain.json. With --dry-run all of it is only counted."
             " Exit status: 0 done, 3 a source is skipped or incomplete, or items failed, 4 another"
             " step is at a source, 1 not carried out."
         )
@@ -86,6 +87,9 @@ class Command(CrawlCommand):
             help="1 to 5: how often failed items are tried, after all others (default: 2)",
         )
         parser.add_argument(
+            "--dry-run", action="store_true", help="print what would be done; change nothing"
+        )
+        parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
 
@@ -100,7 +104,9 @@ class Command(CrawlCommand):
             self.exitcode = FAILED
             return
         steps = ACTIONS[order.action]
-        report = LibraryReport(order.domain, order.action, opts.mode, opts.scope)
+        report = LibraryReport(
+            order.domain, order.action, opts.mode, opts.scope, is_dry=order.is_dry
+        )
         if DOWNLOAD not in steps:
             self._carry_out(steps, order, report)
             self._end(report, opts.format)
@@ -108,6 +114,7 @@ class Command(CrawlCommand):
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
         return_engine_memory()
+        self.exitcode = FAILED  # also if signals stop it by force
         asyncio.get_event_loop().create_task(self._crawl_and_end(process, order, report))
         process.start(stop_after_crawl=False)
 
@@ -156,7 +163,8 @@ class Command(CrawlCommand):
         try:
             first, *further = ACTIONS[order.action]
             assert first == DOWNLOAD, "other steps need what it brings"
-            await LibraryDownload(process, self._create_crawler, order, report).carry_out()
+            download = DryLibraryDownload if order.is_dry else LibraryDownload
+            await download(process, self._create_crawler, order, report).carry_out()
             self._carry_out(further, order, report)
         finally:
             self._end(report, order.words.format)

@@ -28,7 +28,7 @@ def _at_each_source(step: Callable[[LibraryStep], StepResult]) -> _Step:
     def carry_out(order: LibraryOrder, report: LibraryReport) -> None:
         for source in order.sources:
             try:
-                result = step(LibraryStep(source, order.options))
+                result = step(LibraryStep(source, order.options, is_dry=order.is_dry))
             except RunHeldError as error:
                 report.skip(source, str(error), is_held=True)
             except SmartcrawlError as error:

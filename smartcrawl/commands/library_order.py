@@ -25,3 +25,8 @@ class LibraryOrder:
     def is_full(self) -> bool:
         """Whether every item comes again."""
         return bool(self.words.mode == "full")
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether nothing is changed, and all of it only counted."""
+        return bool(self.words.dry_run)

@@ -19,8 +19,12 @@ def print_library_report(report: LibraryReport, output_format: str) -> None:
     output = Output()
     if not report.sources:
         output.say(f"{report.domain.path} declares no source of this scope.")
+    action = f"dry run of {report.action}" if report.is_dry else report.action
     for found in report.sources.values():
-        _print_source(output, report.action, found)
+        _print_source(output, action, found)
+    if report.is_dry:
+        output.say()
+        output.say("This was a dry run: nothing was changed.")
 
 
 def _print_source(output: Output, action: str, found: LibrarySourceReport) -> None:

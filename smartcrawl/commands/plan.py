@@ -11,7 +11,7 @@ from rich.markup import escape
 from smartcrawl.commands import simulation
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import UsageError
-from smartcrawl.model.program import program_crawl_line
+from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.jobs import load_sources_and_registry_jobs
@@ -42,7 +42,8 @@ class Command(RegistryCommand):
         return (
             "Show which pages the next run of each source would ask, skip and remove if every page"
             " and robots.txt answered as last time. Nothing is requested and nothing is written."
-            " Sources of files are listed now, and no file is read."
+            " Sources of files are listed now, and no file is read. Libraries are not listed: their"
+            f" plan is {program_name()} library download DOMAIN --dry-run."
             " With --simulate: what other revisit settings would have saved in the past, and how"
             " late they would have noticed changes. Exit status: 0 done, 1 not carried out."
         )
@@ -119,6 +120,18 @@ def _print(plan: dict[str, Any]) -> None:
     output.say(f"[bold]{escape(plan['source'])}[/]: {plan['known']:,} known")
     if plan["note"]:
         output.say(f"[yellow]{escape(plan['note'])}[/]", label="  ")
+    if plan["asks"] is not None:
+        _print_next_run(output, plan)
+    for name, key in (("withheld", "withheld"), ("held", "heldByFailedLook")):
+        part = plan[key]
+        if part["count"]:
+            them = "it" if part["count"] == 1 else "them"
+            why = "" if key == "withheld" else f", because the look at {them} failed"
+            _say(output, name, f"{part['count']:,}{why}")
+            _list(output, [row["url"] for row in part["shown"]], part["count"])
+
+
+def _print_next_run(output: Output, plan: dict[str, Any]) -> None:
     if plan["isListed"]:
         _print_reads(output, plan)
     else:
@@ -134,13 +147,6 @@ def _print(plan: dict[str, Any]) -> None:
     if guard["withholds"]:
         them = "it" if guard["removals"] == 1 else "them"
         output.say(f"[yellow]the guard would withhold {them}[/]", label=_BEFORE)
-    for name, key in (("withheld", "withheld"), ("held", "heldByFailedLook")):
-        part = plan[key]
-        if part["count"]:
-            them = "it" if part["count"] == 1 else "them"
-            why = "" if key == "withheld" else f", because the look at {them} failed"
-            _say(output, name, f"{part['count']:,}{why}")
-            _list(output, [row["url"] for row in part["shown"]], part["count"])
 
 
 def _print_requests(output: Output, plan: dict[str, Any]) -> None:

@@ -9,7 +9,6 @@ import threading
 import time
 from functools import partial
 from typing import Any, Self
-from urllib.request import getproxies
 
 from pydispatch.dispatcher import getReceivers
 from scrapy import signals
@@ -20,6 +19,7 @@ from scrapy.http import Response
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
+from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.pushing import push_run_pages
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
@@ -28,7 +28,6 @@ from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
-from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.run.run import Run
 
@@ -81,7 +80,8 @@ class RunLifecycle:
             )
         resolver = installed_resolver()
         if resolver is not None:
-            resolver.protect([*run.seeds.endpoints(), *self._proxies()], run.seeds.ports())
+            proxies = environment_proxy_endpoints(self._crawler.settings)
+            resolver.protect([*run.seeds.endpoints(), *proxies], run.seeds.ports())
         run.batches.observe = partial(download_slot_now, self._crawler)
         if run.due_pages is not None:  # it may not fetch robots.txt again
             run.sitemaps.named_before(robots_txt_sitemaps)
@@ -97,13 +97,6 @@ class RunLifecycle:
         log_embedding_destination(run.options)
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
-
-    def _proxies(self) -> list[tuple[str, int]]:
-        """Return the proxies of the environment, if HTTPPROXY_ENABLED lets the crawl use them."""
-        if not self._crawler.settings.getbool("HTTPPROXY_ENABLED"):
-            return []
-        urls = [url if "//" in url else f"http://{url}" for url in getproxies().values()]
-        return [url_endpoint(url) for url in urls]
 
     def _send_confirmed(self, page: Page) -> None:
         self._send(confirmed_page_signal_event(page))

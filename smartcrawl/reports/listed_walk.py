@@ -5,12 +5,13 @@ Pages to which links lead, such as those of a wiki, are worked out from stored l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.urls import display_url
-from smartcrawl.registry.pages import unread_etag_sql
+from smartcrawl.model.urls import display_url, normalize_url, url_digest
+from smartcrawl.registry.pages import PageReader, unread_etag_sql
 from smartcrawl.reports.entries import ReportedRecord
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.reports.walk import WalkReport
@@ -51,6 +52,7 @@ class ListedWalkReport(WalkReport):
     listing: Listing | None = None
     read: dict[int, str] = field(default_factory=dict)  #: why a known file would be read
     problems: list[str] = field(default_factory=list)  #: parts that cannot be listed
+    is_counted: bool = False  #: the source says how much it has, so an empty listing is believed
 
     @property
     def is_listed(self) -> bool:
@@ -76,8 +78,9 @@ class ListedWalkReport(WalkReport):
         root = display_url(source.starts[0])
         try:
             for batch in self.listing.batches():
+                by_key = self._by_key(batch)
                 for found in batch:
-                    entry = by_url.get(found.url)
+                    entry = by_key.get(found.key) if found.key else by_url.get(found.url)
                     if entry is None:
                         self.new.add(found.url)
                         continue
@@ -90,11 +93,18 @@ class ListedWalkReport(WalkReport):
         self.problems += self.listing.problems
         stored_files = filter(self.today.is_listed, self.entries.values())
         count = sum(entry.standing > 0 for entry in stored_files)
-        if count and not (self.asked or self.new or self.problems):
+        if count and not (self.asked or self.new or self.problems or self.is_counted):
             files = f"{counted_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
             self.problems.append(f"{root} (it has no file, and {files})")
         if source.linked_seeds:
             WalkReport._reach(self, source)
+
+    def _by_key(self, batch: Sequence[Entry]) -> dict[str | None, ReportedRecord]:
+        """Return the known files of a batch whose identity is not their URL."""
+        trackers = self.options.trackers
+        ids = {e.key: url_digest(normalize_url(e.key, trackers)) for e in batch if e.key}
+        numbers = PageReader(self.connection, self.source_no).numbers(list(ids.values()))
+        return {key: self.entries[numbers[id_]] for key, id_ in ids.items() if id_ in numbers}
 
     def _reason(self, entry: ReportedRecord, found: Entry, stored: _Stored) -> str | None:
         """Return why a file would be read; None if the listing confirms it."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_met
 from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
-from smartcrawl.reports.entries import ReportedRecord, reported_proposal
+from smartcrawl.reports.entries import ReportedRecord, reported_proposal, reported_records
 from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.sources_today import reported_source_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
@@ -20,6 +21,7 @@ from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.rules.model import RemovalRule, Standing
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
+from smartcrawl.sources.sharepoint.source import SharepointSource
 
 #: Keys of each source's plan.
 KEYS = (
@@ -46,16 +48,55 @@ def plan_reports(
     found = []
     for name, number in sources.items():
         source = reported_source_today(connection, declared, name)
+        waiting = withheld_candidate_rows(connection, sources=[name])
+        if isinstance(source, SharepointSource):
+            entries = list(reported_records(connection, number))
+            found.append(_of_library(source, entries, waiting, limit))
+            continue
         if source is not None and source.traits.is_listed:
             walk: WalkReport = ListedWalkReport(
                 connection, number, source, options, robots, listing=listing(source)
             )
         else:
             walk = WalkReport(connection, number, source, options, robots)
-        found.append(
-            _as_data(name, walk, withheld_candidate_rows(connection, sources=[name]), limit)
-        )
+        found.append(_as_data(name, walk, waiting, limit))
     return found
+
+
+def _of_library(
+    source: SharepointSource, entries: Sequence[ReportedRecord], waiting: list[Target], limit: int
+) -> dict[str, Any]:
+    """Return the plan of a library under KEYS: its requests need a crawl, so numbers are None."""
+    line = f"{program_name()} library download {source.domain} --source {source.source_id}"
+    unknown: dict[str, Any] = dict.fromkeys(("asks", "conditional", "newAddresses"))
+    unknown |= {name: {} for name in ("unconditional", "skips", "removes")}
+    unknown |= {name: [] for name in ("asked", "skipped", "removed")}
+    pages = sum(entry.standing > 0 for entry in entries)
+    found = unknown | {
+        "source": source.name,
+        "note": f"a library is listed by a crawl: {line} --dry-run",
+        "known": len(entries),
+        "guard": {"withholds": None, "removals": None, "pages": pages},
+        "withheld": _waiting_data(waiting, limit),
+        "heldByFailedLook": {"count": 0, "shown": []},
+        "isListed": True,
+    }
+    return {name: found[name] for name in KEYS}
+
+
+def _waiting_data(waiting: Sequence[Target], limit: int) -> dict[str, Any]:
+    shown = [{"url": t.url, "rule": t.rule.word, "run": t.run} for t in waiting[:limit]]
+    return {"count": len(waiting), "shown": shown}
+
+
+def guard_withholds(
+    walk: WalkReport, going: Sequence[ReportedRecord], waiting: Iterable[Target]
+) -> bool:
+    """Whether the guard would withhold the removal of ``going``.
+
+    ``waiting``: removals of the source that it withholds now.
+    """
+    return any(_trips(walk, going, end) for end in _ends(walk, going, waiting))
 
 
 def _ends(walk: WalkReport, going: Iterable[ReportedRecord], waiting: Iterable[Target]) -> set[int]:
@@ -104,7 +145,7 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
         else:
             removals.append((entry, way))
     going = [entry for entry, _ in removals]
-    trips = any(_trips(walk, going, end) for end in _ends(walk, going, waiting))
+    trips = guard_withholds(walk, going, waiting)
     pages = sum(entry.standing > 0 for entry in entries.values())
     values = (
         name,
@@ -123,10 +164,7 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
             for entry, way in removals[:limit]
         ],
         {"withholds": trips, "removals": len(going), "pages": pages},
-        {
-            "count": len(waiting),
-            "shown": [{"url": t.url, "rule": t.rule.word, "run": t.run} for t in waiting[:limit]],
-        },
+        _waiting_data(waiting, limit),
         {
             "count": len(failed),
             "shown": [{"url": entry.url, "probe": probe} for entry, probe in failed[:limit]],

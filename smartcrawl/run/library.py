@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator
+from enum import StrEnum, auto
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from smartcrawl.extract.library.conversion import (
@@ -16,7 +18,7 @@ from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.drive import StoredDrive, store_drive, stored_drive
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_rows
+from smartcrawl.registry.library.items import count_failed_library_rows, library_rows
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
 from smartcrawl.registry.library.stored_items import StoredItems
 from smartcrawl.registry.registry import Registry
@@ -25,6 +27,7 @@ from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.library import is_changed
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_csv import ListOriginal
+from smartcrawl.run.library_dry_maps import remove_dry_library_maps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
 from smartcrawl.sources.base import Source
@@ -74,6 +77,7 @@ class RunLibrary:
         self.downloaded = 0  #: items whose bytes came
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
+        self.failed = 0  #: items that could not be had or read, at the end
         self._is_barred = False  #: whether the disk did not even permit the first check
         self._listing: LibraryListing | None = None
         self._is_whole = False  #: whether the listing ended, and is complete
@@ -90,20 +94,12 @@ class RunLibrary:
             RegistryError: the disk does not permit it.
         """
         try:
+            remove_dry_library_maps(self.folder.root)
             undone = self.shelf.recover(self._registry.connection)
         except OSError as error:
-            raise self._barred(error) from error
+            raise barred_library_folder(self.folder.root, error) from error
         if undone:
             logger.info("%d renamings of a process that died are undone", undone)
-
-    def _barred(self, error: OSError) -> RegistryError:
-        """Return the error of a folder that the system does not let this process use."""
-        root, name = self.folder.root, error.filename
-        place = root / name if isinstance(name, str) and name not in ("", ".") else root
-        return RegistryError(
-            f"{place} cannot be used ({error.strerror}): it must be a folder or a file of {root}"
-            " that this user may write, and no link"
-        )
 
     def begin(self) -> None:
         """Compare disk, map and registry; what is missing or edited is to come again.
@@ -127,7 +123,7 @@ class RunLibrary:
                 self.drive = stored_drive(self._registry.database, connection, self._opened.source)
         except OSError as error:
             self._is_barred = True
-            raise self._barred(error) from error
+            raise barred_library_folder(self.folder.root, error) from error
         finally:
             connection.close()
         for line in self.findings.lines:
@@ -191,12 +187,7 @@ class RunLibrary:
         Raises:
             ValueError: the content is none of this kind.
         """
-        assert item.content is not None, "the listing carries it"
-        kind = self.source.source_type
-        body = converted_library_content(kind, item.content, item.url)
-        if kind is SourceType.LISTS:
-            return body, None
-        return body, original_library_content(kind, item.content, item.url)
+        return converted_library_item(self.source.source_type, item)
 
     def row(self, no: int, item: LibraryItem) -> LibraryRow | None:
         """Return the stored row of an item; of an empty registry, that of the map."""
@@ -204,10 +195,11 @@ class RunLibrary:
 
     def note(self, row: LibraryRow | None, item: LibraryItem) -> None:
         """Count an item whose file is there now: it is new, or its four fields differ (R3-129)."""
-        if row is None or row.path is None:
-            self.added += 1
-        elif is_changed(item, row):
-            self.changed += 1
+        match library_item_change(row, item):
+            case ItemChange.ADDED:
+                self.added += 1
+            case ItemChange.CHANGED:
+                self.changed += 1
 
     def held(self, no: int, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
         """Return place, bytes and time of download of an item that the disk has; None: it has not.
@@ -228,10 +220,7 @@ class RunLibrary:
 
     def _read_held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
         """Return the file at the place of an item, if it fits."""
-        if row is None or row.path is None:
-            return None
-        facts = (item.file_size, item.last_modified)
-        if (row.file_size, row.last_modified) != facts or self.folder.facts(row.path) != facts:
+        if row is None or row.path is None or not has_library_file(self.folder, row, item):
             return None
         try:
             body = self.folder.read(row.path)
@@ -267,13 +256,15 @@ class RunLibrary:
                 if is_complete:
                     self.removed = self.shelf.remove_gone(connection, self._opened.no)
                     self._write_list(connection)
-                check = LibraryCheck(self.source, self.folder, self._opened.source)
+                opened = self._opened
+                self.failed = count_failed_library_rows(connection, opened.source, opened.no)
+                check = LibraryCheck(self.source, self.folder, opened.source)
                 is_whole = self._is_whole
                 self.findings = check.after(connection, self.findings, is_whole=is_whole)
                 self.maps.write_files_map(self.rows(connection))
                 self._store_drive(connection)
         except OSError as error:
-            raise self._barred(error) from error
+            raise barred_library_folder(self.folder.root, error) from error
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)
@@ -294,6 +285,54 @@ class RunLibrary:
     def rows(self, connection: Connection) -> Iterator[LibraryRow]:
         """Yield the stored items of the source."""
         return library_rows(connection, self._opened.source)
+
+
+class ItemChange(StrEnum):
+    """What a run makes of an item, by its four fields (R3-129)."""
+
+    ADDED = auto()
+    CHANGED = auto()
+    NONE = auto()
+
+
+def library_item_change(row: LibraryRow | None, item: LibraryItem) -> ItemChange:
+    """Return the change of an item whose file is there now; ``row``: as it was stored."""
+    if row is None or row.path is None:
+        return ItemChange.ADDED
+    return ItemChange.CHANGED if is_changed(item, row) else ItemChange.NONE
+
+
+def has_library_file(folder: LibraryFolder, row: LibraryRow, item: LibraryItem) -> bool:
+    """Whether the file of a stored item has the size and the date that the library has now."""
+    facts = (item.file_size, item.last_modified)
+    if row.path is None or (row.file_size, row.last_modified) != facts:
+        return False
+    return folder.facts(row.path) == facts
+
+
+def converted_library_item(kind: SourceType, item: LibraryItem) -> tuple[bytes, bytes | None]:
+    """Return the indexed form of an item that a listing carries, and the bytes of its original.
+
+    The original of a list is one file, and no item has one of its own: None.
+
+    Raises:
+        ValueError: the content is none of this kind.
+    """
+    assert item.content is not None, "the listing carries it"
+    body = converted_library_content(kind, item.content, item.url)
+    if kind is SourceType.LISTS:
+        return body, None
+    return body, original_library_content(kind, item.content, item.url)
+
+
+def barred_library_folder(root: Path, error: OSError) -> RegistryError:
+    """Return the error of a folder that the system does not let this process use."""
+    name = error.filename
+    place = root / name if isinstance(name, str) and name not in ("", ".") else root
+    return RegistryError(
+        f"{place} cannot be used ({error.strerror}): it must be a folder or a file of {root}"
+        " that this user may write, and no link"
+    )
 
 
 def open_run_library(source: Source, registry: Registry, opened: OpenRun) -> RunLibrary | None:

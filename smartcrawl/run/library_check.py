@@ -100,6 +100,7 @@ class LibraryCheck:
             missing_on_disk=len(again) - len(found.missing_in_map),
             orphans=orphans,
             moved=len(found.moves),
+            verified=found.verified,
             lines=tuple(lines),
         )
 
@@ -173,16 +174,7 @@ class LibraryCheck:
         self, connection: Connection, rows: Sequence[LibraryRow]
     ) -> tuple[dict[str, int], set[str]]:
         """Return sizes of the files on disk by path, and the paths of damaged ones."""
-        tops = [_EMBEDDED]
-        if self._source.source_type is not SourceType.FILES:
-            tops.append(_ORIGINALS)
-        facts = {
-            path: (size, modified)
-            for top in tops
-            for path, size, modified in self._folder.walk(top, tidies=True)
-        }
-        if self._source.source_type is SourceType.LISTS:
-            facts.pop(list_original_path(self._source.source_id), None)  # never an orphan
+        facts = self._walked()
         for row in rows:
             if row.path is not None and row.path not in facts:
                 elsewhere = self._folder.facts(row.path)
@@ -197,6 +189,24 @@ class LibraryCheck:
             row.path for row in self._damaged(connection, differing, facts) if row.path is not None
         }
         return {path: size for path, (size, _) in facts.items()}, damaged
+
+    def _walked(self) -> dict[str, tuple[int, int]]:
+        """Return size and time of each file that may be an orphan, by path."""
+        tops = [_EMBEDDED]
+        if self._source.source_type is not SourceType.FILES:
+            tops.append(_ORIGINALS)
+        facts = {
+            path: (size, modified)
+            for top in tops
+            for path, size, modified in self._folder.walk(top, tidies=True)
+        }
+        if self._source.source_type is SourceType.LISTS:
+            facts.pop(list_original_path(self._source.source_id), None)  # never an orphan
+        return facts
+
+    def paths(self) -> list[str]:
+        """Return the paths of the files that are orphans unless an item refers to them."""
+        return list(self._walked())
 
     def _is_damaged(self, row: LibraryRow, path: str, facts: tuple[int, int]) -> bool:
         """Whether size or date of a file is not that of its item.

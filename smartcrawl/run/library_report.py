@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from smartcrawl.registry.removal.settle import TRIMMED
-from smartcrawl.rules.model import Word
+from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.run.library_dry import DryLibraryResult
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.domains import Domain
@@ -15,9 +15,7 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 
 def failed_library_items(run: Run) -> int:
     """Return the number of items that a run could not have."""
-    assert run.result is not None, "it ended"
-    refused = 0 if run.library is None else run.library.shelf.refused
-    return run.result.counts.get(Word.FAILED.word, 0) + refused
+    return 0 if run.library is None else run.library.failed + run.library.shelf.refused
 
 
 @dataclass(slots=True)
@@ -106,6 +104,27 @@ class LibraryReport:
             "verified": findings.verified,
         }
         if not result.complete or found.failed or found.withheld:
+            self.is_incomplete = True
+
+    def add_dry_run(
+        self, source: SharepointSource, result: DryLibraryResult, requests: int
+    ) -> None:
+        """Note what a download of a source would do."""
+        found, findings = self._of(source), result.findings
+        found.complete, found.reasons = not result.reasons, [*result.reasons, *result.notes]
+        for name in ("listed", "added", "changed", "removed", "downloaded", "failed", "skipped",
+                     "withheld"):  # fmt: skip
+            setattr(found, name, getattr(result, name))
+        found.unchanged = result.listed - result.added - result.changed - result.failed
+        found.requests = requests
+        found.integrity = {
+            "missingInMap": findings.missing_in_map,
+            "missingOnDisk": findings.missing_on_disk,
+            "orphans": findings.orphans,
+            "moved": findings.moved,
+            "verified": findings.verified,
+        }
+        if not found.complete or found.failed or found.withheld:
             self.is_incomplete = True
 
     def add_step(self, source: SharepointSource, result: StepResult) -> None:

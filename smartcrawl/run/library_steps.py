@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -17,6 +17,7 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import ProcessedRow, library_rows, store_processed_rows
+from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.run.library_check import LibraryCheck
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.sources.sharepoint.access import list_item_url
@@ -48,10 +49,13 @@ class StepResult:
 class LibraryStep:
     """One step at one source; another process at the same step and source ends it."""
 
-    def __init__(self, source: SharepointSource, options: Options) -> None:
+    def __init__(self, source: SharepointSource, options: Options, *, is_dry: bool = False) -> None:
+        """``is_dry``: whether to count only; then there is no lease, and nothing is written."""
         self._source = source
         self._database = registry_database(options.registry)
-        self._folder = LibraryFolder(source.folder)
+        self._is_dry = is_dry
+        folder = OverlaidFolder if is_dry else LibraryFolder
+        self._folder: LibraryFolder = folder(source.folder)
         self._listed: dict[int, ListRow] | None = None  #: the original of a list, by ID
         self._taken: dict[str, int] = {}  #: record.no by the path of its file
 
@@ -66,18 +70,25 @@ class LibraryStep:
         missing = f"{self._source.name} was never downloaded: download it first"
         if not self._database.exists():
             raise SourceError(missing)
+        if self._is_dry:
+            with self._database.translated("read"), closing(self._database.look()) as connection:
+                yield connection, self._number(connection, missing)
+            return
         since = datetime.now(UTC).isoformat(timespec="seconds")
         with self._database.translated("write"):
             held = self._database.take(lease, since)
             connection = self._database.open()
             try:
-                no = connection.execute(_SOURCE, (self._source.name,)).get
-                if no is None:
-                    raise SourceError(missing)
-                yield connection, int(no)
+                yield connection, self._number(connection, missing)
             finally:
                 connection.close()
                 held.release()
+
+    def _number(self, connection: Connection, missing: str) -> int:
+        no = connection.execute(_SOURCE, (self._source.name,)).get
+        if no is None:
+            raise SourceError(missing)
+        return int(no)
 
     def check(self) -> StepResult:
         """Compare disk, map and registry, and correct the disk without a download."""
@@ -86,7 +97,8 @@ class LibraryStep:
             maps = LibraryMaps(self._source, self._folder)
             before = check.before(connection, maps.read_files_map())
             found = check.after(connection, before, is_whole=False)
-            maps.write_files_map(library_rows(connection, no))
+            if not self._is_dry:
+                maps.write_files_map(library_rows(connection, no))
         reasons = [*before.lines, *found.lines, found.summary]
         return StepResult(
             skipped=len(before.again),
@@ -111,9 +123,12 @@ class LibraryStep:
             self._taken = {row.path: row.no for row in stored if row.path is not None}
             for start in range(0, len(rows), _BATCH):
                 done = [self._processed(row, result) for row in rows[start : start + _BATCH]]
-                with transaction(connection):
-                    store_processed_rows(connection, done)
-            LibraryMaps(self._source, self._folder).write_files_map(library_rows(connection, no))
+                if not self._is_dry:
+                    with transaction(connection):
+                        store_processed_rows(connection, done)
+            if not self._is_dry:
+                maps = LibraryMaps(self._source, self._folder)
+                maps.write_files_map(library_rows(connection, no))
         return result
 
     def _is_due(self, row: LibraryRow) -> bool:

@@ -8,18 +8,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
-from smartcrawl.registry.library.shortfall import Shortfall
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.runs.runs import OpenRun
-from smartcrawl.rules.changes import Check
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.hosts.trust import HostTrust
+from smartcrawl.run.listed_comparison import ListedComparison, judged_library_shortfall
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.listing.entries import BATCH, Entry, Listing, check_of_listing_entry
+from smartcrawl.sources.listing.entries import BATCH, Entry, Listing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 
 MOST_WAITING: Final = 20_000  #: listed files that wait to be read; each takes 400 bytes
@@ -48,14 +47,17 @@ class ListedFiles:
         self.located = asyncio.Event()  #: set once ``place`` is known, or will not be known
         self.ended = asyncio.Event()  #: set once no further entry comes
         self._source = source
-        self._is_hashed = source.traits.is_hashed
         self._opened = opened
         self._progress = readers.progress
         self._pages = readers.pages
         self._book = book
         self._offers = offers
-        self._extractions = extractions
-        self._trust = trust
+        self._comparison = ListedComparison(
+            forced=opened.forced,
+            is_hashed=source.traits.is_hashed,
+            stands=extractions.stands,
+            doubts=trust.doubts_listed,
+        )
         self._batches = batches
         self._shortcomings = shortcomings
         self._waiting: dict[int, Entry] = {}  #: by record.no, until the file is read
@@ -82,9 +84,9 @@ class ListedFiles:
                 to_read.append(entry)
             elif record.visited_run == self._opened.no:
                 pass  # before the run was interrupted
-            elif self._is_unchanged(record, entry):
+            elif self._comparison.is_unchanged(record, entry):
                 unchanged.append(record)
-            elif self._is_set_aside(record, entry):
+            elif self._comparison.is_set_aside(record, entry):
                 aside.append(record)
             else:
                 to_read.append(entry)
@@ -116,9 +118,9 @@ class ListedFiles:
             to_read: list[int] = []
             for url, record in stored:
                 entry = _entry_of_last_listing(url, record)
-                if self._is_unchanged(record, entry):
+                if self._comparison.is_unchanged(record, entry):
                     unchanged.append(record)
-                elif self._is_set_aside(record, entry):
+                elif self._comparison.is_set_aside(record, entry):
                     aside.append(record)
                 else:
                     to_read.append(record.no)
@@ -178,29 +180,16 @@ class ListedFiles:
     def judge_shortfall(self, root: str, listing: Listing, shortfall: int | None) -> str | None:
         """Compare a count of lacking items with the one that was accepted last; return a warning.
 
-        Rights trim the answers of a library, and not its own count. The first count is accepted; a
-        greater one later withholds the removals of the run, until an operator accepts it. A listing
-        that counts nothing (None), or has a problem, leaves the accepted count as it is.
+        Rights trim the answers of a library, and not its own count. What is accepted, or found
+        beyond that, is stored with the run.
         """
-        if shortfall is None or listing.problems:
-            return None
-        stored = self._progress.listing()
-        accepted = None if stored is None else Shortfall.parsed(stored).accepted
-        counted = f"{shortfall:,} items" if shortfall != 1 else "1 item"
-        self.is_trimmed = accepted is not None and shortfall > accepted
-        found = Shortfall(shortfall)
-        if accepted is not None and self.is_trimmed:
-            found = Shortfall(accepted, trimmed_run=self._opened.no, trimmed=shortfall)
-        self._batches.batch.listing = found.stored()
-        if self.is_trimmed:
-            return (
-                f"{root} is trimmed: it counts {counted} more than it lists, and {accepted:,} were"
-                " accepted; no removal of this run is carried out: give the app the right to read"
-                " all items, or approve the removals"
-            )
-        if accepted is None and shortfall:
-            return f"{root} counts {counted} more than it lists: the app may not read everything"
-        return None
+        judged = judged_library_shortfall(
+            root, listing.problems, shortfall, self._progress.listing(), run=self._opened.no
+        )
+        self.is_trimmed = judged.trimmed > 0
+        if judged.stored is not None:
+            self._batches.batch.listing = judged.stored
+        return judged.note
 
     def locate(self, place: str) -> None:
         """Set the URL below which the files of this listing are read."""
@@ -215,43 +204,6 @@ class ListedFiles:
     def is_full(self) -> bool:
         """Whether so many files wait to be read that no more should be listed for now."""
         return len(self._waiting) >= MOST_WAITING
-
-    def _is_unchanged(self, record: ListedRecord, entry: Entry) -> bool:
-        """Whether nothing about a stored file needs another look (R0-43, R0-44)."""
-        return (
-            record.is_settled
-            and not entry.again
-            and self._is_same(record, entry)
-            and (self._is_hashed or not self._trust.doubts_listed(record))
-        )
-
-    def _is_set_aside(self, record: ListedRecord, entry: Entry) -> bool:
-        """Whether a file was read without use, and is the same.
-
-        It is not to be indexed, such as a pointer, or this version cannot read it (docs/adr/0040).
-        """
-        if record.unread_etag is not None:
-            return self._is_still_unread(record, entry)
-        return self._is_hashed and record.is_set_aside and self._is_same(record, entry)
-
-    def _is_still_unread(self, record: ListedRecord, entry: Entry) -> bool:
-        """Whether a file is the one that could not be read. The age of its content is no matter."""
-        ageless = record._replace(verified_at=None)
-        is_doubted = not self._is_hashed and self._trust.doubts_listed(ageless)
-        unread = record.unread_etag, record.unread_length
-        check = check_of_listing_entry(*unread, entry, is_hash=self._is_hashed)
-        return check is Check.SKIP and not (self._opened.forced or is_doubted)
-
-    def _is_same(self, record: ListedRecord, entry: Entry) -> bool:
-        """Whether a file of a listing is the one that was read, under today's configuration."""
-        check = check_of_listing_entry(
-            record.etag, record.content_length, entry, is_hash=self._is_hashed
-        )
-        return (
-            not self._opened.forced
-            and check is Check.SKIP
-            and self._extractions.stands(record, entry.url)
-        )
 
     def _is_listed(self, url: str) -> bool:
         """Whether the page at a URL is one that the listing would name if it exists."""

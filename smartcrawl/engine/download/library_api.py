@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from scrapy import Request
@@ -18,6 +18,7 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.model.options import Options
+from smartcrawl.registry.library.drive import StoredDrive
 from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.access import (
@@ -28,6 +29,7 @@ from smartcrawl.sources.sharepoint.access import (
 )
 from smartcrawl.sources.sharepoint.choice import library_api
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _LOOK: Final = 0.5  #: seconds between looks whether the crawl ends
 LIBRARY_REQUEST: Final = "library_request"  #: in the meta of a request to the API
@@ -63,10 +65,19 @@ def library_answer(response: Response) -> LibraryAnswer:
     return LibraryAnswer(response.status, headers, response.body)
 
 
+class AskedLibrary(Protocol):
+    """The library of a run or of a dry run, whose requests are counted."""
+
+    source: SharepointSource
+    api: LibraryApi | None
+    requests: int
+    drive: StoredDrive | None
+
+
 class DownloaderFetch:
     """Sends requests by the downloader of a crawl; called in any thread but that of the engine."""
 
-    def __init__(self, crawler: Crawler, library: RunLibrary) -> None:
+    def __init__(self, crawler: Crawler, library: AskedLibrary) -> None:
         self._crawler = crawler
         self._library = library
         self._loop = asyncio.get_running_loop()
@@ -103,7 +114,7 @@ class DownloaderFetch:
         return library_answer(response)
 
 
-def library_api_of_crawl(crawler: Crawler, library: RunLibrary, options: Options) -> LibraryApi:
+def library_api_of_crawl(crawler: Crawler, library: AskedLibrary, options: Options) -> LibraryApi:
     """Return the client of a library's API whose requests the crawl sends, one for the run.
 
     Raises:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from scrapy import Request
 from scrapy.downloadermiddlewares.httpproxy import HttpProxyMiddleware
@@ -58,3 +59,11 @@ class EnvironmentProxies:
             request.headers.pop(_AUTHORIZATION, None)
         if self._chooser is not None:
             self._chooser.process_request(request)
+
+
+def environment_proxy_endpoints(settings: BaseSettings) -> list[tuple[str, int]]:
+    """Return host and port of each proxy of the environment, if HTTPPROXY_ENABLED is set."""
+    if not settings.getbool("HTTPPROXY_ENABLED"):
+        return []
+    urls = [url if "//" in url else f"http://{url}" for url in getproxies().values()]
+    return [url_endpoint(url) for url in urls]

@@ -11,7 +11,11 @@ from typing import Any, Protocol, TypeVar
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.database.sqlite import SqliteDatabase
+from smartcrawl.registry.database.sqlite import (
+    SqliteConnection,
+    SqliteDatabase,
+    apply_migrations,
+)
 
 _T = TypeVar("_T")
 
@@ -46,6 +50,14 @@ class Database(Protocol):
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
         """Connect for reading, with all views for other programs (R2-53)."""
+
+    def look(self) -> Connection:
+        """Connect for reading, and write nothing: neither the schema nor files of the database.
+
+        Raises:
+            RegistryVersionError: the schema is not that of this version.
+            RegistryError: the registry cannot be reached.
+        """
 
     def translated(self, doing: str) -> AbstractContextManager[None]:
         """Turn errors of the database into RegistryError with its name and the act ``doing``."""
@@ -90,3 +102,10 @@ def registry_database(place: Path | str, *, patience: float | None = None) -> Da
     waiting = {} if patience is None else {"patience": patience}
     database: Database = postgres.PostgresDatabase(place, **waiting)
     return database
+
+
+def empty_registry_in_memory() -> Connection:
+    """Return a registry without a source, for whoever compares with one that is not there yet."""
+    connection = SqliteConnection(":memory:")
+    apply_migrations(connection)
+    return connection

@@ -11,6 +11,7 @@ import psycopg
 from psycopg import errors
 
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.database.heartbeat import EXPIRY, HeartbeatLease
 from smartcrawl.registry.database.migrations import migrations
@@ -76,6 +77,19 @@ class PostgresDatabase:
             if not readonly:
                 connection.sign()
             return connection
+
+    def look(self) -> PostgresConnection:
+        """Connect for reading; a schema of another version is not migrated."""
+        connection = self.connect(readonly=True)
+        with self.translated("read"):
+            version, latest = _version(connection), migrations("postgres")[-1][0]
+        if version != latest:
+            connection.close()
+            raise RegistryVersionError(
+                f"{self} has schema version {version} and is only read here: run a command such as"
+                f" {program_name()} status with version {latest} first, to bring it to that one"
+            )
+        return connection
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> PostgresConnection:
         """Connect for reading."""

@@ -67,7 +67,7 @@ class SqliteDatabase:
         """
         refuse_emptied_database(self.path)
         if self._only_readable():
-            return self._read()
+            return self.look()
         try:
             private_folder(self.path.parent)
         except OSError as error:
@@ -86,7 +86,7 @@ class SqliteDatabase:
         places = (self.path, self.path.parent)
         return self.path.exists() and not all(os.access(place, os.W_OK) for place in places)
 
-    def _read(self) -> SqliteConnection:
+    def look(self) -> SqliteConnection:
         """Connect without writing anything, not even SQLite's own files beside the database.
 
         Raises:
@@ -119,7 +119,7 @@ class SqliteDatabase:
         """Connect for reading, with the virtual table ``outlinks``."""
         refuse_emptied_database(self.path)
         if self._only_readable():
-            connection = self._read()
+            connection = self.look()
             create_outlinks_table(connection, trackers)
             return connection
         migrate(opened := connect_sqlite(self.path), self.path)

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.library import LibraryFile, LibraryRow
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.rules.model import Word
 
 _COLUMNS: Final = ", ".join(f"i.{name}" for name in LibraryRow._fields)
 _ALL: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? ORDER BY i.no"
@@ -53,6 +54,11 @@ UPDATE library_item SET path = ?, processing_error = ?
  WHERE no = ? AND path = ? AND file_size = ? AND last_modified = ?
 """
 _DELETE: Final = "DELETE FROM library_item WHERE no IN carray(?)"
+#: Those of earlier runs that the library has no more do not count.
+_FAILURES: Final = f"""
+SELECT count(*) FROM library_item i JOIN state s USING (no)
+ WHERE i.source = :source AND s.reached_run = :run AND s.outcome = {int(Word.FAILED)}
+"""
 #: Items whose content the sweep removed, or that were never indexed and are listed no more.
 _GONE: Final = f"""
 SELECT {_COLUMNS} FROM library_item i JOIN state s USING (no)
@@ -161,6 +167,11 @@ def gone_library_rows(connection: Connection, source: int, run: int) -> list[Lib
     """Return the items whose pages are not stored any more, and which ``run`` did not list."""
     rows: Any = connection.execute(_GONE, {"source": source, "run": run}).fetchall()
     return [LibraryRow._make(row) for row in rows]
+
+
+def count_failed_library_rows(connection: Connection, source: int, run: int) -> int:
+    """Return the number of items that ``run`` listed, and that could not be had or read."""
+    return int(connection.execute(_FAILURES, {"source": source, "run": run}).get)
 
 
 def delete_library_rows(connection: Connection, numbers: Sequence[int]) -> None:

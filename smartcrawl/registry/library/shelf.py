@@ -250,9 +250,7 @@ class LibraryShelf:
         Raises:
             OSError: the disk does not permit it.
         """
-        rows: Any = connection.execute(_NOTED, (self._source,)).fetchall()
-        moves = [Move(no, held, staged, target) for no, held, staged, target in rows]
-        self._undo(moves)
+        undone = self.undo_noted(connection)
         with transaction(connection):
             connection.execute(_FORGET, (self._source,))
         left = [path for path, _, _ in self._folder.walk(INCOMING)]
@@ -260,6 +258,17 @@ class LibraryShelf:
         for path in left:
             if path not in named:
                 self._folder.remove(path)
+        return undone
+
+    def undo_noted(self, connection: Connection) -> int:
+        """Undo the renamings that are written down, on the disk alone; return their number.
+
+        Raises:
+            OSError: the disk does not permit it.
+        """
+        rows: Any = connection.execute(_NOTED, (self._source,)).fetchall()
+        moves = [Move(no, held, staged, target) for no, held, staged, target in rows]
+        self._undo(moves)
         return len(moves)
 
     def remove_gone(self, connection: Connection, run: int) -> int:

@@ -17,6 +17,19 @@ _STORE: Final = "UPDATE source SET listing = ? WHERE no = ?"
 _KEY: Final = "shortfall"
 
 
+TRIMMED: Final = "trimmed"  #: the first word of the note of a run
+
+
+def trimmed_note(items: int) -> str:
+    """Return the note of a run that lacked items beyond those accepted.
+
+    >>> trimmed_note(1)
+    'trimmed: the library counts 1 item more than it lists'
+    """
+    counted = "1 item" if items == 1 else f"{items:,} items"
+    return f"{TRIMMED}: the library counts {counted} more than it lists"
+
+
 @dataclass(frozen=True, slots=True)
 class Shortfall:
     """A number of lacking items that is accepted, and a greater one that is not."""

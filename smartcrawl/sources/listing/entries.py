@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
@@ -42,6 +42,20 @@ class Listing(Protocol):
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the entries, up to 1,000 at a time, while they are listed. Call it once."""
+
+
+class PassedListing:
+    """The entries of a listing that has ended, as a listing."""
+
+    def __init__(self, entries: Sequence[Entry], problems: Iterable[str]) -> None:
+        self.problems = list(problems)
+        self.skipped: Counter[str] = Counter()
+        self._entries = entries
+
+    def batches(self) -> Iterator[list[Entry]]:
+        """Yield the entries, up to 1,000 at a time."""
+        for start in range(0, len(self._entries), BATCH):
+            yield list(self._entries[start : start + BATCH])
 
 
 class Skip(StrEnum):

@@ -1,0 +1,386 @@
+"""A dry run of a library: it is listed for real, and nothing is changed (R3-61, docs/adr/0088)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
+from smartcrawl.model.options import Options
+from smartcrawl.model.pages import ListedRecord
+from smartcrawl.model.urls import display_url, normalize_url, url_digest
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import empty_registry_in_memory, registry_database
+from smartcrawl.registry.database.transactions import read_transaction
+from smartcrawl.registry.host_facts import HostReader
+from smartcrawl.registry.library.drive import StoredDrive
+from smartcrawl.registry.library.items import library_rows
+from smartcrawl.registry.library.overlay import OverlaidFolder
+from smartcrawl.registry.library.shelf import LibraryShelf
+from smartcrawl.registry.library.shortfall import trimmed_note
+from smartcrawl.registry.pages import PageReader
+from smartcrawl.registry.removal.purge import withheld_candidate_rows
+from smartcrawl.registry.run_progress import RunProgressReader
+from smartcrawl.reports.entries import reported_fingerprint
+from smartcrawl.reports.listed_walk import ListedWalkReport
+from smartcrawl.reports.plan import guard_withholds
+from smartcrawl.rules.library import integrity_line
+from smartcrawl.rules.model import Mode, Standing, Word
+from smartcrawl.run.library import (
+    ItemChange,
+    barred_library_folder,
+    converted_library_item,
+    has_library_file,
+    library_item_change,
+)
+from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
+from smartcrawl.run.library_dry_maps import DryLibraryMaps
+from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library_places import LibraryPlaces
+from smartcrawl.run.listed_comparison import ListedComparison, judged_library_shortfall
+from smartcrawl.sources.extraction import SourceExtractionConfig
+from smartcrawl.sources.listing.entries import BATCH, Entry, PassedListing
+from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
+from smartcrawl.sources.sharepoint.entries import LibraryEntries
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+logger = logging.getLogger(__name__)
+
+_LOOKS: Final = 100  #: at a source that a run changes at this moment
+_LOOK: Final = 0.1  #: seconds between two of them
+_SOURCE: Final = "SELECT no FROM source WHERE name = ?"
+_LAST_RUN: Final = "SELECT max(no) FROM run WHERE source = ?"
+
+
+@dataclass(slots=True)
+class DryLibraryResult:
+    """The counts of the run that would follow."""
+
+    reasons: list[str] = field(default_factory=list)  #: why it would be incomplete
+    notes: list[str] = field(default_factory=list)  #: why removals would wait nevertheless
+    listed: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    downloaded: int = 0
+    failed: int = 0
+    skipped: int = 0
+    withheld: int = 0
+    findings: LibraryFindings = field(default_factory=LibraryFindings)
+
+
+class _Moment(NamedTuple):
+    """The state of a source, as far as a run that goes on beside a dry run changes it."""
+
+    is_held: bool  #: a process crawls it
+    last_run: int | None
+    under_way: frozenset[str]  #: paths of files that are being renamed
+    rows: int  #: digest of the stored items, while a process crawls it
+
+
+class DryLibrary:
+    """One dry run of one source.
+
+    It takes no lease. Where a run goes on beside it, the comparison is made again until no batch
+    was committed meanwhile.
+    """
+
+    def __init__(
+        self, source: SharepointSource, options: Options, *, forced: bool, largest: int
+    ) -> None:
+        """``largest``: bytes of a file that is downloaded; 0: any."""
+        self.source = source
+        self.api: LibraryApi | None = None  #: set when the listing begins
+        self.requests = 0
+        #: None: all of it is listed, as a token of a dry run would belong to no stored item.
+        self.drive: StoredDrive | None = None
+        self._options = options
+        self._forced = forced
+        self._largest = largest
+        self._database = registry_database(options.registry)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Connection, int]]:
+        """Yield a connection that only reads, as of one moment, and source.no (0: it is new)."""
+        is_there = self._database.exists()
+        connection = self._database.look() if is_there else empty_registry_in_memory()
+        try:
+            with self._database.translated("read"), read_transaction(connection):
+                yield connection, int(connection.execute(_SOURCE, (self.source.name,)).get or 0)
+        finally:
+            connection.close()
+
+    def blocked_hosts(self) -> set[str]:
+        """Return the hosts that the operator blocked."""
+        with self._opened() as (connection, no):
+            return set(HostReader(connection, no).blocked_hosts())
+
+    def compared(self, listing: LibraryListing) -> DryLibraryResult:
+        """List the library, and compare it with disk, map and registry.
+
+        Raises:
+            RegistryError: the disk does not permit it, or the registry cannot be read.
+            SourceError: a run changes the source all the time.
+        """
+        try:
+            with DryLibraryMaps(self.source) as maps:
+                entries = LibraryEntries(self.source, listing, listed=maps.add_listed)
+                taken = [entry for batch in entries.batches() for entry in batch]
+                found = self._at_rest(maps, listing, entries, taken)
+        except OSError as error:
+            raise barred_library_folder(self.source.folder, error) from error
+        for line in (*entries.notes, *found.findings.lines):
+            logger.warning("%s", line)
+        for reason in found.reasons:
+            logger.warning("incomplete: %s", reason)
+        logger.info("%s", _summary(found.findings))
+        return found
+
+    def _at_rest(
+        self,
+        maps: DryLibraryMaps,
+        listing: LibraryListing,
+        entries: LibraryEntries,
+        taken: Sequence[Entry],
+    ) -> DryLibraryResult:
+        for _ in range(_LOOKS):
+            before = self._moment()
+            if not (before.is_held and before.under_way):
+                with self._opened() as (connection, no):
+                    comparison = _Comparison(
+                        self.source, self._options, connection, no,
+                        forced=self._forced, largest=self._largest,
+                    )  # fmt: skip
+                    found = comparison.result(maps, listing, entries, taken)
+                if self._moment() == before:
+                    return found
+            time.sleep(_LOOK)
+        raise SourceError(
+            f"{self.source.name} is being downloaded, and its files change at every look: repeat"
+            " the dry run when that run has ended"
+        )
+
+    def _moment(self) -> _Moment:
+        is_held = self._database.exists() and self._database.is_held(self.source.name)
+        with self._opened() as (connection, no):
+            shelf = LibraryShelf(OverlaidFolder(self.source.folder), no)
+            last: Any = connection.execute(_LAST_RUN, (no,)).get
+            rows = hash(tuple(map(hash, library_rows(connection, no)))) if is_held else 0
+            under_way = frozenset(shelf.paths_under_way(connection))
+        return _Moment(is_held, last, under_way, rows)
+
+
+class _Comparison:
+    """The library of one listing against disk, map and registry as of one moment."""
+
+    def __init__(
+        self,
+        source: SharepointSource,
+        options: Options,
+        connection: Connection,
+        source_no: int,
+        *,
+        forced: bool,
+        largest: int,
+    ) -> None:
+        self._source = source
+        self._options = options
+        self._connection = connection
+        self._no = source_no
+        self._forced = forced
+        self._largest = largest
+        self._folder = OverlaidFolder(source.folder)
+        self._places = LibraryPlaces(source)
+        self._findings = LibraryFindings()
+        self._new_places: set[str] = set()  #: of the items that would be read
+        self._result = DryLibraryResult()
+
+    def result(
+        self,
+        maps: DryLibraryMaps,
+        listing: LibraryListing,
+        entries: LibraryEntries,
+        taken: Sequence[Entry],
+    ) -> DryLibraryResult:
+        """Return the counts, and write the map of the files that were compared."""
+        self._places.root = listing.root or self._places.root
+        LibraryShelf(self._folder, self._no).undo_noted(self._connection)
+        read = LibraryMaps(self._source, self._folder).read_files_map()
+        check = LibraryCheck(self._source, self._folder, self._no)
+        self._findings = check.before(self._connection, read)
+        rows = {row.no: row for row in library_rows(self._connection, self._no)}
+        again = self._findings.again
+        maps.write_files_map(row for row in rows.values() if row.unique_id not in again)
+        found = self._result
+        found.findings, found.listed = self._findings, entries.listed
+        found.skipped = entries.skipped.total()
+        problems = entries.problems
+        is_trimmed = self._is_trimmed(entries)
+        walk = self._walk(taken, problems, is_counted=not problems)
+        self._count_listed(taken, rows, walk, is_whole=not problems)
+        if not rows:
+            orphans = self._orphans(check, is_whole=not problems)
+            found.findings = replace(self._findings, orphans=orphans)
+        found.reasons = [f"listing: {problem}" for problem in walk.problems]
+        if problems and not taken:
+            found.reasons.append("no_pages")
+        self._count_absent(walk, rows, is_complete=not found.reasons, is_trimmed=is_trimmed)
+        return found
+
+    def _is_trimmed(self, entries: LibraryEntries) -> bool:
+        """Whether the listing lacks more items than were accepted, so that removals would wait."""
+        stored = RunProgressReader(self._connection, self._no).listing()
+        root = display_url(self._source.starts[0])
+        judged = judged_library_shortfall(root, entries.problems, entries.shortfall, stored, run=0)
+        if judged.note is not None:
+            entries.notes.append(judged.note)
+        if judged.trimmed:
+            self._result.notes.append(trimmed_note(judged.trimmed))
+        return judged.trimmed > 0
+
+    def _walk(
+        self, taken: Sequence[Entry], problems: Sequence[str], *, is_counted: bool
+    ) -> ListedWalkReport:
+        return ListedWalkReport(
+            self._connection,
+            self._no,
+            self._source,
+            self._options,
+            None,
+            listing=PassedListing(taken, problems),
+            is_counted=is_counted,
+        )
+
+    # What is listed
+
+    def _count_listed(
+        self,
+        taken: Sequence[Entry],
+        rows: dict[int, LibraryRow],
+        walk: ListedWalkReport,
+        *,
+        is_whole: bool,
+    ) -> None:
+        comparison = self._comparison()
+        pages = PageReader(self._connection, self._no)
+        for start in range(0, len(taken), BATCH):
+            batch = taken[start : start + BATCH]
+            ids = [url_digest(normalize_url(e.identity, self._options.trackers)) for e in batch]
+            stored = pages.listed(ids)
+            for entry, id_ in zip(batch, ids, strict=True):
+                assert entry.item is not None, "it is one of a library"
+                record = stored.get(id_)
+                now = entry._replace(again=entry.item.unique_id in self._findings.again)
+                if record is not None and comparison.is_unchanged(record, now):
+                    continue
+                if record is not None and comparison.is_set_aside(record, now):
+                    self._result.failed += walk.entries[record.no].word == Word.FAILED
+                    continue
+                row = None if record is None else rows.get(record.no)
+                row = row or self._findings.adopted.get(entry.item.unique_id)
+                self._count_read(now, entry.item, row, is_whole=is_whole)
+
+    def _comparison(self) -> ListedComparison:
+        configuration = SourceExtractionConfig.of(self._source, self._options)
+        numbers = {
+            mode: reported_fingerprint(self._connection, configuration.fingerprint(mode))
+            for mode in Mode
+        }
+
+        def stands(record: ListedRecord, url: str) -> bool:
+            return record.configuration == numbers[configuration.mode_of(url)]
+
+        return ListedComparison(
+            forced=self._forced,
+            is_hashed=self._source.traits.is_hashed,
+            stands=stands,
+            doubts=lambda record: False,  # a hash of the four fields is not doubted
+        )
+
+    def _count_read(
+        self, entry: Entry, item: LibraryItem, row: LibraryRow | None, *, is_whole: bool
+    ) -> None:
+        """Count an item that would be read, as the handler of downloads decides about it."""
+        found = self._result
+        if self._largest and item.file_size > self._largest:
+            return
+        if self._places.refusal(item) is not None:
+            found.failed += 1
+            return
+        is_named = self._places.excess(item) is None
+        if is_named:
+            if item.content is not None:
+                if not self._is_converted(item, is_whole=is_whole):
+                    found.failed += 1
+                    return
+            elif entry.again or self._forced or not self._is_held(row, item):
+                found.downloaded += 1
+        place = self._places.path(item) if is_named else self._places.failed_path(item)
+        self._new_places.add(place)
+        match library_item_change(row, item):
+            case ItemChange.ADDED:
+                found.added += 1
+            case ItemChange.CHANGED:
+                found.changed += 1
+
+    def _orphans(self, check: LibraryCheck, *, is_whole: bool) -> int:
+        """Return the number of files that no item refers to, once a new registry has the items.
+
+        Without one, no file was an orphan before.
+        """
+        if not (is_whole or self._new_places):
+            return 0
+        kept = self._new_places if is_whole else self._new_places | self._findings.known
+        return sum(path not in kept for path in check.paths())
+
+    def _is_converted(self, item: LibraryItem, *, is_whole: bool) -> bool:
+        kind = self._source.source_type
+        if kind is SourceType.LISTS and not is_whole:
+            return False
+        try:
+            converted_library_item(kind, item)
+        except ValueError as error:
+            logger.warning("%s: its content cannot be converted: %s", item.url, error)
+            return False
+        return True
+
+    def _is_held(self, row: LibraryRow | None, item: LibraryItem) -> bool:
+        if row is None or not has_library_file(self._folder, row, item):
+            return False
+        return row.no != 0 or row.path == self._places.path(item)
+
+    # What is absent
+
+    def _count_absent(
+        self,
+        walk: ListedWalkReport,
+        rows: dict[int, LibraryRow],
+        *,
+        is_complete: bool,
+        is_trimmed: bool,
+    ) -> None:
+        """Count the removals, as the sweep and its guard decide about them (rule absent)."""
+        found = self._result
+        waiting = withheld_candidate_rows(self._connection, sources=[self._source.name])
+        if not is_complete:
+            found.withheld = sum(target.no not in walk.asked for target in waiting)
+            return
+        going = [entry for entry, _ in walk.removals(int(time.time()))]
+        gone = {no for no, entry in walk.entries.items() if entry.standing == Standing.BARE}
+        if is_trimmed or guard_withholds(walk, going, waiting):
+            found.withheld = len(going)
+        else:
+            gone |= {entry.no for entry in going}
+        found.removed = sum(no in gone and no not in walk.asked for no in rows)
+
+
+def _summary(findings: LibraryFindings) -> str:
+    """Return the line about the integrity check, which corrected nothing."""
+    missing = findings.missing_in_map + findings.missing_on_disk
+    line = integrity_line(missing, findings.orphans, findings.moved, findings.verified)
+    return line.replace("check corrected", "check would correct")
