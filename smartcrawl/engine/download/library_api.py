@@ -66,9 +66,8 @@ def library_answer(response: Response) -> LibraryAnswer:
 class DownloaderFetch:
     """Sends requests by the downloader of a crawl; called in any thread but that of the engine."""
 
-    def __init__(self, crawler: Crawler, library: RunLibrary) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._library = library
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, asked: LibraryRequest) -> LibraryAnswer:
@@ -93,7 +92,6 @@ class DownloaderFetch:
             LibraryUnreachableError: there is no whole answer.
         """
         request = scrapy_library_request(asked)
-        self._library.requests += 1
         assert self._crawler.engine is not None, "the crawl runs"
         try:
             response = await self._crawler.engine.download_async(request)
@@ -110,7 +108,7 @@ def library_api_of_crawl(crawler: Crawler, library: RunLibrary, options: Options
         SettingError: credentials are missing or wrong.
     """
     if library.api is None:
-        fetch = DownloaderFetch(crawler, library)
+        fetch = DownloaderFetch(crawler)
         library.api = library_api(library.source, options.sharepoint, fetch)
     return library.api
 
