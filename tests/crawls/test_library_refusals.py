@@ -6,6 +6,7 @@ and files and rows are as before. `-m slow` does all of them.
 
 from __future__ import annotations
 
+import copy
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -150,9 +151,10 @@ def _tenant(libraries: LibraryCrawl, _: Library) -> None:
 
 def _credentials(libraries: LibraryCrawl, _: Library) -> None:
     """Let the secret and the certificate of the app end."""
-    issuer = libraries.server.issuer
-    issuer.secrets.update(dict.fromkeys(issuer.secrets, False))
-    issuer.certificates.clear()
+    issuer = copy.copy(libraries.server.issuer)
+    issuer.secrets = dict.fromkeys(issuer.secrets, False)
+    issuer.certificates = []
+    libraries.server.issuer = issuer
 
 
 def _secret_with_rest(libraries: LibraryCrawl, _: Library) -> None:

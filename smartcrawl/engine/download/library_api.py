@@ -18,6 +18,7 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.model.options import Options
+from smartcrawl.rules.model import Fault
 from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.access import (
@@ -96,7 +97,9 @@ class DownloaderFetch:
         try:
             response = await self._crawler.engine.download_async(request)
         except Exception as error:
-            _, message = download_fault(error, asked.url)
+            fault, message = download_fault(error, asked.url)
+            if fault is not Fault.ADDRESS_REFUSED:  # which has a setting as its remedy
+                message = f"{message}; crawl again later"
             raise LibraryUnreachableError(message) from error
         return library_answer(response)
 
