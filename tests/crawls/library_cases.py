@@ -37,7 +37,7 @@ class Edge:
     hits: dict[str, list[str]] = field(default_factory=dict)  #: paths by words
     outcomes: dict[str, str] = field(default_factory=dict)  #: words by path; else: unchanged
     notes: dict[str, str] = field(default_factory=dict)  #: reasons by path of long names
-    texts: dict[str, str] = field(default_factory=dict)  #: of the index by path; empty: none
+    clones: frozenset[str] = frozenset()  #: paths of files that a search shows once
     before: Act | None = None  #: a change that an earlier download carries out
 
     @property
@@ -234,7 +234,7 @@ CHANGES = (
          counts={"changed": 1, "downloaded": 1}, hits={"warm": [Q1_URL]}),
     Edge("A12 copied", lambda _, it: it.copy("Reports/Q1.txt", "copy.txt"), {"copy.txt": Q1},
          counts={"added": 1, "downloaded": 1}, outcomes={"copy.txt": "clone"},
-         texts={"copy.txt": ""}),
+         clones=frozenset({"copy.txt"})),
     Edge("A13 replaced", lambda _, it: it.replace("Reports/Q1.txt", "Another file."),
          {"Reports/Q1.txt": b"Another file."}, counts={"added": 1, "removed": 1, "downloaded": 1},
          hits={"warm": [], "another": [Q1_URL]}, outcomes={"Reports/Q1.txt": "new"}),
@@ -333,7 +333,7 @@ DATA = (
     Edge("E5 one name in two folders", _added({"a/Q1.txt": b"Apples.", "Q1.txt": Q1}),
          {"a/Q1.txt": b"Apples.", "Q1.txt": Q1}, counts={"added": 2, "downloaded": 2},
          hits={"apples": [f"{_ROOT}/a/Q1.txt"], "warm": [Q1_URL]},
-         outcomes={"a/Q1.txt": "new", "Q1.txt": "clone"}, texts={"Q1.txt": ""}),
+         outcomes={"a/Q1.txt": "new", "Q1.txt": "clone"}, clones=frozenset({"Q1.txt"})),
     Edge("E6 special characters", _added(SPECIAL), dict(SPECIAL),
          counts={"added": 4, "downloaded": 4},
          hits={"quotes": [f"{_ROOT}/a & b/it's \"here\".txt"]},

@@ -80,7 +80,7 @@ def test_an_edge_case_is_mended_by_one_crawl(
     assert libraries.disk() == edge.after, found["log"]
     assert edge.log in found["log"]
     check_result(found, edge.counts, edge.found, facts)
-    facts.check(edge.outcomes, edge.texts)
+    facts.check(edge.outcomes, edge.clones)
     for words, hits in edge.hits.items():
         assert libraries.hits(words) == hits
 
@@ -91,5 +91,5 @@ def test_an_edge_case_is_mended_by_one_crawl(
     left_out = len(facts.entries) - len(facts.stored)
     check_result(again, {"skipped": left_out}, {}, facts)
     assert again["unchanged"] == len(facts.stored)
-    facts.check({}, edge.texts)
+    facts.check({}, edge.clones)
     assert (libraries.facts(), libraries.rows("files_map.csv")) == (stored, rows)
