@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.crawls.commands import Crawl
+from tests import servers
+from tests.crawls.commands import Crawl, Remote
+from tests.crawls.killing import copy_database, name_of
 from tests.crawls.libraries import LibraryCrawl
 from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.tenant import Tenant
@@ -18,8 +21,6 @@ from tests.servers.sharepoint.tenant import Tenant
 Q1, Q2 = b"The first quarter was warm.", b"The second quarter was windy."
 README = b"# Read me\n\nWords about everything."
 BEFORE = {"Reports/Q1.txt": Q1, "Reports/Q2.txt": Q2, "readme.md": README}
-#: Of the JSON, where nothing was to be corrected.
-INTEGRITY = {"missingInMap": 0, "missingOnDisk": 0, "orphans": 0, "moved": 0}
 
 
 def _copied(tenant: Tenant) -> Tenant:
@@ -36,8 +37,11 @@ class LibraryStage:
         files: dict[str, bytes] = BEFORE,
         *,
         api: str = "rest",
+        postgres: servers.Postgres | None = None,
     ) -> None:
+        """`postgres`: the server of the registry of `crawl`; None: it is a file."""
         server.begin()
+        self._remote = (postgres, crawl.registry) if postgres is not None else None
         self._api = api
         self._server = server
         site = server.tenant.site("/sites/demo")
@@ -68,6 +72,10 @@ class LibraryStage:
             tenant = self._changed[change]
         server.issuer, server.tenant = self._issuer, _copied(tenant)
         shutil.copytree(self._known, crawl.data_dir)
+        assert isinstance(crawl.registry, Remote) == (self._remote is not None)
+        if self._remote is not None:
+            postgres, known = self._remote
+            copy_database(crawl.registry, postgres, name_of(known.url))
         return LibraryCrawl(crawl, server, self._api), _library_of(server.tenant)
 
 
@@ -84,6 +92,36 @@ def staged(
     return LibraryStage(Crawl(scope, ask), server, files, api=api)
 
 
+class LibraryStages:
+    """The three files of BEFORE, by each API and with each database, made when asked for."""
+
+    def __init__(
+        self, request: pytest.FixtureRequest, scope: Path, ask: Any, server: SharepointServer
+    ) -> None:
+        self._request, self._scope, self._ask, self._server = request, scope, ask, server
+        self._found: dict[tuple[str, str], LibraryStage] = {}
+        self._databases = ExitStack()
+
+    def of(self, api: str, stack: str) -> LibraryStage:
+        """Return the stage of an API, `rest` or `graph`, and of a database."""
+        key = api, stack
+        if key not in self._found:
+            folder = self._scope / f"{api}-{stack}"
+            folder.mkdir()
+            postgres = url = None
+            if stack == "postgres":
+                postgres = self._request.getfixturevalue("postgres")
+                postgres.start()  # where an earlier test has killed it
+                url = self._databases.enter_context(postgres.database())
+            crawl = Crawl(folder, self._ask, url)
+            self._found[key] = LibraryStage(crawl, self._server, api=api, postgres=postgres)
+        return self._found[key]
+
+    def close(self) -> None:
+        """Drop the databases."""
+        self._databases.close()
+
+
 @pytest.fixture(scope="module")
 def rest_stage(
     tmp_path_factory: pytest.TempPathFactory, ask: Any, sharepoint_server: SharepointServer
@@ -92,13 +130,14 @@ def rest_stage(
     return staged(BEFORE, tmp_path_factory.mktemp("staged"), ask, sharepoint_server)
 
 
-@pytest.fixture(scope="module", params=["rest", "graph"])
-def stage(
+@pytest.fixture(scope="module")
+def library_stages(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     ask: Any,
     sharepoint_server: SharepointServer,
-) -> LibraryStage:
-    """The three files of BEFORE, by each API; by Graph, a crawl has a token."""
-    folder = tmp_path_factory.mktemp("staged")
-    return staged(BEFORE, folder, ask, sharepoint_server, api=request.param)
+) -> Iterator[LibraryStages]:
+    """Stages that tests of a module share."""
+    stages = LibraryStages(request, tmp_path_factory.mktemp("stages"), ask, sharepoint_server)
+    yield stages
+    stages.close()

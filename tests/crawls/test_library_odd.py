@@ -8,10 +8,19 @@ from typing import Any
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.crawls.library_stage import BEFORE, Q1, LibraryStage, rest_stage, staged
+from tests.crawls.library_cases import LONG_NAME, LONG_PATH
+from tests.crawls.library_stage import (
+    BEFORE,
+    Q1,
+    LibraryStage,
+    LibraryStages,
+    library_stages,
+    staged,
+)
 from tests.servers.sharepoint import SharepointServer
+from tests.servers.sharepoint.graph_items import item_id
 
-__all__ = ["rest_stage"]  # a fixture
+__all__ = ["library_stages"]  # a fixture
 
 _ROOT = "/sites/demo/Shared Documents"
 #: Paths in a library that no path on disk may follow (item 6), and what the map says of them.
@@ -23,15 +32,22 @@ ODD = {
     "nul\0name.txt": "its path has a NUL character",
     "C:\\windows\\a.txt": "its path has a backslash",
 }
-#: A name of 256 bytes, and a path of more than 4,096.
-LONG_NAME = "ü" * 126 + ".txt"
-LONG_PATH = "/".join(["folder" * 40] * 17) + "/a.txt"
 
 
-def test_names_that_lead_elsewhere_get_a_row_and_no_file(
-    crawl: Crawl, rest_stage: LibraryStage
-) -> None:
-    libraries, library = rest_stage.begin(crawl)
+@pytest.fixture(params=["rest", "graph"])
+def stage(library_stages: LibraryStages, request: pytest.FixtureRequest) -> LibraryStage:
+    """The three files of BEFORE, by each API."""
+    return library_stages.of(request.param, "sqlite")
+
+
+@pytest.fixture
+def rest_stage(library_stages: LibraryStages) -> LibraryStage:
+    """The three files of BEFORE, by REST, which alone counts the items of a library."""
+    return library_stages.of("rest", "sqlite")
+
+
+def test_names_that_lead_elsewhere_get_a_row_and_no_file(crawl: Crawl, stage: LibraryStage) -> None:
+    libraries, library = stage.begin(crawl)
     outside = {path for path in crawl.folder.rglob("*") if libraries.folder() not in path.parents}
     for path in ODD:
         library.add(path, b"words")
@@ -50,10 +66,8 @@ def test_names_that_lead_elsewhere_get_a_row_and_no_file(
     assert f"Integrity check passed: {len(BEFORE) + 1} files verified" in found["log"]
 
 
-def test_what_the_system_cannot_name_is_noted_beside(
-    crawl: Crawl, rest_stage: LibraryStage
-) -> None:
-    libraries, library = rest_stage.begin(crawl)
+def test_what_the_system_cannot_name_is_noted_beside(crawl: Crawl, stage: LibraryStage) -> None:
+    libraries, library = stage.begin(crawl)
     entries = {path: library.add(path, b"Long.") for path in (LONG_NAME, LONG_PATH)}
 
     found = libraries.download(expect=None)
@@ -82,11 +96,16 @@ def test_what_the_system_cannot_name_is_noted_beside(
     assert libraries.disk(top="03_failed") == {}
 
 
+@pytest.mark.parametrize("api", ["rest", "graph"])
 def test_withheld_removals_stay_until_they_are_approved(
-    tmp_path_factory: pytest.TempPathFactory, ask: Any, sharepoint: SharepointServer, crawl: Crawl
+    api: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    ask: Any,
+    sharepoint: SharepointServer,
+    crawl: Crawl,
 ) -> None:
     files = {f"many/{number:02}.txt": f"whale {number}".encode() for number in range(30)}
-    stage = staged(files, tmp_path_factory.mktemp("many"), ask, sharepoint)
+    stage = staged(files, tmp_path_factory.mktemp("many"), ask, sharepoint, api)
     libraries, library = stage.begin(crawl)
     before = libraries.facts()
     for path in list(files)[:12]:
@@ -113,9 +132,9 @@ def test_withheld_removals_stay_until_they_are_approved(
 
 
 def test_an_empty_registry_adopts_the_files_of_a_valid_map(
-    crawl: Crawl, rest_stage: LibraryStage
+    crawl: Crawl, stage: LibraryStage
 ) -> None:
-    libraries, library = rest_stage.begin(crawl)
+    libraries, library = stage.begin(crawl)
     facts, rows = libraries.facts(), libraries.rows("files_map.csv")
     for file in crawl.data_dir.glob("registry.db*"):
         file.unlink()
@@ -132,9 +151,9 @@ def test_an_empty_registry_adopts_the_files_of_a_valid_map(
 
 
 def test_an_empty_registry_adopts_no_file_that_does_not_fit(
-    crawl: Crawl, rest_stage: LibraryStage
+    crawl: Crawl, stage: LibraryStage
 ) -> None:
-    libraries, library = rest_stage.begin(crawl)
+    libraries, library = stage.begin(crawl)
     for file in crawl.data_dir.glob("registry.db*"):
         file.unlink()
     (libraries.folder() / "02_embedded" / "Reports" / "Q1.txt").write_bytes(Q1[::-1])
@@ -151,10 +170,10 @@ def test_an_empty_registry_adopts_no_file_that_does_not_fit(
 
 @pytest.mark.parametrize("has_map", [True, False])
 def test_a_library_that_is_away_takes_no_file_of_an_empty_registry(
-    crawl: Crawl, rest_stage: LibraryStage, has_map: bool
+    crawl: Crawl, stage: LibraryStage, has_map: bool
 ) -> None:
     """No row is no reason to delete (docs/adr/0083)."""
-    libraries, library = rest_stage.begin(crawl)
+    libraries, library = stage.begin(crawl)
     for file in crawl.data_dir.glob("registry.db*"):
         file.unlink()
     if not has_map:
@@ -172,9 +191,9 @@ def test_a_library_that_is_away_takes_no_file_of_an_empty_registry(
 
 @pytest.mark.parametrize("where", ["02_embedded/Reports", "02_embedded", ".incoming"])
 def test_no_file_is_written_or_removed_through_a_link(
-    where: str, crawl: Crawl, rest_stage: LibraryStage
+    where: str, crawl: Crawl, stage: LibraryStage
 ) -> None:
-    libraries, library = rest_stage.begin(crawl)
+    libraries, library = stage.begin(crawl)
     outside = crawl.folder / "outside"
     outside.mkdir()
     (outside / "Q1.txt").write_bytes(b"secret")
@@ -199,22 +218,37 @@ def test_no_file_is_written_or_removed_through_a_link(
     assert libraries.disk() == BEFORE | {"Reports/new.txt": b"New."}
 
 
-def test_a_folder_in_the_place_of_a_file_makes_way(crawl: Crawl, rest_stage: LibraryStage) -> None:
-    libraries, _ = rest_stage.begin(crawl)
-    file = libraries.folder() / "02_embedded" / "Reports" / "Q1.txt"
-    file.unlink()
-    file.mkdir()
-    (file / "thing.txt").write_bytes(b"thing")
+@pytest.mark.covers("R3-138", "R3-139", "RD-13")
+def test_a_correction_that_fails_stops_no_other(crawl: Crawl, stage: LibraryStage) -> None:
+    libraries, library = stage.begin(crawl)
+    top = libraries.folder() / "02_embedded"
+    (top / "Reports" / "Q1.txt").unlink()
+    (top / "Reports" / "Q2.txt").rename(top / "Q2.txt")
+    (top / "extra.txt").write_bytes(b"extra")
+    entry = library.find("Reports/Q1.txt")
+    pattern = f"GetFileById\\('{entry.unique_id}'|/items/{item_id(entry)}/content"
+    libraries.server.fail("404", pattern, times=None)
 
-    found = libraries.download()
+    found = libraries.download(expect=3)
 
-    assert libraries.disk() == BEFORE, found["log"]
+    after = {path: body for path, body in BEFORE.items() if path != "Reports/Q1.txt"}
+    assert libraries.disk() == after, found["log"]
+    counts = {"missingInMap": 0, "missingOnDisk": 1, "orphans": 1, "moved": 1, "verified": 2}
+    assert found["integrity"] == counts
+    assert "Integrity check corrected: 1 missing, 1 orphans deleted, 1 moved" in found["log"]
+    rows = libraries.rows("files_map.csv")
+    assert "404" in rows[f"{_ROOT}/Reports/Q1.txt"]["sharepoint_error"]
+    assert rows[f"{_ROOT}/Reports/Q2.txt"]["sharepoint_error"] == ""
+    libraries.server.faults.clear()
+    libraries.download()
+    assert libraries.disk() == BEFORE
     libraries.check_maps()
 
 
-def test_a_source_that_is_held_is_left_alone(crawl: Crawl, rest_stage: LibraryStage) -> None:
+@pytest.mark.covers("R3-118")
+def test_a_source_that_is_held_is_left_alone(crawl: Crawl, stage: LibraryStage) -> None:
     """Two steps at one source are never at work together (D2, R3-118)."""
-    libraries, library = rest_stage.begin(crawl)
+    libraries, library = stage.begin(crawl)
     library.update("Reports/Q1.txt", b"Warmer.")
     before = _bytes(libraries.folder())
     with crawl.held("DOMAIN01.source01"):

@@ -77,6 +77,7 @@ class LibraryHandler(BoundedHttpHandler):
         attempt = request.meta.get("attempt")
         if not isinstance(attempt, VisitAttempt):
             if LIBRARY_REQUEST in request.meta:
+                self._library.requests += 1  # here, for a retry is one more
                 return await super().download_request(request)
             return Response(request.url, status=403)
         page = attempt.page
@@ -115,7 +116,7 @@ class LibraryHandler(BoundedHttpHandler):
             note = library.places.failed_note(item, excess)
             path = library.places.failed_path(item)
             staged = await asyncio.to_thread(library.stage, page.no, item, note)
-            return LibraryFile(item, path, staged, downloaded=_now(), error=excess), note
+            return LibraryFile(item, path, staged, downloaded=_now(), error=excess), b""
         path = library.places.path(item)
         if item.content is not None:
             if library.needs_whole_listing and not self._listed.is_whole:

@@ -19,6 +19,7 @@ from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.model.options import Options
 from smartcrawl.registry.library.drive import StoredDrive
+from smartcrawl.rules.model import Fault
 from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.access import (
@@ -77,9 +78,8 @@ class AskedLibrary(Protocol):
 class DownloaderFetch:
     """Sends requests by the downloader of a crawl; called in any thread but that of the engine."""
 
-    def __init__(self, crawler: Crawler, library: AskedLibrary) -> None:
+    def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
-        self._library = library
         self._loop = asyncio.get_running_loop()
 
     def __call__(self, asked: LibraryRequest) -> LibraryAnswer:
@@ -104,12 +104,13 @@ class DownloaderFetch:
             LibraryUnreachableError: there is no whole answer.
         """
         request = scrapy_library_request(asked)
-        self._library.requests += 1
         assert self._crawler.engine is not None, "the crawl runs"
         try:
             response = await self._crawler.engine.download_async(request)
         except Exception as error:
-            _, message = download_fault(error, asked.url)
+            fault, message = download_fault(error, asked.url)
+            if fault is not Fault.ADDRESS_REFUSED:  # which has a setting as its remedy
+                message = f"{message}; crawl again later"
             raise LibraryUnreachableError(message) from error
         return library_answer(response)
 
@@ -121,7 +122,7 @@ def library_api_of_crawl(crawler: Crawler, library: AskedLibrary, options: Optio
         SettingError: credentials are missing or wrong.
     """
     if library.api is None:
-        fetch = DownloaderFetch(crawler, library)
+        fetch = DownloaderFetch(crawler)
         library.api = library_api(library.source, options.sharepoint, fetch, library.drive)
     return library.api
 

@@ -49,7 +49,9 @@ class ClientListing(ABC):
         """Yield the items, some at a time. Call it once."""
         try:
             yield from self._pages()
-        except (LibraryError, PayloadError, SettingError) as error:
+        except PayloadError as error:
+            self._problems.add(f"{error}; crawl again later")
+        except (LibraryError, SettingError) as error:  # these name their remedies
             self._problems.add(str(error))
 
     @abstractmethod

@@ -208,6 +208,10 @@ class _Graph:
                 return self._items(one)
             case ["items", id_] if id_.isdigit() and int(id_) in one.entries:
                 return self._one(list_item(one.entries[int(id_)], self.web, self.expand))
+            case ["items", id_, "driveItem"]:  # driveitem-get.md
+                entry = one.entries.get(int(id_))
+                if entry is not None and entry.seen:
+                    return self._one(drive_item(entry, self.web, self.select))
         raise GraphError(404, "itemNotFound", "The resource could not be found.")
 
     def _items(self, one: SharepointList) -> Answer:

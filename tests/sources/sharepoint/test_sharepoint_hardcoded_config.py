@@ -86,7 +86,7 @@ def test_names_are_those_of_the_requirements():
         assert getattr(CONFIG, name) == value
 
 
-@pytest.mark.covers("R3-46", "R3-74")
+@pytest.mark.covers("G-06", "G-07", "R3-46", "R3-74")
 def test_numbers_and_types_are_those_of_the_gaps_and_cannot_be_changed():
     types = "c cpp cs css doc docx go html java js json md pdf php pptx py rb sh tex ts txt"
     assert tuple(types.split()) == CONFIG.DEFAULT_FILETYPES_ACCEPTED_BY_VECTOR_STORES

@@ -123,7 +123,7 @@ def test_another_reader_of_csv_reads_the_same(path):
     assert [cells[2] for cells in read[1:]] == [row.filename for row in rows]
 
 
-@pytest.mark.covers("R3-28")
+@pytest.mark.covers("R3-152", "R3-28")
 def test_header_and_first_row_are_written_at_once_others_in_batches(path):
     def lines():
         return path.read_bytes().count(b"\r\n")
