@@ -39,6 +39,7 @@ from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 
 TIMEOUT: Final = 120.0  #: seconds without a byte of an answer
+_INTENT: Final = "smartcrawl_intent"  #: in the metadata of a store
 _OURS: Final = (DOMAIN, SOURCE, URL, ITEM, HASH)  #: names of attributes
 _PAGE: Final = 100  #: files in one answer
 _ABSENT: Final = re.compile(r"\bnot[ _]found\b|does not exist|no such", re.IGNORECASE)
@@ -85,6 +86,30 @@ class VectorStoreApi:
         with self._translated():
             found = self._client.vector_stores.retrieve(self._store, extra_headers=self._headers)
             self._check(found.id == self._store)
+
+    def create_store(self, name: str, *, domain: str, intent: str) -> str:
+        """Make a store with a name, and return its id; ``intent`` makes it known again."""
+        with self._translated():
+            found = self._client.vector_stores.create(
+                name=name, metadata={DOMAIN: domain, _INTENT: intent}, extra_headers=self._headers
+            )
+            return self._id(found)
+
+    def store_of(self, intent: str) -> str | None:
+        """Return the store that ``create_store`` made for an intent; None: it made none."""
+        after: str | None = None
+        while True:
+            with self._translated():
+                page = self._client.vector_stores.list(
+                    limit=_PAGE, after=after or openai.omit, extra_headers=self._headers
+                )
+                stores = self._checked(page)
+                for store in stores:
+                    if (store.metadata or {}).get(_INTENT) == intent:
+                        return self._id(store)
+            if not page.has_more or stores[-1].id == after:
+                return None
+            after = stores[-1].id
 
     def listed_page(self, after: str | None) -> tuple[list[ListedFile], bool]:
         """Return files of the store, those after the file ``after``, and whether more follow."""
