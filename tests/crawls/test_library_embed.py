@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import os
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -25,26 +26,12 @@ KEYS = {
     "inProgress", "vectorStoreId",
 }  # fmt: skip
 COLUMNS = [
-    "openai_file_id",
-    "vector_store_id",
-    "file_relative_path",
-    "sharepoint_listitem_id",
-    "sharepoint_unique_file_id",
-    "filename",
-    "file_type",
-    "file_size",
-    "last_modified_utc",
-    "last_modified_timestamp",
-    "downloaded_utc",
-    "downloaded_timestamp",
-    "uploaded_utc",
-    "uploaded_timestamp",
-    "embedded_utc",
-    "embedded_timestamp",
-    "sharepoint_error",
-    "processing_error",
-    "embedding_error",
-]
+    "openai_file_id", "vector_store_id", "file_relative_path", "sharepoint_listitem_id",
+    "sharepoint_unique_file_id", "filename", "file_type", "file_size", "last_modified_utc",
+    "last_modified_timestamp", "downloaded_utc", "downloaded_timestamp", "uploaded_utc",
+    "uploaded_timestamp", "embedded_utc", "embedded_timestamp", "sharepoint_error",
+    "processing_error", "embedding_error",
+]  # fmt: skip
 
 
 class Place:
@@ -334,8 +321,6 @@ def test_a_file_with_other_bytes_is_downloaded_again(begin: Callable[[], Place])
     file = place.libraries.folder() / "02_embedded/Reports/Q1.txt"
     modified = file.stat().st_mtime_ns
     file.write_bytes(b"x" * len(Q1))
-    import os  # noqa: PLC0415
-
     os.utime(file, ns=(modified, modified))
     found = place.embed(expect=3)
     assert (found["skipped"], found["uploaded"]) == (1, 2)
