@@ -1,4 +1,4 @@
-"""``scrapy library``: download, process, embed and check the document libraries of a domain (R3.11)."""
+"""``scrapy library``: bring the document libraries of a domain up to date, step by step (R3.11)."""
 
 from __future__ import annotations
 
