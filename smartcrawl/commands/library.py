@@ -1,4 +1,4 @@
-"""``scrapy library``: download, process and check the document libraries of a domain (R3.11)."""
+"""``scrapy library``: bring the document libraries of a domain up to date, step by step (R3.11)."""
 
 from __future__ import annotations
 
@@ -49,14 +49,15 @@ class Command(CrawlCommand):
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Download, process or check the document libraries of a domain"
+        return "Download, process, embed or check the document libraries of a domain"
 
     def long_desc(self) -> str:
         """Return its help text."""
         return (
             "download lists each library of DOMAIN, downloads what is new or changed, removes what"
             " is gone, checks the disk and writes the maps. process turns list items into Markdown"
-            " and cleans site pages. check compares disk, maps and registry, and corrects the disk"
+            " and cleans site pages. embed makes the vector store of DOMAIN equal to the files."
+            " check compares disk, maps and registry, and corrects the disk"
             " without a download. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
             " domain.json. With --dry-run all of it is only counted."
             " Exit status: 0 done, 3 a source is skipped or incomplete, or items failed, 4 another"

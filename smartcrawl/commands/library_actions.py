@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from smartcrawl.commands.library_embed import embed_sources
 from smartcrawl.commands.library_order import LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport
@@ -15,6 +16,7 @@ DOWNLOAD: Final = "download"
 ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     DOWNLOAD: (DOWNLOAD,),
     "process": ("process",),
+    "embed": ("embed",),
     "check": ("check",),
 }
 
@@ -43,5 +45,6 @@ _Step = Callable[[LibraryOrder, LibraryReport], None]
 #: Steps that need no crawl.
 _STEPS: Final[Mapping[str, _Step]] = {
     "process": _at_each_source(LibraryStep.process),
+    "embed": embed_sources,
     "check": _at_each_source(LibraryStep.check),
 }

@@ -40,5 +40,12 @@ def _print_source(output: Output, action: str, found: LibrarySourceReport) -> No
     shown = [f"{getattr(found, name):,} {name}" for name in _COUNTS if getattr(found, name)]
     if shown:
         output.say(", ".join(shown), indent=2)
+    if found.embedded is not None:
+        words = [
+            f"{number:,} {name}"
+            for name, number in found.embedded.as_json().items()
+            if isinstance(number, int) and number
+        ]
+        output.say(", ".join([f"vector store {found.embedded.store}", *words]), indent=2)
     for reason in found.reasons:
         output.say(f"not complete: {reason}")

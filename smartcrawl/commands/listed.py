@@ -23,7 +23,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "undo": "Restore the pages that a run, or a command after it, removed",
     "embed": "Make the vectors that are missing, without a request to any source",
     "audit": "Compare the registry with its Elasticsearch, and repair the differences",
-    "library": "Download, process or check the document libraries of a domain",
+    "library": "Download, process, embed or check the document libraries of a domain",
     "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
     "push": "Make an OpenAI vector store equal to the stored pages of a source",
     "serve": "Serve the HTTP API, or manage its keys",

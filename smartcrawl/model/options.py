@@ -90,6 +90,7 @@ class Options:
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
     embedder: EmbedderOptions | None  #: None: chunks have no vectors
     vector_store: VectorStoreOptions | None  #: None: pages are pushed nowhere
+    store_server: VectorStoreOptions  #: without a store: each domain of libraries names its own
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
     partition: str  #: contents of PartitionKey: host or scheme
     github: GithubTarget
@@ -158,6 +159,7 @@ class Options:
             elasticsearch=ElasticsearchTarget.of(settings),
             embedder=EmbedderOptions.of(settings),
             vector_store=VectorStoreOptions.of(settings),
+            store_server=VectorStoreOptions.server_of(settings),
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),

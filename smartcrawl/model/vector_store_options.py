@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import SettingError
@@ -34,17 +34,37 @@ class VectorStoreOptions(OpenAIServerOptions):
             SettingError: naming the setting, its value, and what it takes.
         """
         store = str(settings["VECTOR_STORE_ID"] or "").strip()
-        if store and not _ID.fullmatch(store):
-            raise SettingError(
-                f"VECTOR_STORE_ID is {store[:200]!r}: it takes the id of a vector store, such as"
-                " vs_67fd0c12"
-            )
-        options = cls(
+        options = cls.server_of(settings)
+        return replace(options, store=check_store_id(store, "VECTOR_STORE_ID")) if store else None
+
+    @classmethod
+    def server_of(cls, settings: Mapping[str, Any]) -> Self:
+        """Read the options without a store: each domain of libraries names its own.
+
+        Raises:
+            SettingError: naming the setting, its value, and what it takes.
+        """
+        return cls(
             url=openai_url_option(settings, "VECTOR_STORE_URL", ending="/v1"),
-            store=store,
+            store="",
             wait=whole_number_option(settings, "VECTOR_STORE_WAIT_SECONDS"),
             away=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             ca_file=authorities_option(settings, "CA_FILE"),
             has_proxies=switch_option(settings, "HTTPPROXY_ENABLED"),
         )
-        return options if store else None
+
+
+def check_store_id(store: str, place: str) -> str:
+    """Return the id of a vector store; ``place`` has it.
+
+    Raises:
+        SettingError: it can be none.
+    """
+    if not _ID.fullmatch(store):
+        raise SettingError(
+            f"{place} is {store[:200]!r}: it takes the id of a vector store, such as vs_67fd0c12"
+            if place == "VECTOR_STORE_ID"
+            else f"{place}: vector_store_id is {store[:200]!r}: it takes the id of a vector store,"
+            " such as vs_67fd0c12; empty, one is made"
+        )
+    return store

@@ -27,6 +27,7 @@ from smartcrawl.sources.sharepoint.mapfiles import (
 from smartcrawl.sources.sharepoint.maptext import map_microseconds
 from smartcrawl.sources.sharepoint.paths import source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile, VectorstoreMapRow
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
 _NAMED_ROWS: Final = 5  #: unknown rows of a map, each with a line of the log
@@ -161,6 +162,28 @@ class LibraryMaps:
         with replaced_map(self._root / _CONFIG.FILE_MAP_CSV, FilesMapRow) as writer:
             for row in rows:
                 writer.write(files_map_row(row, self._prefix))
+
+    def write_vectorstore_map(
+        self,
+        rows: Iterable[LibraryRow],
+        embedded: Mapping[int, EmbeddedFile],
+        errors: Mapping[int, str],
+    ) -> None:
+        """Write the map of what is embedded anew: items in the store, and those with an error.
+
+        ``embedded`` and ``errors``: by record.no.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        os.makedirs(self._root, exist_ok=True)
+        path = self._root / _CONFIG.VECTOR_STORE_MAP_CSV
+        with replaced_map(path, VectorstoreMapRow) as writer:
+            for row in rows:
+                file, error = embedded.get(row.no), errors.get(row.no, "")
+                if file or error or row.sharepoint_error or row.processing_error:
+                    cells = files_map_row(row, self._prefix)
+                    writer.write(VectorstoreMapRow.of(cells, file, error))
 
     def begin_sharepoint_map(self) -> None:
         """Begin the map of the library beside the present one.

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.run.embed_result import EmbedResult
 from smartcrawl.run.library_dry import DryLibraryResult
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.run.run import Run
@@ -38,6 +39,7 @@ class LibrarySourceReport:
     skipped: int = 0
     withheld: int = 0
     requests: int = 0
+    embedded: EmbedResult | None = None  #: of the step embed
     integrity: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("missingInMap", "missingOnDisk", "orphans", "moved", "verified"), 0
@@ -47,7 +49,9 @@ class LibrarySourceReport:
     def as_json(self) -> dict[str, Any]:
         """Return it under the promised keys."""
         values = asdict(self)
-        del values["source"]
+        del values["source"], values["embedded"]
+        if self.embedded is not None:
+            values |= self.embedded.as_json()
         ids = {"sourceId": self.source.source_id, "sourceType": str(self.source.source_type)}
         return ids | values
 
@@ -135,6 +139,15 @@ class LibraryReport:
         found.skipped, found.reasons = result.skipped, list(result.reasons)
         found.integrity |= result.integrity
         if result.failed or result.skipped:
+            self.is_incomplete = True
+
+    def add_embedded(self, source: SharepointSource, result: EmbedResult) -> None:
+        """Note the step embed."""
+        found = self._of(source)
+        found.embedded, found.complete = result, result.is_whole
+        found.skipped, found.reasons = result.skipped, list(result.reasons)
+        found.listed, found.unchanged = result.items, result.unchanged
+        if not result.is_whole:
             self.is_incomplete = True
 
     def as_json(self) -> dict[str, Any]:

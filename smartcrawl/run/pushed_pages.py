@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 from typing import Any, Final
 
-from smartcrawl.index.vectorstore.ports import ItemVersion, StoreItem
+from smartcrawl.index.vectorstore.ports import DOMAIN, SOURCE, URL, ItemVersion, StoreItem
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
 from smartcrawl.reports.export_names import exported_file_name
@@ -43,7 +44,11 @@ class PushedPages:
     def __init__(self, connection: Connection, source: str) -> None:
         """``source``: the name of a stored source."""
         self._connection = connection
-        self.source = source
+        self.marks: Mapping[str, str] = {SOURCE: source, DOMAIN: ""}  # not a library's item
+        self.key = URL
+        self.knows_all = True
+        self.place_of_store = "VECTOR_STORE_ID, and VECTOR_STORE_URL,"
+        self._source = source
         self.source_no = int(connection.execute(_SOURCE, (source,)).get)
 
     def versions(self) -> Iterator[ItemVersion]:
@@ -66,9 +71,18 @@ class PushedPages:
                 language=language,
             )
             # Neither time nor loss: a file changes only with its page.
-            page = ExportedPage("", url, self.source, False, None, document)
+            page = ExportedPage("", url, self._source, False, None, document)
             body = exported_markdown(page).encode("utf-8", "replace")
-            yield StoreItem(ItemVersion(no, url, bytes(hash_)), pushed_file_name(url), body)
+            version = ItemVersion(no, url, bytes(hash_))
+            digest = sha256(body).digest()
+            yield StoreItem(version, pushed_file_name(url), body, len(body), digest)
+
+    def kept(self) -> Collection[int]:
+        """Return no page: each has its version."""
+        return ()
+
+    def note_refused(self, version: ItemVersion, why: str) -> None:
+        """Do nothing: the next push tries again."""
 
 
 def pushed_file_name(url: str) -> str:

@@ -20,7 +20,7 @@ _REQUESTS = (
     "attach", "attached", "check_store", "delete", "detach", "listed_page", "upload",
     "uploaded_page",
 )  # fmt: skip
-_TRANSACTIONS = ("adopt", "drop", "intend", "note", "note_completed", "note_upload")
+_TRANSACTIONS = ("adopt", "drop", "intend", "note", "note_completed", "note_listed", "note_upload")
 
 _passed: list[str] = []
 

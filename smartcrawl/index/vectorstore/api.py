@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import httpx2  # the HTTP client of the SDK
 import openai
@@ -27,7 +27,9 @@ from smartcrawl.index.openai_sdk import (
 )
 from smartcrawl.index.outage import AwayError
 from smartcrawl.index.vectorstore.ports import (
+    DOMAIN,
     HASH,
+    ITEM,
     SOURCE,
     URL,
     ListedFile,
@@ -37,6 +39,8 @@ from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 
 TIMEOUT: Final = 120.0  #: seconds without a byte of an answer
+_INTENT: Final = "smartcrawl_intent"  #: in the metadata of a store
+_OURS: Final = (DOMAIN, SOURCE, URL, ITEM, HASH)  #: names of attributes
 _PAGE: Final = 100  #: files in one answer
 _ABSENT: Final = re.compile(r"\bnot[ _]found\b|does not exist|no such", re.IGNORECASE)
 
@@ -83,6 +87,30 @@ class VectorStoreApi:
             found = self._client.vector_stores.retrieve(self._store, extra_headers=self._headers)
             self._check(found.id == self._store)
 
+    def create_store(self, name: str, *, domain: str, intent: str) -> str:
+        """Make a store with a name, and return its id; ``intent`` makes it known again."""
+        with self._translated():
+            found = self._client.vector_stores.create(
+                name=name, metadata={DOMAIN: domain, _INTENT: intent}, extra_headers=self._headers
+            )
+            return self._id(found)
+
+    def store_of(self, intent: str) -> str | None:
+        """Return the store that ``create_store`` made for an intent; None: it made none."""
+        after: str | None = None
+        while True:
+            with self._translated():
+                page = self._client.vector_stores.list(
+                    limit=_PAGE, after=after or openai.omit, extra_headers=self._headers
+                )
+                stores = self._checked(page)
+                for store in stores:
+                    if (store.metadata or {}).get(_INTENT) == intent:
+                        return self._id(store)
+            if not page.has_more or stores[-1].id == after:
+                return None
+            after = stores[-1].id
+
     def listed_page(self, after: str | None) -> tuple[list[ListedFile], bool]:
         """Return files of the store, those after the file ``after``, and whether more follow."""
         with self._translated():
@@ -105,23 +133,26 @@ class VectorStoreApi:
             )
             return [_uploaded(file) for file in self._checked(page)], bool(page.has_more)
 
-    def upload(self, name: str, body: bytes) -> str:
-        """Upload a file, and return its id."""
+    def upload(self, name: str, body: bytes | BinaryIO, media_type: str) -> UploadedFile:
+        """Upload a file; one that is open is sent from its beginning, in parts."""
+        if not isinstance(body, bytes):
+            body.seek(0)
         with self._translated():
             found = self._client.files.create(
-                file=(name, body, "text/markdown"),
+                file=(name, body, media_type),
                 purpose="assistants",
                 extra_headers=self._headers,
             )
-            return self._id(found)
+            self._id(found)
+            return _uploaded(found)
 
-    def attach(self, file: str, *, source: str, url: str, digest: str) -> ListedFile:
+    def attach(self, file: str, attributes: Mapping[str, str]) -> ListedFile:
         """Attach a file to the store with attributes that say what it is."""
         with self._translated():
             found = self._client.vector_stores.files.create(
                 self._store,
                 file_id=file,
-                attributes={SOURCE: source, URL: url, HASH: digest},
+                attributes=dict(attributes),
                 extra_headers=self._headers,
             )
             self._check(found.id == file)
@@ -209,8 +240,9 @@ class VectorStoreApi:
 def _listed(file: VectorStoreFile) -> ListedFile:
     attributes = file.attributes if isinstance(file.attributes, dict) else {}
     error = getattr(file.last_error, "message", None) or getattr(file.last_error, "code", None)
-    values = (str(attributes.get(name) or "") for name in (SOURCE, URL, HASH))
-    return ListedFile(file.id, str(file.status), str(error or ""), *values)
+    ours = {name: str(value) for name in _OURS if (value := attributes.get(name))}
+    since = int(getattr(file, "created_at", None) or 0)  # 0: the server does not say
+    return ListedFile(file.id, str(file.status), str(error or ""), ours, since)
 
 
 def _uploaded(file: FileObject) -> UploadedFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from smartcrawl.index.vectorstore.ports import FileStatus, ItemVersion, StoredFile
@@ -21,23 +21,38 @@ class PushPlan:
     former: dict[int, list[StoredFile]] = field(default_factory=dict)
 
 
-def push_plan(versions: Mapping[int, ItemVersion], files: Iterable[StoredFile]) -> PushPlan:
+def push_plan(
+    versions: Mapping[int, ItemVersion],
+    files: Iterable[StoredFile],
+    kept: Collection[int] = (),
+    *,
+    is_full: bool = False,
+) -> PushPlan:
     """Return the work that makes a store equal to the pages ``versions`` (by record.no).
 
     A page keeps the first of its files that is furthest. The file of a former version stays only
     while it is completed, and no file of the present one is. Files without an id are left out.
+    ``kept``: numbers of others whose files stay. ``is_full``: each completed file counts as one of
+    a former version.
     """
     plan = PushPlan()
     by_page: dict[int, list[StoredFile]] = defaultdict(list)
     for file in files:
         if file.file is None:
             continue
-        if file.status is FileStatus.LEAVING or file.version.no not in versions:
+        is_kept = file.version.no in kept
+        if file.status is FileStatus.LEAVING or not (is_kept or file.version.no in versions):
             plan.leaving.append(file)
+        elif is_kept:
+            continue
         else:
             by_page[file.version.no].append(file)
     for no, version in sorted(versions.items()):
-        _plan_page(plan, version, by_page.get(no, []))
+        found = by_page.get(no, [])
+        if is_full:
+            plan.former[no] = [file for file in found if file.status is FileStatus.COMPLETED]
+            found = [file for file in found if file.status is not FileStatus.COMPLETED]
+        _plan_page(plan, version, found)
     return plan
 
 

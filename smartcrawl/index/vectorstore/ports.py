@@ -2,50 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from typing import Final, NamedTuple, Protocol
+from typing import BinaryIO, Final, NamedTuple, Protocol
 
 _LONGEST: Final = 512  #: characters of an attribute's value
+DOMAIN: Final = "smartcrawl_domain"
 SOURCE: Final = "smartcrawl_source"
 URL: Final = "smartcrawl_url"
+ITEM: Final = "smartcrawl_item"
 HASH: Final = "smartcrawl_hash"
 
 
 class ItemVersion(NamedTuple):
-    """A page that the store is to have, in the version that it is to have."""
+    """A page or item that the store is to have, in the version that it is to have."""
 
     no: int  #: record.no
-    url: str
+    url: str  #: of a page; the unique id of a library's item
     hash: bytes  #: of the content
+    facts: bytes = b""  #: digest of what else makes a version, such as the name of an item
 
 
 class StoreItem(NamedTuple):
-    """A page as a file."""
+    """A page or an item as a file."""
 
     version: ItemVersion
     name: str  #: of the file, without an ending
-    body: bytes
+    body: bytes | BinaryIO  #: a file is sent from its beginning, in parts
+    size: int  #: bytes
+    digest: bytes  #: SHA-256 of the body
+    ending: str = ".md"
+    media_type: str = "text/markdown"
 
 
 class StoreItems(Protocol):
-    """The pages of one source that a store is to have."""
-
-    @property
-    def source(self) -> str:
-        """The name of the source."""
+    """The pages or items of one source that a store is to have."""
 
     @property
     def source_no(self) -> int:
-        """Its number."""
+        """The number of the source."""
+
+    @property
+    def marks(self) -> Mapping[str, str]:
+        """The attributes by which files of this source are known; empty: a file has it not."""
+
+    @property
+    def key(self) -> str:
+        """The name of the attribute that has ``ItemVersion.url``."""
+
+    @property
+    def knows_all(self) -> bool:
+        """Whether a file of an unknown page is one of a page that is gone."""
+
+    @property
+    def place_of_store(self) -> str:
+        """Settings that name the store, for messages."""
 
     def versions(self) -> Iterator[ItemVersion]:
         """Yield each page."""
 
+    def kept(self) -> Collection[int]:
+        """Return the numbers of others whose completed files stay as they are, after versions."""
+
     def items(self, numbers: Sequence[int]) -> Iterator[StoreItem]:
         """Yield those of some pages that still are to be in the store, in their version of now."""
+
+    def note_refused(self, version: ItemVersion, why: str) -> None:
+        """Record that the store cannot have a version, before its file is removed."""
 
 
 class FileStatus(StrEnum):
@@ -68,6 +93,8 @@ class StoredFile(NamedTuple):
     file: str | None  #: id that the server gave; None: not known
     status: FileStatus
     intended_at: int  #: Unix seconds
+    uploaded_at: int | None = None  #: Unix seconds, by the server's clock
+    embedded_at: int | None = None  #: Unix seconds at which it was attached, by that clock
 
 
 class ListedFile(NamedTuple):
@@ -76,9 +103,12 @@ class ListedFile(NamedTuple):
     id: str
     status: str  #: in_progress, completed, failed or cancelled
     error: str  #: why it failed
-    source: str  #: attributes that a push gave it; empty: it is not one of ours
-    url: str
-    hash: str
+    attributes: Mapping[str, str]  #: that a push gave it, of those that it knows
+    created_at: int  #: Unix seconds at which it was attached, by the server's clock
+
+    def has(self, marks: Mapping[str, str]) -> bool:
+        """Whether it is one of ours with these attributes; an empty one must be missing."""
+        return all(self.attributes.get(name, "") == value for name, value in marks.items())
 
 
 class UploadedFile(NamedTuple):
@@ -97,6 +127,7 @@ class Pushed:
     pages: int = 0  #: that the store is to have
     unchanged: int = 0  #: pages that it had
     uploaded: int = 0  #: files that were given to it
+    attached: int = 0  #: files that this push attached to it
     completed: int = 0  #: files of this push that it has embedded
     adopted: int = 0  #: files of an earlier push that the registry did not know
     detached: int = 0  #: files that were removed from it

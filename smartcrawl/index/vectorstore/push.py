@@ -16,6 +16,7 @@ from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, VectorSt
 from smartcrawl.index.vectorstore.patience import StorePatience
 from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
 from smartcrawl.index.vectorstore.ports import (
+    HASH,
     FileStatus,
     ListedFile,
     Pushed,
@@ -50,15 +51,19 @@ class Push:
         options: VectorStoreOptions,
         *,
         now: int,
+        is_full: bool = False,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], object] = time.sleep,
         report: Report = lambda number: None,
         is_ending: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``now``: Unix seconds; ``clock`` measures seconds, ``sleep`` waits for as many."""
+        """``now``: Unix seconds; ``clock`` measures seconds, ``sleep`` waits for as many.
+
+        ``is_full``: every item is given anew, beside the file that the store has of it.
+        """
         self._api, self._rows, self._items, self._options = api, rows, items, options
         self._clock, self._sleep = clock, sleep
-        self._report, self._is_ending = report, is_ending
+        self._report, self._is_ending, self._is_full = report, is_ending, is_full
         self._patience = self._new_patience()
         self._reader = StoreReader(api, rows, self._ask, now)
         self._pushed = Pushed()
@@ -80,8 +85,8 @@ class Push:
     def _work(self) -> None:
         self._ask(self._api.check_store)
         versions = {version.no: version for version in self._items.versions()}
-        files = self._reader.files(self._items.source, versions)
-        plan = push_plan(versions, files)
+        files = self._reader.files(self._items, versions)
+        plan = push_plan(versions, files, self._items.kept(), is_full=self._is_full)
         self._pushed.pages = len(versions)
         self._pushed.unchanged = plan.unchanged
         gone = {file.intent for file in plan.leaving}
@@ -105,12 +110,17 @@ class Push:
             assert id_ is not None, "the plan leaves out files without an id"
             try:
                 was_there = self._is_gone_after(self._api.detach, id_)
-                self._is_gone_after(self._api.delete, id_)
+                if not self._may_be_used(file):
+                    self._is_gone_after(self._api.delete, id_)
             except RefusedError as error:
                 self._fail(file, f"its file {id_} cannot be removed: {error}")
                 continue
             self._rows.drop([file])
             self._pushed.detached += was_there
+
+    def _may_be_used(self, file: StoredFile) -> bool:
+        """Whether other stores may use a file: it was found in this one (R3-84)."""
+        return self._is_full and file.size is None
 
     def _is_gone_after(self, request: Callable[[str], None], id_: str) -> bool:
         """Remove a file, and return whether it was there."""
@@ -155,15 +165,17 @@ class Push:
         while True:
             self._check_ending()
             try:
-                id_ = self._api.upload(file.name, item.body)
+                found = self._api.upload(file.name, item.body, item.media_type)
             except AwayError as failure:
                 self._patience.wait(failure)
                 if not failure.was_refused:
                     file = self._rows.intend(item)
             except RefusedError as error:
                 self._patience.end_outage()
+                why = f"the server refuses it: {error}"
+                self._items.note_refused(file.version, why)
                 self._rows.drop([file])
-                self._fail(file, f"the server refuses it: {error}")
+                self._fail(file, why)
                 self._remove_former(file)
                 return None
             except AbsentError as error:
@@ -174,7 +186,7 @@ class Push:
             else:
                 self._patience.end_outage()
                 self._pushed.uploaded += 1
-                return self._rows.note_upload(file, id_)
+                return self._rows.note_upload(file, found)
 
     def _attach(self, file: StoredFile) -> None:
         """Attach a file, unless the server refuses."""
@@ -187,21 +199,23 @@ class Push:
             self._fail(file, "the server lost its file")
             return
         except RefusedError as error:
-            self._end(file, f"the store refuses it: {error}")
+            self._end(file, f"the store refuses it: {error}", is_refused=True)
             return
-        attached = self._rows.note([file], FileStatus.ATTACHED)[0]
+        self._pushed.attached += 1
+        attached = self._rows.note_listed(file, FileStatus.ATTACHED, listed)
         self._flying[id_] = attached
         self._look(attached, listed)
 
     def _attached(self, file: StoredFile, id_: str) -> ListedFile:
         """Attach a file; an attempt without an answer, or refused, may have been made."""
-        digest = file.version.hash.hex()
-        url = attribute_of_url(file.version.url)
+        given = {name: value for name, value in self._items.marks.items() if value}
+        given[self._items.key] = attribute_of_url(file.version.url)
+        given[HASH] = file.version.hash.hex()
         patience = self._new_patience()  # the server may answer everything else
         while True:
             self._check_ending()
             try:
-                listed = self._api.attach(id_, source=self._items.source, url=url, digest=digest)
+                listed = self._api.attach(id_, given)
             except (AwayError, RefusedError) as error:
                 if isinstance(error, AwayError):
                     patience.wait(error)
@@ -265,22 +279,30 @@ class Push:
                 self._remove(self._former.pop(file.version.no, []))
                 self._report_done()
             case FileStatus.LEAVING:
-                self._end(file, f"the store could not embed it: {found.error or found.status}")
+                why = f"the store could not embed it: {found.error or found.status}"
+                self._end(file, why, is_refused=True)
 
-    def _end(self, file: StoredFile, why: str) -> None:
+    def _end(self, file: StoredFile, why: str, *, is_refused: bool = False) -> None:
         """Give up a file in this push, and remove it with the former version of its page."""
         self._flying.pop(file.file or "", None)
+        if is_refused:
+            self._items.note_refused(file.version, why)
         self._fail(file, why)
         self._remove([file])
         self._remove_former(file)
 
     def _remove_former(self, file: StoredFile) -> None:
-        """Remove the files of a page whose text is not in the registry any more."""
-        former = self._former.pop(file.version.no, [])
-        self._remove(former)
+        """Remove the files of a page whose content is not in the registry any more (R3-86)."""
+        self._remove(self._stale(file))
+        self._former.pop(file.version.no, None)
+
+    def _stale(self, file: StoredFile) -> list[StoredFile]:
+        """Return the former files of a page that have other bytes than it has now."""
+        former = self._former.get(file.version.no, [])
+        return [one for one in former if one.version.hash != file.version.hash]
 
     def _fail(self, file: StoredFile, why: str) -> None:
-        is_replaced = bool(self._former.get(file.version.no))
+        is_replaced = bool(self._stale(file))
         more = "; its former version was removed, too" if is_replaced else ""
         self._pushed.failed.append((file.version.url, f"{why}{more}"))
 
@@ -301,8 +323,7 @@ class Push:
     def _gone(self, error: AbsentError) -> str:
         return (
             f"{self._options.destination} has no vector store {self._options.store} ({error}): set"
-            " VECTOR_STORE_ID, and VECTOR_STORE_URL, to one that is there; nothing was made or"
-            " removed since"
+            f" {self._items.place_of_store} to one that is there; nothing was made or removed since"
         )
 
     def _report_done(self) -> None:

@@ -11,10 +11,12 @@ from typing import Final, Protocol, TypeVar
 
 from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
 from smartcrawl.index.vectorstore.ports import (
+    HASH,
     FileStatus,
     ItemVersion,
     ListedFile,
     StoredFile,
+    StoreItems,
     UploadedFile,
     attribute_of_url,
 )
@@ -75,7 +77,7 @@ class StoreReader:
         self._api, self._rows, self._ask, self._now = api, rows, ask, now
         self._listed: dict[str, ListedFile] = {}
 
-    def files(self, source: str, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
+    def files(self, items: StoreItems, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
         """Return the files of a source, as of the server.
 
         Raises:
@@ -85,9 +87,9 @@ class StoreReader:
         known = [self._seen(file) for file in self.recovered(self._rows.files())]
         ids = {file.file for file in known}
         orphans = [
-            file for file in self._listed.values() if file.source == source and file.id not in ids
+            file for file in self._listed.values() if file.id not in ids and file.has(items.marks)
         ]
-        return [*known, *self._adopted(orphans, versions)]
+        return [*known, *self._adopted(orphans, items, versions)]
 
     def recovered(self, files: Sequence[StoredFile]) -> list[StoredFile]:
         """Return files, after looking for those whose upload was intended and got no answer."""
@@ -105,7 +107,7 @@ class StoreReader:
             same = [upload for upload in by_name.get(file.name, ()) if self._is_of(upload, file)]
             if same:
                 self.adopted.add(file.intent)
-                found.append(self._rows.note_upload(file, same[0].id))
+                found.append(self._rows.note_upload(file, same[0]))
             elif self._now - file.intended_at > _LATE:
                 self._rows.drop([file])
         return found
@@ -127,6 +129,8 @@ class StoreReader:
             status = FileStatus.UPLOADED if before_attach else FileStatus.LEAVING
         else:
             status = status_of_listed(listed)
+            if file.embedded_at is None and status is not FileStatus.LEAVING:
+                return self._rows.note_listed(file, status, listed)
         return file if status is file.status else self._rows.note([file], status)[0]
 
     def _looked_up(self, id_: str) -> ListedFile | None:
@@ -142,20 +146,26 @@ class StoreReader:
             return None
 
     def _adopted(
-        self, orphans: Iterable[ListedFile], versions: Mapping[int, ItemVersion]
+        self,
+        orphans: Iterable[ListedFile],
+        items: StoreItems,
+        versions: Mapping[int, ItemVersion],
     ) -> list[StoredFile]:
-        """Record files of ours that no row has; those of unknown pages are leaving."""
+        """Record files of ours that no row has; those of pages that are gone are leaving."""
         orphans = list(orphans)
         if not orphans:
             return []
         by_url = {attribute_of_url(version.url): version for version in versions.values()}
         found = []
         for orphan in orphans:
-            version, status = by_url.get(orphan.url), status_of_listed(orphan)
+            url, digest = orphan.attributes.get(items.key, ""), orphan.attributes.get(HASH, "")
+            version, status = by_url.get(url), status_of_listed(orphan)
             if version is None:
-                version, status = ItemVersion(0, orphan.url, b""), FileStatus.LEAVING
-            elif orphan.hash != version.hash.hex():
-                version = ItemVersion(version.no, version.url, _bytes_of(orphan.hash))
+                if not items.knows_all:
+                    continue
+                version, status = ItemVersion(0, url, b""), FileStatus.LEAVING
+            elif digest != version.hash.hex():
+                version = ItemVersion(version.no, version.url, _bytes_of(digest))
             adopted = self._rows.adopt(orphan, version, status)
             self.adopted.add(adopted.intent)
             found.append(adopted)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable, Sequence
-from hashlib import sha256
 from typing import Any, Final
 
 from smartcrawl.index.vectorstore.ports import (
@@ -17,6 +16,7 @@ from smartcrawl.index.vectorstore.ports import (
     ListedFile,
     StoredFile,
     StoreItem,
+    UploadedFile,
 )
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
@@ -26,16 +26,18 @@ INSERT INTO vector_store (url, id) VALUES (?, ?) ON CONFLICT (url, id) DO NOTHIN
 """
 _STORE = "SELECT no FROM vector_store WHERE url = ? AND id = ?"
 _ROWS = """
-SELECT intent, no, url, content_hash, name, size, file, status, intended_at
+SELECT intent, no, url, content_hash, facts, name, size, file, status, intended_at,
+       uploaded_at, embedded_at
   FROM store_file WHERE store = ? AND source = ? ORDER BY intended_at, intent
 """
 _INTEND = """
 INSERT INTO store_file (intent, store, source, no, url, content_hash, body_hash, size, name, file,
-                        status, intended_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                        status, intended_at, facts, embedded_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-_UPLOADED = "UPDATE store_file SET file = ?, status = ? WHERE intent = ?"
+_UPLOADED = "UPDATE store_file SET file = ?, uploaded_at = ?, status = ? WHERE intent = ?"
 _STATUS = "UPDATE store_file SET status = ? WHERE intent IN carray(?)"
+_SINCE = "UPDATE store_file SET embedded_at = ? WHERE intent = ?"
 _DROP = "DELETE FROM store_file WHERE intent IN carray(?)"
 _LEAVE_OTHERS = """
 UPDATE store_file SET status = 'leaving'
@@ -64,26 +66,36 @@ class StoreRows:
     def intend(self, item: StoreItem) -> StoredFile:
         """Record the intent to upload a file; its name has the unique id."""
         intent = secrets.token_hex(_INTENT_BYTES)
-        name = f"{item.name}-{intent}.md"
-        digest = sha256(item.body).digest()
+        name = f"{item.name}-{intent}{item.ending}"
         file = StoredFile(
-            intent, item.version, name, len(item.body), None, FileStatus.INTENDED, self._now
+            intent, item.version, name, item.size, None, FileStatus.INTENDED, self._now
         )
-        self._insert(file, digest)
+        self._insert(file, item.digest)
         return file
 
     def adopt(self, found: ListedFile, version: ItemVersion, status: FileStatus) -> StoredFile:
         """Record a file of ours that is in the store, and that no row has."""
         intent = secrets.token_hex(_INTENT_BYTES)
-        file = StoredFile(intent, version, "", None, found.id, status, self._now)
+        file = StoredFile(
+            intent, version, "", None, found.id, status, self._now, None, found.created_at
+        )
         self._insert(file, None)
         return file
 
-    def note_upload(self, file: StoredFile, id_: str) -> StoredFile:
+    def note_upload(self, file: StoredFile, found: UploadedFile) -> StoredFile:
         """Record the id that the server gave to a file."""
+        status = FileStatus.UPLOADED
+        values = (found.id, found.created_at, status.value, file.intent)
         with transaction(self._connection):
-            self._connection.execute(_UPLOADED, (id_, FileStatus.UPLOADED.value, file.intent))
-        return file._replace(file=id_, status=FileStatus.UPLOADED)
+            self._connection.execute(_UPLOADED, values)
+        return file._replace(file=found.id, status=status, uploaded_at=found.created_at)
+
+    def note_listed(self, file: StoredFile, status: FileStatus, listed: ListedFile) -> StoredFile:
+        """Record the status of a file that is attached, and since when it is."""
+        with transaction(self._connection):
+            self._connection.execute(_STATUS, (status.value, Many([file.intent])))
+            self._connection.execute(_SINCE, (listed.created_at, file.intent))
+        return file._replace(status=status, embedded_at=listed.created_at)
 
     def note(self, files: Iterable[StoredFile], status: FileStatus) -> list[StoredFile]:
         """Record the status of files."""
@@ -108,10 +120,11 @@ class StoreRows:
                 self._connection.execute(_DROP, (_intents(files),))
 
     def _insert(self, file: StoredFile, digest: bytes | None) -> None:
-        no, url, hash_ = file.version
+        no, url, hash_, facts = file.version
         values = (
             *(file.intent, self._store, self._source, no, url, hash_),
             *(digest, file.size, file.name, file.file, file.status.value, file.intended_at),
+            *(facts or None, file.embedded_at),
         )
         with transaction(self._connection):
             self._connection.execute(_INTEND, values)
@@ -122,9 +135,15 @@ def stored_files(connection: Connection, store: int, source: int) -> list[Stored
     rows: Any = connection.execute(_ROWS, (store, source))
     return [
         StoredFile(
-            intent, ItemVersion(no, url, bytes(hash_)), name, size, file, FileStatus(status), at
+            intent,
+            ItemVersion(no, url, bytes(hash_), bytes(facts or b"")),
+            name,
+            size,
+            file,
+            FileStatus(status),
+            *times,
         )
-        for intent, no, url, hash_, name, size, file, status, at in rows
+        for intent, no, url, hash_, facts, name, size, file, status, *times in rows
     ]
 
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
@@ -91,6 +92,19 @@ class LibraryFolder:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise OSError(f"{name} is no file")
             return file.read()
+
+    def open(self, path: str) -> BufferedReader:
+        """Return a file, open for reading.
+
+        Raises:
+            OSError: there is none, or it cannot be read.
+        """
+        with self._opened(path) as (folder, name):
+            file = os.fdopen(os.open(name, _FILE_FLAGS, dir_fd=folder), "rb")
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            file.close()
+            raise OSError(errno.EINVAL, f"{name} is no file")
+        return file
 
     def facts(self, path: str) -> tuple[int, int] | None:
         """Return size in bytes and time of modification, Unix microseconds; None: no file."""

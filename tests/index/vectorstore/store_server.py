@@ -236,3 +236,44 @@ def stores_server() -> Iterator[Stores]:
     with openai_server(reply) as port:
         stores = Stores(port)
         yield stores
+
+
+class MakingStores(Stores):
+    """It also makes stores, and lists them."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self.stores = {}
+        self.made: dict[str, dict[str, Any]] = {}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        return {**super().settings, "VECTOR_STORE_ID": ""}
+
+    def carry_out(self, asked: Asked, body: bytes, kind: str, query: dict[str, str]) -> Reply:
+        if asked.act == "stores":
+            return _listed(self.made, query)
+        if asked.act != "create":
+            return super().carry_out(asked, body, kind, query)
+        sent, id_ = json.loads(body), f"vs_{len(self.made) + 1}"
+        self.stores[id_] = {}
+        self.made[id_] = {
+            "id": id_, "object": "vector_store", "name": sent["name"], "created_at": self.clock,
+            "status": "completed", "metadata": sent["metadata"],
+        }  # fmt: skip
+        return Reply(self.made[id_])
+
+
+_PATHS += (("POST", r"/v1/vector_stores", "create"), ("GET", r"/v1/vector_stores", "stores"))
+
+
+@contextmanager
+def making_stores_server() -> Iterator[MakingStores]:
+    """Serve until the end of the block; there is no store before one is made."""
+
+    def reply(request: Request) -> Reply:
+        return stores.reply(request)
+
+    with openai_server(reply) as port:
+        stores = MakingStores(port)
+        yield stores

@@ -1,0 +1,40 @@
+"""The step embed of ``scrapy library``: one source after another into the store of their domain."""
+
+from __future__ import annotations
+
+import logging
+
+from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.run.domain_store import domain_store
+from smartcrawl.run.library_embed import LibraryEmbed
+from smartcrawl.run.library_report import LibraryReport
+
+logger = logging.getLogger(__name__)
+
+
+def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
+    """Embed each source; without a store all are skipped, and the crawl goes on (R3-116)."""
+    if not order.sources:
+        return
+    if not registry_database(order.options.registry).exists():
+        for source in order.sources:
+            report.skip(source, f"{source.name} was never downloaded: download it first")
+        return
+    try:
+        store = domain_store(order.domain, order.options)
+    except SmartcrawlError as error:
+        logger.error("embedding is skipped: %s", error)
+        for source in order.sources:
+            report.skip(source, str(error), is_held=isinstance(error, RunHeldError))
+        return
+    for source in order.sources:
+        try:
+            result = LibraryEmbed(source, order.options, store).embed(is_full=order.is_full)
+        except RunHeldError as error:
+            report.skip(source, str(error), is_held=True)
+        except SmartcrawlError as error:
+            report.skip(source, str(error))
+        else:
+            report.add_embedded(source, result)

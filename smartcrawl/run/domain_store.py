@@ -1,0 +1,120 @@
+"""The vector store of a domain: the one that its domain.json names, or a new one (R3-30)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from smartcrawl.model.exceptions import PushError, RunHeldError
+from smartcrawl.model.options import Options
+from smartcrawl.model.vector_store_options import VectorStoreOptions, check_store_id
+from smartcrawl.registry.database.databases import Database, registry_database
+from smartcrawl.registry.library.embedding import (
+    domain_store_row,
+    end_domain_store,
+    intend_domain_store,
+    note_domain_store,
+)
+from smartcrawl.run.pushing import push_key
+from smartcrawl.sources.sharepoint.domain_writing import write_vector_store_id
+from smartcrawl.sources.sharepoint.domains import Domain, load_domain
+
+if TYPE_CHECKING:
+    from smartcrawl.index.vectorstore.api import VectorStoreApi
+
+logger = logging.getLogger(__name__)
+
+_WAIT: Final = 60.0  #: seconds for another process that makes the store
+_LOOK: Final = 0.2
+
+
+def domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
+    """Return the options of the store of a domain; make the store where it has none.
+
+    Raises:
+        PushError: it cannot be made (R3-116).
+        RunHeldError: another process makes it for too long.
+        SmartcrawlError: a setting is missing or wrong, or domain.json cannot be written.
+    """
+    server = options.store_server
+    if domain.vector_store_id:
+        return replace(server, store=check_store_id(domain.vector_store_id, str(domain.path)))
+    database = registry_database(options.registry)
+    with _making(database, domain):
+        now = load_domain(options.sharepoint.storage, domain.domain_id)
+        store = now.vector_store_id or _made(now, server, database)
+    return replace(server, store=check_store_id(store, str(domain.path)))
+
+
+@contextmanager
+def _making(database: Database, domain: Domain) -> Iterator[None]:
+    """Let one process at a time make the store of a domain."""
+    since = datetime.now(UTC).isoformat(timespec="seconds")
+    end = time.monotonic() + _WAIT
+    while True:
+        try:
+            lease = database.take(f"store of {domain.domain_id}", since)
+            break
+        except RunHeldError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK)
+    try:
+        yield
+    finally:
+        lease.release()
+
+
+def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str:
+    """Make a store: the intent first, then the request, then its id into domain.json."""
+    key = push_key(server, os.environ)
+    from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415  # of the extra openai
+        AbsentError,
+        RefusedError,
+        VectorStoreApi,
+    )
+    from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
+
+    name = domain.vector_store_name or domain.domain_id
+    patience = StorePatience(server.destination, server.away, time.monotonic, time.sleep)
+    with closing(database.open()) as connection, closing(VectorStoreApi(server, key)) as api:
+        intent, store = domain_store_row(connection, domain.domain_id, server.url)
+        is_new = not intent
+        if is_new:
+            intent = secrets.token_hex(8)
+            intend_domain_store(connection, domain.domain_id, server.url, intent)
+        if store is None:
+            try:
+                store = patience.asked(_request(api, name, domain.domain_id, intent, is_new=is_new))
+            except (AbsentError, RefusedError) as error:
+                raise PushError(
+                    f"{server.destination} makes no vector store '{name}' ({error}): set"
+                    f" vector_store_id in {domain.path} to one that is there"
+                ) from None
+            note_domain_store(connection, domain.domain_id, server.url, store)
+        write_vector_store_id(domain.path, store)
+        logger.info("Created vector store '%s' (ID=%s)", name, store)
+        end_domain_store(connection, domain.domain_id, server.url)
+    return store
+
+
+def _request(
+    api: VectorStoreApi, name: str, domain: str, intent: str, *, is_new: bool
+) -> Callable[[], str]:
+    """Return the request for a store, which looks first for what an earlier one made."""
+    may_be_made = not is_new
+
+    def request() -> str:
+        nonlocal may_be_made
+        found = api.store_of(intent) if may_be_made else None
+        may_be_made = True
+        return found or api.create_store(name, domain=domain, intent=intent)
+
+    return request

@@ -1,0 +1,241 @@
+"""The items of a library as files for a vector store: those of 02_embedded (R3-80 to R3-86)."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from hashlib import file_digest, sha256
+from io import BufferedReader
+from typing import Final
+
+from smartcrawl.index.vectorstore.ports import DOMAIN, ITEM, SOURCE, ItemVersion, StoreItem
+from smartcrawl.model.library import LibraryRow, SourceType
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.library.embedding import (
+    EmbedFailure,
+    embed_failures,
+    forget_embed_failures,
+    given_hashes,
+    move_library_row,
+    note_embed_failure,
+    was_listed_whole,
+)
+from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.registry.library.items import (
+    ProcessedRow,
+    library_body_hashes,
+    library_rows,
+    library_rows_of,
+    store_processed_rows,
+)
+from smartcrawl.registry.library.shelf import LibraryShelf
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+_CONFIG: Final = CRAWLER_HARDCODED_CONFIG
+_EMBEDDED: Final = f"{_CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER}/"
+_FAILED: Final = f"{_CONFIG.PERSISTENT_STORAGE_PATH_FAILED_SUBFOLDER}/"
+_LONGEST_NAME: Final = 100  #: characters
+_AT_ONCE: Final = 2_000  #: hashes of one statement
+
+
+class EmbeddedItems:
+    """The items of a source that its vector store is to have.
+
+    An item whose file cannot be given now is skipped, and what the store has of it stays.
+    """
+
+    key: Final = ITEM
+    place_of_store: Final = "vector_store_id in domain.json, and VECTOR_STORE_URL,"
+
+    def __init__(
+        self,
+        connection: Connection,
+        source: SharepointSource,
+        source_no: int,
+        folder: LibraryFolder,
+        *,
+        is_full: bool,
+    ) -> None:
+        """``is_full``: items that could not be embedded are tried again."""
+        self.source_no = source_no
+        self.marks: Mapping[str, str] = {DOMAIN: source.domain, SOURCE: source.source_id}
+        self.knows_all = was_listed_whole(connection, source_no)
+        self.skipped: dict[int, str] = {}  #: reasons, by record.no
+        self.refused: dict[int, str] = {}  #: reasons of failures of now, by record.no
+        self.names: dict[str, str] = {}  #: server relative URLs, by unique id
+        self._connection = connection
+        self._is_list = source.source_type is not SourceType.FILES  # or pages
+        self._folder = folder
+        self._shelf = LibraryShelf(folder, source_no)
+        self._is_full = is_full
+        self._kept: set[int] = set()
+        self._facts: dict[int, bytes] = {}
+
+    def versions(self) -> Iterator[ItemVersion]:
+        """Yield each item that can be embedded."""
+        self.settle_failures(again=self._is_full)
+        rows = list(library_rows(self._connection, self.source_no))
+        failures = embed_failures(self._connection, self.source_no)
+        hashes = self._body_hashes([row.no for row in rows])
+        given = given_hashes(self._connection, self.source_no) if self._is_list else {}
+        changed = list(failures.keys() - {row.no for row in rows})
+        for row in rows:
+            facts = _facts(row, hashes.get(row.no, b""))
+            self.names[row.unique_id] = row.server_relative_url
+            failure = failures.get(row.no)
+            if failure is not None and failure.facts != facts:
+                changed.append(row.no)
+                failure = None
+            if failure is not None or (row.path or "").startswith(_FAILED):
+                self._kept.add(row.no)
+                continue
+            digest = None if self._problem(row) else self._hash(row, facts, hashes, given)
+            if digest is None:
+                self._skip(row, self._problem(row) or f"{row.path} cannot be read")
+                continue
+            yield ItemVersion(row.no, row.unique_id, digest, facts)
+        forget_embed_failures(self._connection, changed)
+
+    def kept(self) -> Collection[int]:
+        """Return the numbers of items that were skipped, or could not be embedded."""
+        return self._kept
+
+    def items(self, numbers: Sequence[int]) -> Iterator[StoreItem]:
+        """Yield those of some items whose files are as the registry has them.
+
+        The file of each is open until the next is asked for.
+        """
+        rows = library_rows_of(self._connection, numbers)
+        hashes = self._body_hashes(list(numbers))
+        for no in numbers:
+            row = rows.get(no)
+            if row is None or self._problem(row):
+                continue  # another step is at it: the next run takes it up
+            try:
+                file = self._folder.open(row.path or "")
+            except OSError as error:
+                self._download_again(row, f"cannot be read ({error.strerror})")
+                continue
+            with file:
+                item = self._item(row, file, hashes)
+                if item is not None:
+                    yield item
+
+    def _item(
+        self, row: LibraryRow, file: BufferedReader, hashes: Mapping[int, bytes]
+    ) -> StoreItem | None:
+        """Return an item with its open file; None: its bytes are others (R3-107)."""
+        try:
+            digest = file_digest(file, "sha256").digest()
+            size = os.fstat(file.fileno()).st_size
+        except OSError as error:
+            self._download_again(row, f"cannot be read ({error.strerror})")
+            return None
+        if not self._is_list and digest != hashes.get(row.no):
+            self._download_again(row, "has other bytes than were downloaded")
+            return None
+        version = ItemVersion(row.no, row.unique_id, digest, _facts(row, hashes.get(row.no, b"")))
+        name, ending = embedded_file_name((row.path or "").rpartition("/")[2])
+        media_type = "application/octet-stream"
+        return StoreItem(version, name, file, size, digest, ending, media_type)
+
+    def note_refused(self, version: ItemVersion, why: str) -> None:
+        """Record that the store cannot have a version; its file is moved afterwards (R3-86)."""
+        failure = EmbedFailure(version.facts, version.hash, why)
+        note_embed_failure(self._connection, self.source_no, version.no, failure)
+        self.refused[version.no] = why
+
+    def settle_failures(self, *, again: bool = False) -> None:
+        """Move the files of items that could not be embedded to 03_failed; ``again``: back."""
+        failures = embed_failures(self._connection, self.source_no)
+        rows = library_rows_of(self._connection, list(failures))
+        hashes = self._body_hashes(list(rows))
+        before, after = (_FAILED, _EMBEDDED) if again else (_EMBEDDED, _FAILED)
+        for no, row in rows.items():
+            path = row.path or ""
+            is_same = failures[no].facts == _facts(row, hashes.get(no, b""))
+            if not is_same or not path.startswith((_EMBEDDED, _FAILED)):
+                continue
+            inner = path.partition("/")[2]
+            if self._folder.facts(before + inner) is not None:
+                self._folder.rename(before + inner, after + inner)
+                self._folder.tidy(before + inner)
+            move_library_row(self._connection, no, path, after + inner)
+        if again:
+            forget_embed_failures(self._connection, list(failures))
+
+    def _problem(self, row: LibraryRow) -> str | None:
+        """Return the reason why an item has no file to embed now, or None (R3-64, R3-126)."""
+        path = row.path
+        if path is None:
+            return row.sharepoint_error or "it is not downloaded"
+        if not path.startswith(_EMBEDDED):
+            return "it is not processed"
+        ending = path.rpartition(".")[2].lower()
+        if ending not in _CONFIG.DEFAULT_FILETYPES_ACCEPTED_BY_VECTOR_STORES:
+            return f"vector stores take no files of type .{ending}"
+        facts = self._folder.facts(path)
+        if facts is None:
+            return f"{path} is missing on disk: the next download brings it"
+        if self._is_list and facts[1] != row.last_modified:
+            return f"{path} is to be processed again"
+        return None
+
+    def _hash(
+        self,
+        row: LibraryRow,
+        facts: bytes,
+        hashes: Mapping[int, bytes],
+        given: Mapping[tuple[int, bytes], bytes],
+    ) -> bytes | None:
+        """Return the SHA-256 of the file of an item; one that was given is not read again."""
+        if not self._is_list:
+            return hashes.get(row.no)
+        if (known := given.get((row.no, facts))) is not None:
+            return known
+        try:
+            return sha256(self._folder.read(row.path or "")).digest()
+        except OSError:
+            return None
+
+    def _skip(self, row: LibraryRow, why: str) -> None:
+        self._kept.add(row.no)
+        self.skipped[row.no] = f"{row.server_relative_url}: {why}"
+
+    def _download_again(self, row: LibraryRow, why: str) -> None:
+        """Let the next download bring a file, unless one is at it now."""
+        self._skip(row, f"{row.path} {why}: the next download brings it")
+        if row.path in self._shelf.paths_under_way(self._connection):
+            return
+        with transaction(self._connection):
+            store_processed_rows(self._connection, [ProcessedRow(row, None, None)])
+
+    def _body_hashes(self, numbers: Sequence[int]) -> dict[int, bytes]:
+        found: dict[int, bytes] = {}
+        for start in range(0, len(numbers), _AT_ONCE):
+            found |= library_body_hashes(self._connection, numbers[start : start + _AT_ONCE])
+        return found
+
+
+def _facts(row: LibraryRow, body_hash: bytes) -> bytes:
+    """Return a digest of the four fields of an item (M-16), and of what was downloaded."""
+    fields = (row.filename, row.server_relative_url, row.file_size, row.last_modified)
+    text = "\0".join(map(str, fields)).encode("utf-8", "surrogatepass")
+    return sha256(body_hash + text).digest()[:16]
+
+
+def embedded_file_name(name: str) -> tuple[str, str]:
+    """Return name and ending of a file for a server, which drops what is not ASCII.
+
+    >>> embedded_file_name("Übersicht 1.DOCX")
+    ('Ubersicht 1', '.docx')
+    >>> embedded_file_name("概要.md")
+    ('file', '.md')
+    """
+    stem, dot, ending = name.rpartition(".")
+    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
+    plain = "".join(each if each.isalnum() or each in " ._-" else "_" for each in plain)
+    return plain[:_LONGEST_NAME].strip(" -.") or "file", f"{dot}{ending.lower()}"

@@ -1,0 +1,107 @@
+"""The step embed of a library: its vector store is made equal to 02_embedded (R3-80 to R3-86)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+
+from smartcrawl.index.vectorstore.ports import FileStatus, Pushed
+from smartcrawl.index.vectorstore.rows import StoreRows
+from smartcrawl.model.options import Options
+from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.embedding import embed_failures
+from smartcrawl.registry.library.items import library_rows
+from smartcrawl.run.embed_result import EmbedResult
+from smartcrawl.run.embedded_items import EmbeddedItems
+from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library_steps import LibraryStep
+from smartcrawl.run.pushing import push_key
+from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile
+
+
+class LibraryEmbed(LibraryStep):
+    """One embedding of one source."""
+
+    def __init__(
+        self, source: SharepointSource, options: Options, store: VectorStoreOptions
+    ) -> None:
+        super().__init__(source, options)
+        self._store = store
+
+    def embed(
+        self, *, is_full: bool = False, is_ending: Callable[[], bool] = lambda: False
+    ) -> EmbedResult:
+        """Make the store equal to the source, and write the map of what is embedded.
+
+        ``is_full``: every file is given anew, and failed ones are tried again.
+
+        Raises:
+            RunHeldError: another process embeds this source.
+            SmartcrawlError: the source was never downloaded, or a setting is missing.
+            OSError: a file cannot be moved, or a map not written.
+        """
+        key = push_key(self._store)
+        # Other steps do without these.
+        from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.push import Push  # noqa: PLC0415
+
+        now = int(time.time())
+        store = self._store
+        with (
+            self._opened(f"{self._source.name}.embed") as (connection, no),
+            closing(VectorStoreApi(store, key)) as api,
+        ):
+            items = EmbeddedItems(connection, self._source, no, self._folder, is_full=is_full)
+            rows = StoreRows(connection, url=store.url, store=store.store, source=no, now=now)
+            push = Push(api, rows, items, store, now=now, is_full=is_full, is_ending=is_ending)
+            pushed = push.run()
+            items.settle_failures()
+            self._write_maps(connection, no, rows, with_files=bool(items.refused) or is_full)
+        return _result(pushed, items, store)
+
+    def _write_maps(
+        self, connection: Connection, no: int, rows: StoreRows, *, with_files: bool
+    ) -> None:
+        """Write the map of what is embedded, and that of the files where one was moved."""
+        maps = LibraryMaps(self._source, self._folder)
+        if with_files:
+            maps.write_files_map(library_rows(connection, no))
+        embedded = {
+            file.version.no: EmbeddedFile(
+                file.file, self._store.store, file.uploaded_at or file.embedded_at, file.embedded_at
+            )
+            for file in rows.files()
+            if file.file is not None and file.status is FileStatus.COMPLETED
+        }
+        failures = embed_failures(connection, no)
+        errors = {number: failure.error for number, failure in failures.items()}
+        maps.write_vectorstore_map(library_rows(connection, no), embedded, errors)
+
+
+def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> EmbedResult:
+    reasons = [f"{items.names.get(url, url)}: {why}" for url, why in pushed.failed]
+    reasons += items.skipped.values()
+    reasons += [
+        f"{items.names.get(url, url)} is still in progress: the next run looks again"
+        for url in pushed.in_progress
+    ]
+    if pushed.error is not None:
+        reasons.append(pushed.error)
+    return EmbedResult(
+        store.store,
+        items=pushed.pages,
+        unchanged=pushed.unchanged,
+        uploaded=pushed.uploaded,
+        attached=pushed.attached,
+        detached=pushed.detached,
+        completed=pushed.completed,
+        failed=len(items.refused),
+        skipped=len(items.skipped),
+        adopted=pushed.adopted,
+        in_progress=len(pushed.in_progress),
+        is_whole=pushed.is_whole and not items.skipped,
+        reasons=reasons,
+    )

@@ -1,0 +1,18 @@
+"""What kills an embedding at a place, as tests/commands/killed_push.py does, and at two more."""
+
+import os
+
+from smartcrawl.index.vectorstore.api import VectorStoreApi
+from smartcrawl.run import domain_store, embedded_items
+from smartcrawl.run.library_maps import LibraryMaps
+from tests.commands.killed_push import observed
+
+if "PLACES" in os.environ:  # pytest imports every module for its doctests
+    for _owner, _names in (
+        (VectorStoreApi, ("create_store", "store_of")),
+        (domain_store, ("write_vector_store_id", "note_domain_store")),
+        (embedded_items, ("note_embed_failure", "move_library_row")),
+        (LibraryMaps, ("write_vectorstore_map",)),
+    ):
+        for _name in _names:
+            setattr(_owner, _name, observed(_name, getattr(_owner, _name)))
