@@ -69,6 +69,7 @@ class RunLibrary:
         self.requests = 0  #: to the API, and for bytes
         self.added = self.changed = self.removed = 0  #: items, by their four fields
         self.downloaded = 0  #: items whose bytes came
+        self.adopted = 0  #: files that the map named, and an empty registry did not
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
         self._is_barred = False  #: whether the disk did not even permit the first check
@@ -212,7 +213,9 @@ class RunLibrary:
         its place counts: once files are renamed, it may be that of another item.
         """
         if row is not None and row.no == 0:
-            return self._read_held(row, item) if row.path == self.places.path(item) else None
+            adopted = self._read_held(row, item) if row.path == self.places.path(item) else None
+            self.adopted += adopted is not None
+            return adopted
         for _ in range(_LOOKS):
             found = self._read_held(row, item)
             if row is None or self._items.rests(row):

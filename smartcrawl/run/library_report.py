@@ -39,6 +39,8 @@ class LibrarySourceReport:
     skipped: int = 0
     withheld: int = 0
     requests: int = 0
+    runs: list[int] = field(default_factory=list)  #: run.no of each batch
+    adopted: int = 0  #: files that a map of another program named
     integrity: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("missingInMap", "missingOnDisk", "orphans", "moved", "verified"), 0
@@ -48,7 +50,8 @@ class LibrarySourceReport:
     def as_json(self) -> dict[str, Any]:
         """Return it under the promised keys."""
         values = asdict(self)
-        del values["source"]
+        for name in ("source", "runs", "adopted"):
+            del values[name]
         ids = {"sourceId": self.source.source_id, "sourceType": str(self.source.source_type)}
         return ids | values
 
@@ -64,6 +67,7 @@ class LibraryReport:
     is_dry: bool = False
     is_incomplete: bool = False  #: whether a source is skipped or incomplete, or items failed
     is_held: bool = False  #: whether another step is at a source
+    archive: str = ""  #: id of the report of a crawl; empty: none was written
     sources: dict[str, LibrarySourceReport] = field(default_factory=dict)  #: by source_id
 
     def _of(self, source: SharepointSource) -> LibrarySourceReport:
@@ -83,6 +87,8 @@ class LibraryReport:
         assert result is not None, "it ended"
         assert library is not None, "it is a library"
         found.complete, found.reasons = result.complete, list(result.reasons)
+        found.runs.append(run.opened.no)
+        found.adopted += library.adopted
         found.requests += library.requests
         found.downloaded += library.downloaded
         found.added += library.added
@@ -108,16 +114,18 @@ class LibraryReport:
     def add_step(self, source: SharepointSource, result: StepResult) -> None:
         """Note a step that needs no crawl."""
         found = self._of(source)
-        found.complete = not result.failed
-        found.processed, found.failed = result.processed, result.failed
-        found.skipped, found.reasons = result.skipped, list(result.reasons)
+        found.complete = not result.failed and (found.complete or not found.runs)
+        found.processed += result.processed
+        found.failed += result.failed
+        found.skipped += result.skipped
+        found.reasons += result.reasons
         found.integrity |= result.integrity
         if result.failed or result.skipped:
             self.is_incomplete = True
 
     def as_json(self) -> dict[str, Any]:
         """Return the report under the promised keys."""
-        return {
+        known: dict[str, Any] = {
             "domain": self.domain.domain_id,
             "action": self.action,
             "mode": self.mode,
@@ -126,3 +134,7 @@ class LibraryReport:
             "complete": not self.is_incomplete,
             "sources": [found.as_json() for found in self.sources.values()],
         }
+        if self.action == "adopt":
+            for found, shown in zip(self.sources.values(), known["sources"], strict=True):
+                shown["adopted"] = found.adopted
+        return known | ({"report": self.archive} if self.archive else {})
