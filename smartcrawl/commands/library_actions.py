@@ -8,14 +8,20 @@ from typing import Final
 from smartcrawl.commands.library_order import LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_steps import LibraryStep, StepResult
+from smartcrawl.run.library_steps import LibraryStep, StepResult, has_library_items
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.source import SharepointSource
 
+ADOPT: Final = "adopt"
+CRAWL: Final = "crawl"
 DOWNLOAD: Final = "download"
 #: The steps of each action, in order.
 ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     DOWNLOAD: (DOWNLOAD,),
     "process": ("process",),
     "check": ("check",),
+    CRAWL: (DOWNLOAD, "process"),
+    ADOPT: (DOWNLOAD,),
 }
 
 
@@ -27,6 +33,8 @@ def carry_out_library_step(step: str, order: LibraryOrder, report: LibraryReport
 def _at_each_source(step: Callable[[LibraryStep], StepResult]) -> _Step:
     def carry_out(order: LibraryOrder, report: LibraryReport) -> None:
         for source in order.sources:
+            if report.is_skipped(source):
+                continue
             try:
                 result = step(LibraryStep(source, order.options))
             except RunHeldError as error:
@@ -45,3 +53,17 @@ _STEPS: Final[Mapping[str, _Step]] = {
     "process": _at_each_source(LibraryStep.process),
     "check": _at_each_source(LibraryStep.check),
 }
+
+
+def skip_sources_not_to_adopt(order: LibraryOrder, report: LibraryReport) -> list[SharepointSource]:
+    """Return the sources with a map and without stored items; the others are skipped."""
+    found = []
+    for source in order.sources:
+        map_ = source.folder / CRAWLER_HARDCODED_CONFIG.FILE_MAP_CSV
+        if has_library_items(source, order.options):
+            report.skip(source, "the registry has its items already: download it")
+        elif not map_.is_file():
+            report.skip(source, f"{map_} is missing: put the files and the map of it there first")
+        else:
+            found.append(source)
+    return found

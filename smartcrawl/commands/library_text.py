@@ -8,7 +8,7 @@ from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
 from smartcrawl.terminal.output import Output, printed_json
 
 _COUNTS = ("listed", "added", "changed", "removed", "unchanged", "downloaded", "processed",
-           "failed", "skipped", "withheld")  # fmt: skip
+           "failed", "skipped", "withheld", "adopted")  # fmt: skip
 
 
 def print_library_report(report: LibraryReport, output_format: str) -> None:
@@ -21,6 +21,9 @@ def print_library_report(report: LibraryReport, output_format: str) -> None:
         output.say(f"{report.domain.path} declares no source of this scope.")
     for found in report.sources.values():
         _print_source(output, report.action, found)
+    if report.archive:
+        output.say()
+        output.say(f"Report: {report.archive}")
 
 
 def _print_source(output: Output, action: str, found: LibrarySourceReport) -> None:

@@ -81,6 +81,11 @@ class LibraryReport:
         self.is_incomplete = True
         self.is_held |= is_held
 
+    def is_skipped(self, source: SharepointSource) -> bool:
+        """Whether an earlier step left a source out."""
+        found = self.sources.get(source.source_id)
+        return found is not None and bool(found.reason)
+
     def add_run(self, source: SharepointSource, run: Run, *, is_first: bool) -> None:
         """Note the run of a source; a further batch adds to the first."""
         found, result, library = self._of(source), run.result, run.library

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -43,6 +43,20 @@ class StepResult:
     skipped: int = 0
     reasons: list[str] = field(default_factory=list)
     integrity: dict[str, int] = field(default_factory=dict)
+
+
+def has_library_items(source: SharepointSource, options: Options) -> bool:
+    """Whether the registry has items of a source.
+
+    Raises:
+        RegistryError: the registry cannot be read.
+    """
+    database = registry_database(options.registry)
+    if not database.exists():
+        return False
+    with database.translated("read"), closing(database.open()) as connection:
+        no = connection.execute(_SOURCE, (source.name,)).get
+        return no is not None and next(library_rows(connection, int(no)), None) is not None
 
 
 class LibraryStep:
