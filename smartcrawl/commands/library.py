@@ -69,8 +69,8 @@ class Command(CrawlCommand):
             " and cleans site pages. check compares disk, maps and registry, and corrects the disk"
             " without a download. crawl downloads, processes and archives a report; reports lists"
             " the archives. adopt downloads what the maps of another program do not have. cleanup"
-            " removes outdated entries of the metadata of embedded files, export writes the maps for"
-            " spreadsheets. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
+            " removes outdated entries of the metadata of embedded files, export writes the maps"
+            " for spreadsheets. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
             " domain.json."
             " Exit status: 0 done, 3 a source is skipped or incomplete, or items failed, 4 another"
             " step is at a source, 1 not carried out."
@@ -150,7 +150,7 @@ class Command(CrawlCommand):
         Raises:
             UsageError: it does not name a step and a domain, or has options of other commands.
         """
-        known = {action: (1, 1) for action in ACTIONS}
+        known = dict.fromkeys(ACTIONS, (1, 1))
         known |= {action: (least, most) for action, (_, least, most) in OTHERS.items()}
         least, most = known.get(args[0], (0, -1)) if args else (0, -1)
         if not least <= len(args) - 1 <= most:
