@@ -27,7 +27,7 @@ def changed(library):
     """Let one file be new, one changed, one removed."""
     library.add("new.md", b"New words.")
     library.update("Reports/Q1.txt", b"Other words.")
-    library.remove("Reports/Q2.txt")
+    library.delete("Reports/Q2.txt")
 
 
 def files_in(cell: str) -> int:
@@ -86,7 +86,7 @@ def test_each_scope(crawl: Crawl, sharepoint: SharepointServer):
 @pytest.mark.parametrize("row", table("retry batches"), ids=lambda row: row[0])
 def test_each_number_of_batches(rest_stage: LibraryStage, crawl: Crawl, row: list[str]):
     batches, requests = row
-    libraries, library = rest_stage.begin(crawl, lambda library: library.add("new.md", b"New."))
-    library.items["new.md"].locked = True
+    libraries, library = rest_stage.begin(crawl)
+    library.add("new.md", b"New.").locked = True
     found = libraries.download("--retry-batches", batches, expect=3)
     assert (found["failed"], libraries.downloads()) == (1, int(requests))
