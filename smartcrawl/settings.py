@@ -202,6 +202,7 @@ SHAREPOINT_PAGE_SIZE = _env("SHAREPOINT_PAGE_SIZE", 5_000)  # items of an answer
 PERSISTENT_STORAGE_PATH = _env(
     "PERSISTENT_STORAGE_PATH", ""
 )  # folder of domains and of their files; empty: library in DATA_DIR
+LIBRARY_REPORTS_KEEP = _env("LIBRARY_REPORTS_KEEP", 0)  # archives of crawls a domain; 0: all
 
 # Logs and progress
 LOG_LEVEL = _env("LOG_LEVEL", "INFO")  # DEBUG, INFO, WARNING, ERROR or CRITICAL

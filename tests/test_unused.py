@@ -64,13 +64,6 @@ EXCEPTIONS: Final = {
     "smartcrawl.sources.sharepoint.domains:Domain.vector_store_name": (
         "of domain.json; for the step embed, which is to come (R3-08)"
     ),
-    "smartcrawl.sources.sharepoint.domains:Domain.vector_store_id": "likewise",
-    "smartcrawl.sources.sharepoint.hardcoded_config:HardcodedConfig.VECTOR_STORE_MAP_CSV": (
-        "no other module may have the name (R3-45)"
-    ),
-    "smartcrawl.sources.sharepoint.hardcoded_config:HardcodedConfig.FILES_METADATA_JSON": (
-        "likewise"
-    ),
     "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (
         "it is checked, and not kept (docs/adr/0060)"
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from scrapy.crawler import AsyncCrawlerProcess
@@ -19,19 +20,30 @@ from smartcrawl.commands.crawl import (
     stop_reactor,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
-from smartcrawl.commands.library_actions import ACTIONS, DOWNLOAD, carry_out_library_step
+from smartcrawl.commands.library_actions import (
+    ACTIONS,
+    ADOPT,
+    CRAWL,
+    DOWNLOAD,
+    carry_out_library_step,
+    skip_sources_not_to_adopt,
+    steps_of_library_order,
+)
 from smartcrawl.commands.library_download import LibraryDownload
 from smartcrawl.commands.library_dry import DryLibraryDownload
 from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_others import OTHERS, carry_out_library_action
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.run.library_archive import write_library_archive
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_domain
 from smartcrawl.terminal.command import base_command_damage
+from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import OutputError, printed
 
 MODES: Final = ("incremental", "full")
@@ -45,7 +57,7 @@ class Command(CrawlCommand):
 
     def syntax(self) -> str:
         """Return its usage."""
-        return f"{'|'.join(ACTIONS)} DOMAIN [options]"
+        return f"{'|'.join([*ACTIONS, *OTHERS])} DOMAIN [options]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
@@ -57,8 +69,11 @@ class Command(CrawlCommand):
             "download lists each library of DOMAIN, downloads what is new or changed, removes what"
             " is gone, checks the disk and writes the maps. process turns list items into Markdown"
             " and cleans site pages. embed makes the vector store of DOMAIN equal to the files."
-            " check compares disk, maps and registry, and corrects the disk"
-            " without a download. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
+            " check compares disk, maps and registry, and corrects the disk without a download."
+            " crawl downloads, processes, embeds and archives a report; reports lists the archives."
+            " adopt downloads what the maps of another program do not have. cleanup removes"
+            " outdated entries of the metadata of embedded files, export writes the maps for"
+            " spreadsheets. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
             " domain.json. With --dry-run all of it is only counted."
             " Exit status: 0 done, 3 a source is skipped or incomplete, or items failed, 4 another"
             " step is at a source, 1 not carried out."
@@ -91,6 +106,9 @@ class Command(CrawlCommand):
             "--dry-run", action="store_true", help="print what would be done; change nothing"
         )
         parser.add_argument(
+            "--spreadsheet", metavar="FOLDER", help="of export: where the maps are written"
+        )
+        parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
 
@@ -98,16 +116,22 @@ class Command(CrawlCommand):
         """Carry out the steps of an action, each at one source after another."""
         self._check_words(args, opts)
         assert self.settings is not None
+        if args[0] in OTHERS:
+            self._carry_out_other(args, opts)
+            return
         try:
             order = self._order(args, opts)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
-        steps = ACTIONS[order.action]
+        steps = steps_of_library_order(order)
         report = LibraryReport(
             order.domain, order.action, opts.mode, opts.scope, is_dry=order.is_dry
         )
+        if order.action == ADOPT and not skip_sources_not_to_adopt(order, report):
+            self._end(report, opts.format)
+            return
         if DOWNLOAD not in steps:
             self._carry_out(steps, order, report)
             self._end(report, opts.format)
@@ -116,8 +140,18 @@ class Command(CrawlCommand):
         assert isinstance(process, AsyncCrawlerProcess)
         return_engine_memory()
         self.exitcode = FAILED  # also if signals stop it by force
-        asyncio.get_event_loop().create_task(self._crawl_and_end(process, order, report))
+        asyncio.get_event_loop().create_task(self._crawl_and_end(process, order, report, steps))
         process.start(stop_after_crawl=False)
+
+    def _carry_out_other(self, args: list[str], opts: Namespace) -> None:
+        """Carry out an action that is no step."""
+        assert self.settings is not None
+        try:
+            with base_command_damage(registry_database(Options.of(self.settings).registry)):
+                carry_out_library_action(args, dict(self.settings), opts)
+        except SmartcrawlError as error:
+            print_crawl_error(error, self.settings)
+            self.exitcode = FAILED
 
     def _check_words(self, args: list[str], opts: Namespace) -> None:
         """Check the command line.
@@ -125,9 +159,12 @@ class Command(CrawlCommand):
         Raises:
             UsageError: it does not name a step and a domain, or has options of other commands.
         """
-        if len(args) != 2 or args[0] not in ACTIONS:
+        known = dict.fromkeys(ACTIONS, (1, 1))
+        known |= {action: (least, most) for action, (_, least, most) in OTHERS.items()}
+        least, most = known.get(args[0], (0, -1)) if args else (0, -1)
+        if not least <= len(args) - 1 <= most:
             raise UsageError(
-                f"name a step and a domain: {program_name()} library {'|'.join(ACTIONS)} DOMAIN",
+                f"name a step and a domain: {program_name()} library {'|'.join(known)} DOMAIN",
                 print_help=False,
             )
         if opts.spargs or opts.output or opts.overwrite_output:
@@ -158,15 +195,25 @@ class Command(CrawlCommand):
         return LibraryOrder(action, domain, sources, options, opts)
 
     async def _crawl_and_end(
-        self, process: AsyncCrawlerProcess, order: LibraryOrder, report: LibraryReport
+        self,
+        process: AsyncCrawlerProcess,
+        order: LibraryOrder,
+        report: LibraryReport,
+        steps: Sequence[str],
     ) -> None:
         """Carry out an action that begins with a download."""
+        started = datetime.now(UTC)
         try:
-            first, *further = ACTIONS[order.action]
+            first, *further = steps
             assert first == DOWNLOAD, "other steps need what it brings"
-            download = DryLibraryDownload if order.is_dry else LibraryDownload
-            await download(process, self._create_crawler, order, report).carry_out()
-            self._carry_out(further, order, report)
+            download = (DryLibraryDownload if order.is_dry else LibraryDownload)(
+                process, self._create_crawler, order, report
+            )
+            await download.carry_out()
+            if not download.is_stopped:
+                self._carry_out(further, order, report)
+                if order.action == CRAWL:
+                    self._archive(order, report, started)
         finally:
             self._end(report, order.words.format)
             stop_reactor()
@@ -176,6 +223,25 @@ class Command(CrawlCommand):
         with base_command_damage(registry_database(order.options.registry)):
             for step in steps:
                 carry_out_library_step(step, order, report)
+
+    def _archive(self, order: LibraryOrder, report: LibraryReport, started: datetime) -> None:
+        """Write the archive of a crawl; without one the crawl is incomplete (R3-20, R3-23)."""
+        if report.is_dry:
+            return
+        parameters = {
+            "domain_id": order.domain.domain_id,
+            "mode": report.mode,
+            "scope": report.scope,
+            "source_id": order.words.source,
+            "dry_run": report.is_dry,
+            "retry_batches": order.words.retry_batches,
+        }
+        keep = order.options.sharepoint.reports_keep
+        try:
+            write_library_archive(report, parameters, (started, datetime.now(UTC)), keep=keep)
+        except (OSError, SmartcrawlError) as error:
+            print_complaint("library", f"the report of the crawl could not be written: {error}")
+            report.is_incomplete = True
 
     def _end(self, report: LibraryReport, output_format: str) -> None:
         """Print the report, and set the exit status."""

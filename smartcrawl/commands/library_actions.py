@@ -5,20 +5,44 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from smartcrawl.commands.library_embed import embed_sources
+from smartcrawl.commands.library_embed import embed_sources, is_store_configured
 from smartcrawl.commands.library_order import LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_steps import LibraryStep, StepResult
+from smartcrawl.run.library_steps import LibraryStep, StepResult, has_library_items
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.source import SharepointSource
+from smartcrawl.terminal.output import print_complaint
 
+ADOPT: Final = "adopt"
+CRAWL: Final = "crawl"
 DOWNLOAD: Final = "download"
+EMBED: Final = "embed"
 #: The steps of each action, in order.
 ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     DOWNLOAD: (DOWNLOAD,),
     "process": ("process",),
-    "embed": ("embed",),
+    EMBED: (EMBED,),
     "check": ("check",),
+    CRAWL: (DOWNLOAD, "process", EMBED),
+    ADOPT: (DOWNLOAD,),
 }
+
+
+def steps_of_library_order(order: LibraryOrder) -> tuple[str, ...]:
+    """Return the steps of an order.
+
+    A crawl embeds where a vector store is configured for its domain. A line says if it does not.
+    """
+    steps = ACTIONS[order.action]
+    if order.action != CRAWL or is_store_configured(order.domain):
+        return steps
+    print_complaint(
+        "library",
+        "embed is left out of the crawl: no vector store is configured for it; OPENAI_API_KEY is"
+        " the key of one",
+    )
+    return tuple(step for step in steps if step != EMBED)
 
 
 def carry_out_library_step(step: str, order: LibraryOrder, report: LibraryReport) -> None:
@@ -29,6 +53,8 @@ def carry_out_library_step(step: str, order: LibraryOrder, report: LibraryReport
 def _at_each_source(step: Callable[[LibraryStep], StepResult]) -> _Step:
     def carry_out(order: LibraryOrder, report: LibraryReport) -> None:
         for source in order.sources:
+            if report.is_skipped(source):
+                continue
             try:
                 result = step(LibraryStep(source, order.options, is_dry=order.is_dry))
             except RunHeldError as error:
@@ -45,6 +71,20 @@ _Step = Callable[[LibraryOrder, LibraryReport], None]
 #: Steps that need no crawl.
 _STEPS: Final[Mapping[str, _Step]] = {
     "process": _at_each_source(LibraryStep.process),
-    "embed": embed_sources,
+    EMBED: embed_sources,
     "check": _at_each_source(LibraryStep.check),
 }
+
+
+def skip_sources_not_to_adopt(order: LibraryOrder, report: LibraryReport) -> list[SharepointSource]:
+    """Return the sources with a map and without stored items; the others are skipped."""
+    found = []
+    for source in order.sources:
+        map_ = source.folder / CRAWLER_HARDCODED_CONFIG.FILE_MAP_CSV
+        if has_library_items(source, order.options):
+            report.skip(source, "the registry has its items already: download it")
+        elif not map_.is_file():
+            report.skip(source, f"{map_} is missing: put the files and the map of it there first")
+        else:
+            found.append(source)
+    return found

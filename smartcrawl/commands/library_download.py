@@ -29,10 +29,15 @@ class LibraryDownload:
         self._create_crawler = create_crawler
         self._order = order
         self._report = report
+        self.is_stopped = False  #: whether a signal, or an order to a run, ended it early
 
     async def carry_out(self) -> None:
         """Crawl each source, and what failed again, in batches (R3-60)."""
         for source in self._order.sources:
+            if self.is_stopped:
+                break
+            if self._report.is_skipped(source):
+                continue
             force = self._order.is_full
             for batch in range(self._order.words.retry_batches):
                 run = await self._crawl_library(source, force=force)
@@ -56,6 +61,9 @@ class LibraryDownload:
             self._report.skip(source, str(error))
             return None
         run: Run | None = getattr(crawler.spider, "run", None)
+        assert crawler.stats is not None
+        is_ended = run is not None and run.halt.order is not None
+        self.is_stopped |= is_ended or crawler.stats.get_value("finish_reason") == "shutdown"
         if run is None or run.result is None or run.failure is not None:
             why = "the crawl was not carried out; its log has the reason"
             if run is not None and run.failure is not None:

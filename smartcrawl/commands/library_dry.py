@@ -112,11 +112,15 @@ class DryLibraryDownload:
         self._create_crawler = create_crawler
         self._order = order
         self._report = report
+        self.is_stopped = False  #: whether a signal ended it early
 
     async def carry_out(self) -> None:
         """List each source; the first one that a signal stops is the last."""
         for source in self._order.sources:
+            if self._report.is_skipped(source):
+                continue
             if not await self._counted(source):
+                self.is_stopped = True
                 break
 
     async def _counted(self, source: SharepointSource) -> bool:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import logging
+import os
 
 from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.index.openai_sdk import KEY_VARIABLE
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.domain_store import domain_store
 from smartcrawl.run.library_embed import LibraryEmbed
 from smartcrawl.run.library_report import LibraryReport
+from smartcrawl.sources.sharepoint.domains import Domain
 
 logger = logging.getLogger(__name__)
+
+
+def is_store_configured(domain: Domain) -> bool:
+    """Whether a vector store was made for a domain, is named in it, or has a key."""
+    return bool(domain.vector_store_id or domain.vector_store_name or os.environ.get(KEY_VARIABLE))
 
 
 def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
     """Embed each source; without a store all are skipped, and the crawl goes on (R3-116)."""
     if not order.sources:
+        return
+    if order.is_dry:
+        for source in order.sources:
+            if order.action == "embed":
+                report.skip(source, "a dry run embeds nothing: leave out --dry-run")
         return
     if not registry_database(order.options.registry).exists():
         for source in order.sources:
@@ -31,7 +44,9 @@ def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
         return
     for source in order.sources:
         try:
-            result = LibraryEmbed(source, order.options, store).embed(is_full=order.is_full)
+            result = LibraryEmbed(source, order.options, order.domain, store).embed(
+                is_full=order.is_full
+            )
         except RunHeldError as error:
             report.skip(source, str(error), is_held=True)
         except SmartcrawlError as error:

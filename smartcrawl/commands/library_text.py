@@ -8,7 +8,7 @@ from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
 from smartcrawl.terminal.output import Output, printed_json
 
 _COUNTS = ("listed", "added", "changed", "removed", "unchanged", "downloaded", "processed",
-           "failed", "skipped", "withheld")  # fmt: skip
+           "failed", "skipped", "withheld", "adopted")  # fmt: skip
 
 
 def print_library_report(report: LibraryReport, output_format: str) -> None:
@@ -22,6 +22,9 @@ def print_library_report(report: LibraryReport, output_format: str) -> None:
     action = f"dry run of {report.action}" if report.is_dry else report.action
     for found in report.sources.values():
         _print_source(output, action, found)
+    if report.archive:
+        output.say()
+        output.say(f"Report: {report.archive}")
     if report.is_dry:
         output.say()
         output.say("This was a dry run: nothing was changed.")

@@ -38,6 +38,7 @@ class SharepointOptions:
     ca_file: Path | None  #: authorities that are trusted beside those of the system
     page_size: int  #: items of an answer
     storage: Path  #: PERSISTENT_STORAGE_PATH
+    reports_keep: int  #: archives of crawls of a domain; 0: all
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], data_dir: Path) -> Self:
@@ -61,6 +62,7 @@ class SharepointOptions:
                 settings, "SHAREPOINT_PAGE_SIZE", least=1, most=MOST_ITEMS
             ),
             storage=_storage(settings, data_dir),
+            reports_keep=whole_number_option(settings, "LIBRARY_REPORTS_KEEP"),
         )
 
     def required(self) -> Self:

@@ -75,6 +75,7 @@ class RunLibrary:
         self.requests = 0  #: to the API, and for bytes
         self.added = self.changed = self.removed = 0  #: items, by their four fields
         self.downloaded = 0  #: items whose bytes came
+        self.adopted = 0  #: files that the map named, and an empty registry did not
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
         self.failed = 0  #: items that could not be had or read, at the end
@@ -209,7 +210,9 @@ class RunLibrary:
         its place counts: once files are renamed, it may be that of another item.
         """
         if row is not None and row.no == 0:
-            return self._read_held(row, item) if row.path == self.places.path(item) else None
+            adopted = self._read_held(row, item) if row.path == self.places.path(item) else None
+            self.adopted += adopted is not None
+            return adopted
         for _ in range(_LOOKS):
             found = self._read_held(row, item)
             if row is None or self._items.rests(row):

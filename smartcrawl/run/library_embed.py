@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 
 from smartcrawl.index.vectorstore.ports import FileStatus, Pushed
 from smartcrawl.index.vectorstore.rows import StoreRows
@@ -16,19 +18,31 @@ from smartcrawl.registry.library.items import library_rows
 from smartcrawl.run.embed_result import EmbedResult
 from smartcrawl.run.embedded_items import EmbeddedItems
 from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library_metadata import LibraryMetadata
 from smartcrawl.run.library_steps import LibraryStep
 from smartcrawl.run.pushing import push_key
+from smartcrawl.sources.sharepoint.domains import Domain
+from smartcrawl.sources.sharepoint.maptext import SECOND, map_time
+from smartcrawl.sources.sharepoint.metadata import EmbeddedVersion
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile
+
+logger = logging.getLogger(__name__)
 
 
 class LibraryEmbed(LibraryStep):
     """One embedding of one source."""
 
     def __init__(
-        self, source: SharepointSource, options: Options, store: VectorStoreOptions
+        self,
+        source: SharepointSource,
+        options: Options,
+        domain: Domain,
+        store: VectorStoreOptions,
     ) -> None:
+        """``domain``: that of the source, with the files whose versions are noted."""
         super().__init__(source, options)
+        self._domain = domain
         self._store = store
 
     def embed(
@@ -79,6 +93,22 @@ class LibraryEmbed(LibraryStep):
         failures = embed_failures(connection, no)
         errors = {number: failure.error for number, failure in failures.items()}
         maps.write_vectorstore_map(library_rows(connection, no), embedded, errors)
+        self._note_versions(connection, no, embedded)
+
+    def _note_versions(
+        self, connection: Connection, no: int, embedded: Mapping[int, EmbeddedFile]
+    ) -> None:
+        """Add what is embedded to ``files_metadata.json`` (R3-141); known versions stay."""
+        versions = [
+            EmbeddedVersion(
+                file.file, file.store, map_time((file.embedded_at or 0) * SECOND), self._source, row
+            )
+            for row in library_rows(connection, no)
+            if (file := embedded.get(row.no)) is not None
+        ]
+        noted = LibraryMetadata(self._domain, connection, datetime.now(UTC)).update(versions)
+        for line in noted.lines:
+            logger.warning("%s", line)
 
 
 def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> EmbedResult:

@@ -40,6 +40,8 @@ class LibrarySourceReport:
     withheld: int = 0
     requests: int = 0
     embedded: EmbedResult | None = None  #: of the step embed
+    runs: list[int] = field(default_factory=list)  #: run.no of each batch
+    adopted: int = 0  #: files that a map of another program named
     integrity: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
             ("missingInMap", "missingOnDisk", "orphans", "moved", "verified"), 0
@@ -49,9 +51,10 @@ class LibrarySourceReport:
     def as_json(self) -> dict[str, Any]:
         """Return it under the promised keys."""
         values = asdict(self)
-        del values["source"], values["embedded"]
+        for name in ("source", "runs", "adopted", "embedded"):
+            del values[name]
         if self.embedded is not None:
-            values |= self.embedded.as_json()
+            values |= self.embedded.as_json() | {"skipped": self.skipped}
         ids = {"sourceId": self.source.source_id, "sourceType": str(self.source.source_type)}
         return ids | values
 
@@ -67,6 +70,7 @@ class LibraryReport:
     is_dry: bool = False
     is_incomplete: bool = False  #: whether a source is skipped or incomplete, or items failed
     is_held: bool = False  #: whether another step is at a source
+    archive: str = ""  #: id of the report of a crawl; empty: none was written
     sources: dict[str, LibrarySourceReport] = field(default_factory=dict)  #: by source_id
 
     def _of(self, source: SharepointSource) -> LibrarySourceReport:
@@ -80,6 +84,11 @@ class LibraryReport:
         self.is_incomplete = True
         self.is_held |= is_held
 
+    def is_skipped(self, source: SharepointSource) -> bool:
+        """Whether an earlier step left a source out."""
+        found = self.sources.get(source.source_id)
+        return found is not None and bool(found.reason)
+
     def add_run(self, source: SharepointSource, run: Run, *, is_first: bool) -> None:
         """Note the run of a source; a further batch adds to the first."""
         found, result, library = self._of(source), run.result, run.library
@@ -88,6 +97,8 @@ class LibraryReport:
         found.complete = result.complete
         trimmed = [note for note in result.notes if note.startswith(f"{TRIMMED}:")]
         found.reasons = [*result.reasons, *trimmed]
+        found.runs.append(run.opened.no)
+        found.adopted += library.adopted
         found.requests += library.requests
         found.downloaded += library.downloaded
         found.added += library.added
@@ -134,9 +145,11 @@ class LibraryReport:
     def add_step(self, source: SharepointSource, result: StepResult) -> None:
         """Note a step that needs no crawl."""
         found = self._of(source)
-        found.complete = not result.failed
-        found.processed, found.failed = result.processed, result.failed
-        found.skipped, found.reasons = result.skipped, list(result.reasons)
+        found.complete = not result.failed and (found.complete or not found.runs)
+        found.processed += result.processed
+        found.failed += result.failed
+        found.skipped += result.skipped
+        found.reasons += result.reasons
         found.integrity |= result.integrity
         if result.failed or result.skipped:
             self.is_incomplete = True
@@ -144,15 +157,19 @@ class LibraryReport:
     def add_embedded(self, source: SharepointSource, result: EmbedResult) -> None:
         """Note the step embed."""
         found = self._of(source)
-        found.embedded, found.complete = result, result.is_whole
-        found.skipped, found.reasons = result.skipped, list(result.reasons)
-        found.listed, found.unchanged = result.items, result.unchanged
+        found.embedded = result
+        found.skipped += result.skipped
+        found.reasons = [*found.reasons, *result.reasons]
+        if self.action == "embed":
+            found.complete = result.is_whole
+            found.listed, found.unchanged = result.items, result.unchanged
+        found.complete &= result.is_whole
         if not result.is_whole:
             self.is_incomplete = True
 
     def as_json(self) -> dict[str, Any]:
         """Return the report under the promised keys."""
-        return {
+        known: dict[str, Any] = {
             "domain": self.domain.domain_id,
             "action": self.action,
             "mode": self.mode,
@@ -161,3 +178,7 @@ class LibraryReport:
             "complete": not self.is_incomplete,
             "sources": [found.as_json() for found in self.sources.values()],
         }
+        if self.action == "adopt":
+            for found, shown in zip(self.sources.values(), known["sources"], strict=True):
+                shown["adopted"] = found.adopted
+        return known | ({"report": self.archive} if self.archive else {})

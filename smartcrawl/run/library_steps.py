@@ -46,6 +46,20 @@ class StepResult:
     integrity: dict[str, int] = field(default_factory=dict)
 
 
+def has_library_items(source: SharepointSource, options: Options) -> bool:
+    """Whether the registry has items of a source.
+
+    Raises:
+        RegistryError: the registry cannot be read.
+    """
+    database = registry_database(options.registry)
+    if not database.exists():
+        return False
+    with database.translated("read"), closing(database.open()) as connection:
+        no = connection.execute(_SOURCE, (source.name,)).get
+        return no is not None and next(library_rows(connection, int(no)), None) is not None
+
+
 class LibraryStep:
     """One step at one source; another process at the same step and source ends it."""
 

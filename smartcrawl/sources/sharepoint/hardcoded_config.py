@@ -24,11 +24,17 @@ class HardcodedConfig:
     #: Downloads that are not in place yet, beside the tree that they go into.
     PERSISTENT_STORAGE_PATH_INCOMING_SUBFOLDER: str = ".incoming"
 
+    #: Archives of crawls; the last name is the first part of a report's id (R3-20, R3-21).
+    PERSISTENT_STORAGE_PATH_CRAWL_REPORTS_SUBFOLDER: str = "reports/crawls"
+
     DOMAIN_JSON: str = "domain.json"
     FILES_METADATA_JSON: str = "files_metadata.json"
     SHAREPOINT_MAP_CSV: str = "sharepoint_map.csv"
     FILE_MAP_CSV: str = "files_map.csv"
     VECTOR_STORE_MAP_CSV: str = "vectorstore_map.csv"
+    REPORT_JSON: str = "report.json"
+    #: Ending of the names of all maps.
+    MAPS_CSV: str = "_map.csv"
 
     #: Rows of a map that wait in memory until they are written (G-06). The map is renamed into
     #: place when it is whole, so a small number costs only writes into the page cache.

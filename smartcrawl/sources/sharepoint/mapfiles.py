@@ -39,6 +39,7 @@ _WAIT: Final = 0.05  #: seconds before the second try; it doubles with each
 _CONCURRENT: Final = frozenset(
     {errno.EAGAIN, errno.EBUSY, errno.EDEADLK, errno.ENOLCK, errno.ESTALE, errno.ETXTBSY}
 )
+_UNIQUE_ID: Final = "sharepoint_unique_file_id"
 _WRITING: Final = ".writing"  #: ending of a map that is being written
 
 
@@ -333,6 +334,25 @@ def read_files_map(path: Path) -> ReadMap:
     for unique_id in twice:
         del rows[unique_id]
     return ReadMap(rows, damaged, MapState.WHOLE)
+
+
+def mapped_unique_ids(path: Path) -> set[str]:
+    """Return the unique ids of the rows of a map that is whole.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: a row of it cannot be read, or it has no such column.
+    """
+    records = map_records(retried_when_busy(path.read_bytes))
+    header = next(records, None)
+    if header is None or _UNIQUE_ID not in header.cells:
+        raise ValueError(f"it has no column {_UNIQUE_ID}")
+    column, found = header.cells.index(_UNIQUE_ID), set()
+    for record in records:
+        if record.problem or len(record.cells) != len(header.cells):
+            raise ValueError(f"line {record.line} is damaged")
+        found.add(record.cells[column])
+    return found
 
 
 def _files_map_row(cells: list[str]) -> FilesMapRow:

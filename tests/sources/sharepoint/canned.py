@@ -39,6 +39,7 @@ def options(**more: Any) -> SharepointOptions:
         "ca_file": None,
         "page_size": 5_000,
         "storage": Path("/nowhere"),
+        "reports_keep": 0,
     }
     return SharepointOptions(**known | more)
 

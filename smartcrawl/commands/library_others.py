@@ -1,0 +1,156 @@
+"""The actions of ``scrapy library`` that are no steps: reports, cleanup and export."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Final
+
+from smartcrawl.model.exceptions import PushError, SourceError
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.run.library_archive import library_archives
+from smartcrawl.run.library_metadata import LibraryMetadata, counted_entries
+from smartcrawl.run.library_snapshot import as_spreadsheet, library_maps_snapshot
+from smartcrawl.run.library_store import attached_file_ids
+from smartcrawl.sources.private_files import folder_like_its_parent
+from smartcrawl.sources.sharepoint.aside import replacing, write_aside
+from smartcrawl.sources.sharepoint.domains import load_domain
+from smartcrawl.terminal.output import Output, print_complaint, printed_json
+from smartcrawl.terminal.standard_output import printed
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A command line with one of these actions."""
+
+    words: Sequence[str]  #: behind the action
+    settings: Mapping[str, Any]
+    options: Options
+    opts: Namespace
+
+
+def _print_reports(line: _Line) -> None:
+    """List the archives of crawls, newest first."""
+    storage = line.options.sharepoint.storage
+    found = library_archives(storage, line.words[0] if line.words else None)
+    if line.opts.format == "json":
+        print(
+            printed_json(
+                [
+                    {
+                        "reportId": each.report_id,
+                        "domain": each.domain,
+                        "scope": each.scope,
+                        "mode": each.mode,
+                        "ended": f"{each.ended:%Y-%m-%dT%H:%M:%SZ}",
+                        "size": each.size,
+                        "path": str(each.path),
+                    }
+                    for each in found
+                ],
+                sys.stdout,
+            )
+        )
+        return
+    output = Output()
+    for each in found:
+        output.say(f"{each.report_id}  {each.size:,} bytes")
+    if not found:
+        of = f" of {line.words[0]}" if line.words else ""
+        output.say(f"There is no report{of}: {program_name()} library crawl DOMAIN writes one.")
+
+
+def _clean_up(line: _Line) -> None:
+    """Remove the entries of files that the vector store or the maps lack."""
+    domain = load_domain(line.options.sharepoint.storage, line.words[0])
+    database = registry_database(line.options.registry)
+    with database.translated("write"), closing(database.open()) as connection:
+        metadata = LibraryMetadata(domain, connection, datetime.now(UTC))
+        try:
+            found = metadata.cleanup(lambda: attached_file_ids(domain, line.settings))
+        except PushError as error:
+            raise SourceError(f"{error}; nothing was removed") from error
+    for each in found.lines:
+        print_complaint("library", each)
+    if line.opts.format == "json":
+        counts = {"removed": found.removed, "remaining": found.remaining}
+        print(printed_json({"domain": domain.domain_id, "action": "cleanup", **counts}, sys.stdout))
+        return
+    removed = counted_entries(found.removed)
+    Output().say(f"{removed} removed, {found.remaining:,} remaining")
+
+
+def _export(line: _Line) -> None:
+    """Write the maps of a domain so that a spreadsheet takes no cell for a formula."""
+    domain = load_domain(line.options.sharepoint.storage, line.words[0])
+    if not line.opts.spreadsheet:
+        raise SourceError(
+            "no place to write to: name a folder,"
+            f" {program_name()} library export {line.words[0]} --spreadsheet FOLDER"
+        )
+    place = Path(line.opts.spreadsheet)
+    if place.resolve().is_relative_to(line.options.sharepoint.storage.resolve()):
+        raise SourceError(
+            f"{place} is in {line.options.sharepoint.storage}, whose maps are read back:"
+            " name another folder"
+        )
+    written = []
+    for name, data in library_maps_snapshot(domain).items():
+        try:
+            content = as_spreadsheet(data)
+        except ValueError as error:
+            raise SourceError(
+                f"{name} is damaged, {error}: download {domain.domain_id}, which writes it anew"
+            ) from error
+        path = place / name
+        folder_like_its_parent(path.parent)
+        write_aside(path, partial(_write, data=content), replacing)
+        written.append(os.fspath(path))
+    if line.opts.format == "json":
+        facts: dict[str, Any] = {"domain": domain.domain_id, "action": "export", "files": written}
+        print(printed_json(facts, sys.stdout))
+        return
+    output = Output()
+    for each in written:
+        output.say(each)
+    if not written:
+        output.say(f"{domain.domain_id} has no map: download it first.")
+
+
+def _write(file: IO[bytes], *, data: bytes) -> None:
+    file.write(data)
+
+
+#: Each with the fewest and the most words behind its name.
+OTHERS: Final[Mapping[str, tuple[Callable[[_Line], None], int, int]]] = {
+    "cleanup": (_clean_up, 1, 1),
+    "export": (_export, 1, 1),
+    "reports": (_print_reports, 0, 1),
+}
+
+
+def carry_out_library_action(
+    args: Sequence[str], settings: Mapping[str, Any], opts: Namespace
+) -> None:
+    """Carry out an action of this module.
+
+    Raises:
+        SmartcrawlError: it cannot be carried out, or standard output takes no more.
+    """
+    action, *words = args
+    line = _Line(words, settings, Options.of(settings), opts)
+    try:
+        with printed():
+            OTHERS[action][0](line)
+    except OSError as error:
+        place = error.filename or "the storage"
+        raise SourceError(f"{place} cannot be used: {error.strerror or error}") from error

@@ -1,0 +1,54 @@
+"""The files of a domain's vector store, read to the end of their list."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import ChainMap
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Any
+
+from smartcrawl.model.exceptions import PushError, SourceError
+from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.run.pushing import push_key
+from smartcrawl.sources.sharepoint.domains import Domain
+
+
+def attached_file_ids(
+    domain: Domain, settings: Mapping[str, Any], *, environment: Mapping[str, str] = os.environ
+) -> set[str]:
+    """Return the ids of all files of the store.
+
+    Raises:
+        SourceError: the domain names no store, or the store is gone.
+        SettingError: a package, the key or a setting is missing or wrong.
+        PushError: its server is away, or refuses.
+    """
+    if not domain.vector_store_id:
+        raise SourceError(f"{domain.path} has no vector_store_id: nothing was removed")
+    named: dict[str, Any] = {"VECTOR_STORE_ID": domain.vector_store_id}
+    store = VectorStoreOptions.of(ChainMap(named, dict(settings)))
+    assert store is not None, "it is named"
+    key = push_key(store, environment)
+    # Commands that ask no store do without these.
+    from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
+        AbsentError,
+        RefusedError,
+        VectorStoreApi,
+    )
+    from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
+    from smartcrawl.index.vectorstore.reading import read_to_end  # noqa: PLC0415
+
+    patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
+    with closing(VectorStoreApi(store, key)) as api:
+        try:
+            patience.asked(api.check_store)
+            return set(read_to_end(patience.asked, api.listed_page))
+        except AbsentError as error:
+            raise SourceError(
+                f"{store.destination} has no vector store {store.store} ({error}): nothing was"
+                f" removed; correct vector_store_id in {domain.path}"
+            ) from error
+        except RefusedError as error:
+            raise PushError(f"{store.destination} refuses the list ({error})") from error

@@ -1,0 +1,90 @@
+"""Files that are written beside their place and appear there whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Final
+
+from smartcrawl.sources.private_files import FILE, is_private_folder
+from smartcrawl.sources.sharepoint.mapfiles import retried_when_busy
+
+_WRITING: Final = ".writing"  #: ending of a file that is being written
+
+
+def write_aside(
+    path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], Path]
+) -> Path:
+    """Write a file beside ``path``, down to the disk, and ``place`` it; return its place.
+
+    After an error, or the death of the process, nothing is at the place that was not there before.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    remove_abandoned(path)
+    sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING}")
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    mode = FILE if is_private_folder(path.parent) else 0o666
+    try:
+        with open(os.open(sibling, flags, mode), "w+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+            placed = retried_when_busy(lambda: place(sibling, path))
+    finally:
+        with suppress(FileNotFoundError):
+            sibling.unlink()
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return placed
+
+
+def replacing(sibling: Path, path: Path) -> Path:
+    """Rename a file over its place."""
+    os.replace(sibling, path)
+    return path
+
+
+def as_new(sibling: Path, path: Path) -> Path:
+    """Give a file its place.
+
+    Raises:
+        FileExistsError: the place is taken.
+    """
+    os.link(sibling, path)
+    return path
+
+
+def beside_others(sibling: Path, path: Path) -> Path:
+    """Give a file its place, or one with ``_2``, ``_3`` … at its end if that is taken."""
+    number, free = 1, path
+    while True:
+        try:
+            return as_new(sibling, free)
+        except FileExistsError:
+            number += 1
+            free = path.with_name(f"{path.name}_{number}")
+
+
+def remove_abandoned(path: Path, pattern: str | None = None) -> None:
+    """Remove the files that killed processes left beside ``path``: no process has a lock on them.
+
+    ``pattern``: of the names of further files; None: those of ``path`` alone.
+    """
+    for left in path.parent.glob(f".{pattern or path.name}.*{_WRITING}"):
+        with suppress(OSError):  # another process writes it, or has just removed it
+            opened = os.open(left, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                left.unlink()
+            finally:
+                os.close(opened)
