@@ -231,7 +231,7 @@ class _Comparison:
         stored = RunProgressReader(self._connection, self._no).listing()
         root = display_url(self._source.starts[0])
         judged = judged_library_shortfall(root, entries.problems, entries.shortfall, stored)
-        if judged.warning is not None:
+        if judged.warning is not None and judged.warning not in entries.notes:
             entries.notes.append(judged.warning)
         return [*entries.problems, *([] if judged.problem is None else [judged.problem])]
 
