@@ -67,7 +67,7 @@ class ListedComparison:
 
 
 class JudgedShortfall(NamedTuple):
-    """What follows from the number of items that a library counts and its listing lacks."""
+    """Consequences of items that a library counts and its listing lacks."""
 
     problem: str | None = None  #: nothing absent is removed
     warning: str | None = None  #: for the log
