@@ -32,7 +32,7 @@ LISTING_RUN_SETTINGS: Final[dict[str, Any]] = {
 
 
 class NoPages(BaseScheduler):
-    """A scheduler without a page: each request is sent by whoever waits for its answer."""
+    """A scheduler without a page: each request is sent by the thread that waits for it."""
 
     def has_pending_requests(self) -> bool:
         """Return False."""

@@ -291,7 +291,7 @@ class RunLibrary:
 
 
 class ItemChange(StrEnum):
-    """What a run makes of an item, by its four fields (R3-129)."""
+    """Change of an item since the last run, by its four fields (R3-129)."""
 
     ADDED = auto()
     CHANGED = auto()

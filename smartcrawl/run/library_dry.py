@@ -237,7 +237,7 @@ class _Comparison:
         stored = RunProgressReader(self._connection, self._no).listing()
         root = display_url(self._source.starts[0])
         judged = judged_library_shortfall(root, entries.problems, entries.shortfall, stored, run=0)
-        if judged.note is not None:
+        if judged.note is not None and judged.note not in entries.notes:
             entries.notes.append(judged.note)
         if judged.trimmed:
             self._result.notes.append(trimmed_note(judged.trimmed))

@@ -124,7 +124,7 @@ class LibraryReport:
     def add_dry_run(
         self, source: SharepointSource, result: DryLibraryResult, requests: int
     ) -> None:
-        """Note what a download of a source would do."""
+        """Note the counts of a dry run of a source."""
         found, findings = self._of(source), result.findings
         found.complete, found.reasons = not result.reasons, [*result.reasons, *result.notes]
         for name in ("listed", "added", "changed", "removed", "downloaded", "failed", "skipped",

@@ -67,7 +67,7 @@ class ListedComparison:
 
 
 class JudgedShortfall(NamedTuple):
-    """What follows from the number of items that a library counts and its listing lacks."""
+    """Consequences of items that a library counts and its listing lacks."""
 
     trimmed: int = 0  #: how many it lacks, if they are more than were accepted
     note: str | None = None  #: for the log

@@ -105,7 +105,7 @@ def registry_database(place: Path | str, *, patience: float | None = None) -> Da
 
 
 def empty_registry_in_memory() -> Connection:
-    """Return a registry without a source, for whoever compares with one that is not there yet."""
+    """Return a registry without a source, for comparisons with one that does not exist yet."""
     connection = SqliteConnection(":memory:")
     apply_migrations(connection)
     return connection

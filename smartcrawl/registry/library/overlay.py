@@ -73,7 +73,7 @@ class OverlaidFolder(LibraryFolder):
         return was_there
 
     def _exists(self, path: str) -> bool:
-        """Whether there is a file, or a symlink, which is as good as one to whoever removes it."""
+        """Whether there is a file, or a symlink, which can be renamed and removed like one."""
         place = self._place(path)
         if place is None:
             return False
