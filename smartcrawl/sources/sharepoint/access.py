@@ -112,7 +112,7 @@ class LibraryListing(Protocol):
 
     @property
     def update(self) -> DriveUpdate | None:
-        """What is stored of its drive after a complete listing; None: nothing."""
+        """The drive to be stored after a complete listing; None: nothing is stored of it."""
 
     def pages(self) -> Iterator[list[LibraryItem]]:
         """Yield the items, a list for each answer. Call it once."""

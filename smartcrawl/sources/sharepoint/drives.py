@@ -1,4 +1,4 @@
-"""A drive as it was at one delta token: what is stored of it, and what a listing changes of that.
+"""A drive as it was at one delta token: its stored items, and their changes by a listing.
 
 Token and items belong together: the changes since a token make a whole listing only of the items
 at that token. So both are stored in one transaction (docs/adr/0084).
@@ -49,10 +49,10 @@ class KnownDrive(Protocol):
 
 
 class DriveUpdate(NamedTuple):
-    """What a complete listing makes of a known drive, or the whole drive anew."""
+    """The changes of a known drive by a complete listing, or the whole drive anew."""
 
     token: DriveToken
-    is_whole: bool  #: whether what was known before is dropped
+    is_whole: bool  #: whether it replaces the known drive
     folders: Mapping[str, Folder]  #: new and changed, by id
     files: Iterable[DriveFile]  #: new and changed
     gone: Iterable[str]  #: ids of removed files and folders

@@ -1,8 +1,8 @@
 """The items of a drive, by Graph's delta: those at the last token, and the changes since.
 
 An item of a delta has no path, a renamed folder comes without the items below it, and a deleted
-item without its name. So what is known of a drive has all files with the ids of their folders, and
-the tree of folders. With the changes it makes a whole listing, which is compared as any other.
+item without its name. So a known drive has all files with the ids of their folders, and the tree of
+folders. With the changes it makes a whole listing, which is compared as any other.
 
 Shapes of the API: Microsoft Graph, ``driveItem: delta``.
 """
