@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import file_digest, sha256
 from io import BufferedReader
 from typing import Final
@@ -71,7 +71,7 @@ class EmbeddedItems:
         self._folder = folder
         self._shelf = LibraryShelf(folder, source_no)
         self._is_full = is_full
-        self._kept: set[int] = set()
+        self._kept: dict[int, bytes | None] = {}
         self._facts: dict[int, bytes] = {}
 
     def versions(self) -> Iterator[ItemVersion]:
@@ -90,7 +90,7 @@ class EmbeddedItems:
                 changed.append(row.no)
                 failure = None
             if failure is not None or (row.path or "").startswith(_FAILED):
-                self._kept.add(row.no)
+                self._kept[row.no] = None if failure is None else failure.hash
                 continue
             digest = None if self._problem(row) else self._hash(row, facts, hashes, given)
             if digest is None:
@@ -99,8 +99,8 @@ class EmbeddedItems:
             yield ItemVersion(row.no, row.unique_id, digest, facts)
         forget_embed_failures(self._connection, changed)
 
-    def kept(self) -> Collection[int]:
-        """Return the numbers of items that were skipped, or could not be embedded."""
+    def kept(self) -> Mapping[int, bytes | None]:
+        """Return items that were skipped, and the hashes of those that could not be embedded."""
         return self._kept
 
     def items(self, numbers: Sequence[int]) -> Iterator[StoreItem]:
@@ -202,7 +202,7 @@ class EmbeddedItems:
             return None
 
     def _skip(self, row: LibraryRow, why: str) -> None:
-        self._kept.add(row.no)
+        self._kept[row.no] = None
         self.skipped[row.no] = f"{row.server_relative_url}: {why}"
 
     def _download_again(self, row: LibraryRow, why: str) -> None:

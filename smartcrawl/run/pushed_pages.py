@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
@@ -77,9 +77,9 @@ class PushedPages:
             digest = sha256(body).digest()
             yield StoreItem(version, pushed_file_name(url), body, len(body), digest)
 
-    def kept(self) -> Collection[int]:
+    def kept(self) -> Mapping[int, bytes | None]:
         """Return no page: each has its version."""
-        return ()
+        return {}
 
     def note_refused(self, version: ItemVersion, why: str) -> None:
         """Do nothing: the next push tries again."""

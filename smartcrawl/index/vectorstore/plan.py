@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from smartcrawl.index.vectorstore.ports import FileStatus, ItemVersion, StoredFile
 
@@ -24,7 +25,7 @@ class PushPlan:
 def push_plan(
     versions: Mapping[int, ItemVersion],
     files: Iterable[StoredFile],
-    kept: Collection[int] = (),
+    kept: Mapping[int, bytes | None] = MappingProxyType({}),
     *,
     is_full: bool = False,
 ) -> PushPlan:
@@ -32,15 +33,15 @@ def push_plan(
 
     A page keeps the first of its files that is furthest. The file of a former version stays only
     while it is completed, and no file of the present one is. Files without an id are left out.
-    ``kept``: numbers of others whose files stay. ``is_full``: each completed file counts as one of
-    a former version.
+    ``kept``: others whose files stay; with a hash only completed ones of it. ``is_full``: each completed file
+    counts as one of a former version.
     """
     plan = PushPlan()
     by_page: dict[int, list[StoredFile]] = defaultdict(list)
     for file in files:
         if file.file is None:
             continue
-        is_kept = file.version.no in kept
+        is_kept = file.version.no in kept and _stays(file, kept[file.version.no])
         if file.status is FileStatus.LEAVING or not (is_kept or file.version.no in versions):
             plan.leaving.append(file)
         elif is_kept:
@@ -54,6 +55,11 @@ def push_plan(
             found = [file for file in found if file.status is not FileStatus.COMPLETED]
         _plan_page(plan, version, found)
     return plan
+
+
+def _stays(file: StoredFile, digest: bytes | None) -> bool:
+    is_same = file.version.hash == digest and file.status is FileStatus.COMPLETED
+    return digest is None or is_same
 
 
 def _plan_page(plan: PushPlan, version: ItemVersion, files: list[StoredFile]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -63,8 +63,8 @@ class StoreItems(Protocol):
     def versions(self) -> Iterator[ItemVersion]:
         """Yield each page."""
 
-    def kept(self) -> Collection[int]:
-        """Return the numbers of others whose completed files stay as they are, after versions."""
+    def kept(self) -> Mapping[int, bytes | None]:
+        """Return others whose files stay, after versions; with a hash only those of it."""
 
     def items(self, numbers: Sequence[int]) -> Iterator[StoreItem]:
         """Yield those of some pages that still are to be in the store, in their version of now."""
