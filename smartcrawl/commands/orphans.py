@@ -9,6 +9,8 @@ from typing import Any
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.library.shortfall import accept_library_shortfall
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     source_row_of_run,
@@ -127,6 +129,9 @@ class Command(ChangingCommand):
                 self.withhold(why, "orphans", "--approve", run, "--max", len(ready))
                 return
             done = self.purge(connection, ready, now, most=opts.max)
+            if done and not self.dry and len(ready) <= opts.max:
+                with transaction(connection):
+                    accept_library_shortfall(connection, known[0])
         for target in waiting:
             if not target.removable:
                 print(f"stays    {target.url}: {target.why_not}", file=sys.stderr)

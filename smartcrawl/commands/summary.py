@@ -217,7 +217,7 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
     """Print which removals were made, withheld or refused, with the command that goes on."""
     for note in result.notes:
         kind = note.partition(":")[0]
-        what = "not read" if kind == "extraction_budget" else "not believed"
+        what = {"extraction_budget": "not read", "trimmed": "withheld"}.get(kind, "not believed")
         output.say(f"[yellow]{what}:[/] {escape(note)} ({NOTES.get(kind, '')})")
     if result.removed:
         undo = _command("undo", data_dir, str(result.no))
@@ -229,12 +229,14 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         approved = _command("orphans", data_dir, f"--approve {result.no} --max {result.withheld}")
         verb = "is" if result.withheld == 1 else "are"
         them = "it" if result.withheld == 1 else "them"
-        output.say(
-            f"[yellow]{counted_noun(result.withheld, 'removal')} {verb} withheld:[/] a sweep takes"
-            " no"
-            f" more than {share:.0%} of a source's pages and {count} of them, and never the last"
-            " ones"
+        why = (
+            f"a sweep takes no more than {share:.0%} of a source's pages and {count} of them, and"
+            " never the last ones"
         )
+        if any(note.startswith("trimmed:") for note in result.notes):
+            why = "the listing is trimmed"
+        withheld = counted_noun(result.withheld, "removal")
+        output.say(f"[yellow]{withheld} {verb} withheld:[/] {why}")
         output.say(f"  look at {them}:", command=listed, indent=4)
         output.say(f"  remove {them}:", command=approved, gap=3, indent=4)
 

@@ -40,6 +40,8 @@ NOTES = {
     " downloads the whole page",
     "extraction_budget": "the documents of the host took more than EXTRACT_SECONDS_PER_HOST; the"
     " stored content stays, and the next run reads them",
+    "trimmed": "rights trim the listing, or it lost items: no removal is carried out; give the app"
+    " the right to read all items, or approve the removals",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
 

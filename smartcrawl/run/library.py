@@ -14,6 +14,7 @@ from smartcrawl.extract.library.conversion import (
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.drive import StoredDrive, store_drive, stored_drive
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
@@ -65,6 +66,8 @@ class RunLibrary:
         self.maps = LibraryMaps(source, self.folder)
         self.findings = LibraryFindings()
         self.places = LibraryPlaces(source)
+        #: The drive as the last listing had it; None: all of it is to be listed.
+        self.drive: StoredDrive | None = None
         self.api: LibraryApi | None = None  #: set when the crawl begins
         self.requests = 0  #: to the API, and for bytes
         self.added = self.changed = self.removed = 0  #: items, by their four fields
@@ -120,6 +123,8 @@ class RunLibrary:
                 known = self.rows(connection)
                 rows = (row for row in known if row.unique_id not in found.again)
             self.maps.begin_files_map(rows)
+            if not self._opened.forced:
+                self.drive = stored_drive(self._registry.database, connection, self._opened.source)
         except OSError as error:
             self._is_barred = True
             raise self._barred(error) from error
@@ -266,11 +271,21 @@ class RunLibrary:
                 is_whole = self._is_whole
                 self.findings = check.after(connection, self.findings, is_whole=is_whole)
                 self.maps.write_files_map(self.rows(connection))
+                self._store_drive(connection)
         except OSError as error:
             raise self._barred(error) from error
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)
+
+    def _store_drive(self, connection: Connection) -> None:
+        """Store the delta token of this listing with the items at it (docs/adr/0084).
+
+        Without this the next run begins from the former token, and no change is lost. A listing
+        that has no token, as by another API or with a filter, ends the use of the stored one.
+        """
+        if self._listing is not None and self._is_whole:
+            store_drive(connection, self._opened.source, self._listing.update)
 
     def close(self) -> None:
         """Close the connection of the look-ups."""

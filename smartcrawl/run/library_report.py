@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from smartcrawl.registry.removal.settle import TRIMMED
 from smartcrawl.rules.model import Word
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.run.run import Run
@@ -82,7 +83,9 @@ class LibraryReport:
         found, result, library = self._of(source), run.result, run.library
         assert result is not None, "it ended"
         assert library is not None, "it is a library"
-        found.complete, found.reasons = result.complete, list(result.reasons)
+        found.complete = result.complete
+        trimmed = [note for note in result.notes if note.startswith(f"{TRIMMED}:")]
+        found.reasons = [*result.reasons, *trimmed]
         found.requests += library.requests
         found.downloaded += library.downloaded
         found.added += library.added

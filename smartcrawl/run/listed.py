@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
+from smartcrawl.registry.library.shortfall import Shortfall
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.changes import Check
@@ -60,6 +61,7 @@ class ListedFiles:
         self._waiting: dict[int, Entry] = {}  #: by record.no, until the file is read
         self._unnamed: set[int] | None = None  #: pinned files without an entry; None: no entry yet
         self.is_whole = False  #: whether the listing ended without a problem
+        self.is_trimmed = False  #: whether it lacks more items than were accepted
         #: Whether files wait to be read until the listing has ended.
         self.waits = source.traits.is_listed_first
         self._listed = 0
@@ -139,7 +141,12 @@ class ListedFiles:
 
     def lacks(self, number: int) -> bool:
         """Whether a listing that ended without a problem has no entry of a pinned file."""
-        return self.is_whole and self._unnamed is not None and number in self._unnamed
+        return self.proves_absence and self._unnamed is not None and number in self._unnamed
+
+    @property
+    def proves_absence(self) -> bool:
+        """Whether a file without an entry does not exist."""
+        return self.is_whole and not self.is_trimmed
 
     def known(self, rules: str) -> str | None:
         """Return the facts of the last listing; None unless it accounts for every stored file.
@@ -168,24 +175,29 @@ class ListedFiles:
         stored = {"run": self._opened.no, "rules": rules, "facts": facts}
         self._batches.batch.listing = json.dumps(stored)
 
-    def judge_shortfall(self, root: str, listing: Listing, shortfall: int) -> str | None:
+    def judge_shortfall(self, root: str, listing: Listing, shortfall: int | None) -> str | None:
         """Compare a count of lacking items with the one that was accepted last; return a warning.
 
         Rights trim the answers of a library, and not its own count. The first count is accepted; a
-        greater one later is a problem of the listing, so that nothing absent is removed.
+        greater one later withholds the removals of the run, until an operator accepts it. A listing
+        that counts nothing (None), or has a problem, leaves the accepted count as it is.
         """
+        if shortfall is None or listing.problems:
+            return None
         stored = self._progress.listing()
-        accepted = None if stored is None else int(json.loads(stored)["shortfall"])
-        if listing.problems:
-            return None
+        accepted = None if stored is None else Shortfall.parsed(stored).accepted
         counted = f"{shortfall:,} items" if shortfall != 1 else "1 item"
-        if accepted is not None and shortfall > accepted:
-            listing.problems.append(
-                f"{root} (trimmed: it counts {counted} more than it lists, and"
-                f" {accepted:,} were accepted: give the app the right to read all items)"
+        self.is_trimmed = accepted is not None and shortfall > accepted
+        found = Shortfall(shortfall)
+        if accepted is not None and self.is_trimmed:
+            found = Shortfall(accepted, trimmed_run=self._opened.no, trimmed=shortfall)
+        self._batches.batch.listing = found.stored()
+        if self.is_trimmed:
+            return (
+                f"{root} is trimmed: it counts {counted} more than it lists, and {accepted:,} were"
+                " accepted; no removal of this run is carried out: give the app the right to read"
+                " all items, or approve the removals"
             )
-            return None
-        self._batches.batch.listing = json.dumps({"shortfall": shortfall})
         if accepted is None and shortfall:
             return f"{root} counts {counted} more than it lists: the app may not read everything"
         return None
@@ -263,7 +275,7 @@ class ListedFiles:
             self._shortcomings.add(f"listing: {problem}")
         if self._listed or listing.problems:
             return
-        if isinstance(listing, LibraryEntries) and listing.is_whole:
+        if isinstance(listing, LibraryEntries):
             self._shortcomings.is_empty = True
             return
         stored = sum(map(len, self._stored()))

@@ -90,3 +90,15 @@ def rest_stage(
 ) -> LibraryStage:
     """The three files of BEFORE, by REST."""
     return staged(BEFORE, tmp_path_factory.mktemp("staged"), ask, sharepoint_server)
+
+
+@pytest.fixture(scope="module", params=["rest", "graph"])
+def stage(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    ask: Any,
+    sharepoint_server: SharepointServer,
+) -> LibraryStage:
+    """The three files of BEFORE, by each API; by Graph, a crawl has a token."""
+    folder = tmp_path_factory.mktemp("staged")
+    return staged(BEFORE, folder, ask, sharepoint_server, api=request.param)

@@ -22,11 +22,11 @@ from tests.crawls.library_stage import (
     INTEGRITY,
     Q1,
     LibraryStage,
-    rest_stage,
+    stage,
 )
 from tests.servers.sharepoint import Library
 
-__all__ = ["rest_stage"]  # a fixture
+__all__ = ["stage"]  # a fixture
 
 COUNTED = ("added", "changed", "removed", "downloaded", "failed", "skipped", "withheld")
 _ROOT = "/sites/demo/Shared Documents"
@@ -129,7 +129,7 @@ def _rapid(libraries: LibraryCrawl, library: Library) -> None:
 def _slow(libraries: LibraryCrawl, library: Library) -> None:
     """The first two requests for the items time out, the third is answered (D4)."""
     libraries.crawl.environment |= {"DOWNLOAD_TIMEOUT": "0.3", "RETRY_TIMES": "2"}
-    libraries.server.fail("slow", "/items", seconds=0.8, times=1)
+    libraries.server.fail("slow", r"/items\?|root/delta", seconds=0.8, times=1)
     library.add("late.txt", "Late.")
 
 
@@ -222,10 +222,8 @@ EDGES = (
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=lambda edge: edge.name)
-def test_an_edge_case_is_mended_by_one_crawl(
-    edge: Edge, crawl: Crawl, rest_stage: LibraryStage
-) -> None:
-    libraries, library = rest_stage.begin(crawl)
+def test_an_edge_case_is_mended_by_one_crawl(edge: Edge, crawl: Crawl, stage: LibraryStage) -> None:
+    libraries, library = stage.begin(crawl)
     before = libraries.facts()
     edge.act(libraries, library)
 

@@ -20,6 +20,7 @@ from tests.crawls.commands import Crawl, differences
 from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.crawls.library_stage import LibraryStage, staged
 from tests.servers.sharepoint import Library, SharepointServer
+from tests.servers.sharepoint.graph_items import item_id
 
 pytestmark = [pytest.mark.alone]
 
@@ -27,8 +28,11 @@ _RANDOM = random.Random(int(os.environ["KILL_SEED"]))
 #: Of all places that a download passes: at random, and evenly.
 SHARES = [round(_RANDOM.random(), 4) for _ in range(30)]
 SHARES += [round((number + 0.5) / 36, 4) for number in range(36)]
-#: In the short form: at random, and within the renamings.
-SHORT = {*SHARES[:2], *SHARES[46:58:4]}
+#: The last steps: maps, and by Graph the token with the items at it.
+ENDS = [round(1 - back / 1_000, 4) for back in (1, 12, 24, 36, 48)]
+SHARES += ENDS
+#: In the short form: at random, within the renamings, and at the end.
+SHORT = {*SHARES[:2], *SHARES[46:58:4], *ENDS[:2]}
 FILES = {
     f"{folder}/{number}.txt": f"whale {folder} {number}".encode()
     for folder in ("guide", "notes") for number in range(8)
@@ -103,8 +107,11 @@ def run(libraries: LibraryCrawl, place: int) -> tuple[int, str]:
 
 def asked(libraries: LibraryCrawl) -> list[str]:
     """The ids of the files whose bytes were asked for, each time."""
-    found = libraries.server.asked(pattern="GetFileById")
-    return [match[1] for each in found if (match := re.search(r"\('([^']*)'\)", each.target))]
+    library = libraries.server.tenant.sites[0].lists[0]
+    known = {item_id(entry): entry.unique_id for entry in library.entries.values()}
+    by_id = re.compile(r"GetFileById\('([^']*)'\)|/items/([^/]*)/content")
+    found = [by_id.search(each.target) for each in libraries.server.asked()]
+    return [match[1] or known[match[2]] for match in found if match]
 
 
 def committed(crawl: Crawl) -> dict[str, tuple[int, int]]:
@@ -112,11 +119,16 @@ def committed(crawl: Crawl) -> dict[str, tuple[int, int]]:
     return {unique_id: (size, at) for unique_id, size, at in crawl.rows(_COMMITTED)}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["rest", "graph"])
 def undisturbed(
-    tmp_path_factory: pytest.TempPathFactory, ask: Any, sharepoint_server: SharepointServer
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    ask: Any,
+    sharepoint_server: SharepointServer,
 ) -> Undisturbed:
-    stage = staged(FILES, tmp_path_factory.mktemp("staged"), ask, sharepoint_server)
+    """By Graph, the download has a token."""
+    folder = tmp_path_factory.mktemp("staged")
+    stage = staged(FILES, folder, ask, sharepoint_server, api=request.param)
     crawl = Crawl(tmp_path_factory.mktemp("whole"), ask)
     libraries, library = begin(stage, crawl)
     before = committed(crawl)

@@ -228,23 +228,6 @@ def _bytes(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_items_that_the_app_may_not_read_any_more_remove_nothing(
-    crawl: Crawl, rest_stage: LibraryStage
-) -> None:
-    """Rights trim the listing and not the count of the library: more of that is no removal."""
-    libraries, library = rest_stage.begin(crawl)
-    library.find("Reports/Q1.txt").trimmed = True
-
-    found = libraries.download(expect=3)
-
-    (reason,) = found["reasons"]
-    assert "trimmed: it counts 1 item more than it lists, and 0 were accepted" in reason
-    assert (found["removed"], found["withheld"]) == (0, 0)
-    assert libraries.disk() == BEFORE
-    library.find("Reports/Q1.txt").trimmed = False
-    assert libraries.download()["complete"]
-
-
 def test_the_first_count_of_unread_items_is_accepted(
     crawl: Crawl, rest_stage: LibraryStage
 ) -> None:

@@ -82,7 +82,7 @@ class LibraryHandler(BoundedHttpHandler):
         page = attempt.page
         entry: Entry | None = request.meta.setdefault(_ENTRY, self._listed.entry(page.no))
         if entry is None or entry.item is None:
-            if self._listed.is_whole:
+            if self._listed.proves_absence:
                 return Response(page.url, status=404, flags=["the library has no such item"])
             raise StoreAwayError("its library could not be listed")
         item = entry.item

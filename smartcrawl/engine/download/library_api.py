@@ -111,7 +111,7 @@ def library_api_of_crawl(crawler: Crawler, library: RunLibrary, options: Options
     """
     if library.api is None:
         fetch = DownloaderFetch(crawler, library)
-        library.api = library_api(library.source, options.sharepoint, fetch)
+        library.api = library_api(library.source, options.sharepoint, fetch, library.drive)
     return library.api
 
 

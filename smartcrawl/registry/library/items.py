@@ -22,7 +22,7 @@ SELECT no, body_hash FROM record WHERE no IN carray(?) AND body_hash IS NOT NULL
 """
 _OTHERS: Final = """
 SELECT DISTINCT path FROM library_item
- WHERE source = ? AND path IN carray(?) AND no NOT IN carray(?)
+ WHERE source = ? AND path IN carray(?) AND NOT (no IN carray(?))
 """
 _STORE: Final = """
 INSERT INTO library_item (no, source, listitem_id, unique_id, filename, server_relative_url,

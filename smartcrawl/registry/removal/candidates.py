@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.shortfall import trimmed_items
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.rules.absence import (
@@ -318,6 +319,8 @@ def delete_refuted_candidate_rows(
 def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int:
     """Withhold the removals of a run if there are too many; return the number withheld.
 
+    All removals of a run are withheld whose library counts items that its listing lacks.
+
     Pages that this run found first, such as one whose canonical page was found later, are no loss
     and do not count. Earlier withheld candidates are also judged without pages found since: the
     new pages of a login wall, or of a moved site, do not release them.
@@ -337,7 +340,9 @@ def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int
     ends = {EVERY}
     if (since := connection.execute(_WITHHELD_SINCE, values).get) is not None:
         ends.add(lowest_stored_number_met(connection, ending.source, int(since)))
-    too_many = any(_is_too_much(connection, ending, values | {"end": end}) for end in ends)
+    too_many = trimmed_items(connection, ending.source, ending.run) > 0 or any(
+        _is_too_much(connection, ending, values | {"end": end}) for end in ends
+    )
     connection.execute(_WITHHOLD, values | {"withheld": too_many})
     return int(connection.execute(_WITHHELD, names).get)
 

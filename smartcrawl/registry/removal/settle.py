@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.registry.commit.clones import settle_clone_rows
 from smartcrawl.registry.commit.visit import EVENT
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
+from smartcrawl.registry.library.shortfall import trimmed_items
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.pages import leads_to_indexed_record
 from smartcrawl.registry.removal.candidates import (
@@ -36,6 +37,7 @@ from smartcrawl.rules.moves import (
     flooding_canonicals,
 )
 
+TRIMMED: Final = "trimmed"  #: the note of a run whose library counts more than it lists
 _ORPHANED = """
 UPDATE state SET outcome = :word
  WHERE reached_run < :run AND standing > 0
@@ -147,6 +149,9 @@ def settle_records(
     for fault, count, url in connection.execute(_SHIELDED, ending.names):
         pages = "1 page," if count == 1 else f"{count} pages, such as"
         notes.append(f"{Fault(fault).name.lower()}: {pages} {url}")
+    if lacking := trimmed_items(connection, ending.source, ending.run):
+        items = "1 item" if lacking == 1 else f"{lacking:,} items"
+        notes.append(f"{TRIMMED}: the library counts {items} more than it lists")
     withheld = withhold_candidate_rows(connection, ending)
     connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
 

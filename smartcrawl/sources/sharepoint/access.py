@@ -13,6 +13,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from smartcrawl.model.library import LibraryItem, SourceType
 from smartcrawl.model.redaction import escaped_text
+from smartcrawl.sources.sharepoint.drives import DriveUpdate
 
 LARGEST_ANSWER: Final = 64 * 1024 * 1024  #: bytes of an answer that is parsed
 _LONGEST_REFUSAL: Final = 65_536  #: bytes of an answer that says why there is no file
@@ -102,8 +103,7 @@ class LibraryListing(Protocol):
     """
 
     notes: list[str]  #: warnings for the log
-    shortfall: int  #: items that the library counts and the listing lacks; 0 when not counted
-    removed: set[str]  #: unique ids of a delta's deleted items, which are direct evidence
+    shortfall: int | None  #: items that the library counts and the listing lacks; None: no count
     root: str  #: server relative URL of the library's folder, as the library spells it
 
     @property
@@ -111,12 +111,8 @@ class LibraryListing(Protocol):
         """``PLACE (reason: remedy)`` for each part that is missing."""
 
     @property
-    def is_delta(self) -> bool:
-        """Whether only changes are listed, and ``removed`` has the removals."""
-
-    @property
-    def facts(self) -> str:
-        """JSON that the next listing gets; empty: there are none."""
+    def update(self) -> DriveUpdate | None:
+        """What is stored of its drive after a complete listing; None: nothing."""
 
     def pages(self) -> Iterator[list[LibraryItem]]:
         """Yield the items, a list for each answer. Call it once."""

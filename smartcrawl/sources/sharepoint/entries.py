@@ -68,14 +68,9 @@ class LibraryEntries:
         self._listed = listed
 
     @property
-    def shortfall(self) -> int:
-        """The number of items that the library counts and the listing lacks."""
+    def shortfall(self) -> int | None:
+        """The number of items that the library counts and the listing lacks; None: not counted."""
         return self._listing.shortfall
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether every item of the library was listed, after the last batch."""
-        return not (self.problems or self.shortfall or self._listing.is_delta)
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the entries, those of one answer at a time. Call it once."""

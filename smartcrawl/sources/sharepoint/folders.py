@@ -37,19 +37,3 @@ class FolderTree:
             above = self._paths[self._folders[one].parent]
             self._paths[one] = None if above is None else f"{above}/{self._folders[one].name}"
         return self._paths[id_]
-
-
-def moved_folders(
-    before: FolderTree, after: FolderTree, folders: Mapping[str, Folder]
-) -> dict[str, str]:
-    """Return the old paths of folders that were moved, renamed or deleted, by id.
-
-    Folders below another folder of the answer are left out. ``folders``: those of ``before``.
-    """
-    moved = {id_ for id_ in folders if before.path(id_) != after.path(id_)}
-    found = {}
-    for id_ in moved:
-        path = before.path(id_)
-        if path is not None and folders[id_].parent not in moved:
-            found[id_] = path
-    return found

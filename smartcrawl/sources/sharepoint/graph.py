@@ -7,8 +7,9 @@ change between REST and Graph downloads nothing.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from time import time
 from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
@@ -26,6 +27,7 @@ from smartcrawl.sources.sharepoint.access import (
     words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
+from smartcrawl.sources.sharepoint.drives import KnownDrive
 from smartcrawl.sources.sharepoint.fields import (
     PAGE_FIELDS,
     ListField,
@@ -33,7 +35,7 @@ from smartcrawl.sources.sharepoint.fields import (
     list_item_content,
     page_content,
 )
-from smartcrawl.sources.sharepoint.graph_delta import DeltaListing, DriveFacts, Stored
+from smartcrawl.sources.sharepoint.graph_delta import DeltaListing
 from smartcrawl.sources.sharepoint.graph_places import GraphPlaces
 from smartcrawl.sources.sharepoint.listed import ClientListing
 from smartcrawl.sources.sharepoint.paging import PageWalk
@@ -56,10 +58,6 @@ _ITEM: Final = "id,webUrl,lastModifiedDateTime,sharepointIds,contentType"
 _DRIVE_ITEM: Final = "driveItem($select=id,name,size,file,folder,package)"
 
 
-def _nothing(_: str) -> Iterable[LibraryItem]:
-    return ()
-
-
 class GraphApi:
     """Microsoft Graph for one source."""
 
@@ -69,27 +67,24 @@ class GraphApi:
         options: SharepointOptions,
         fetch: Fetch,
         *,
-        facts: str = "",
-        stored: Stored = _nothing,
+        known: KnownDrive | None = None,
         clock: Callable[[], float] = time,
     ) -> None:
         """Set up; no request is sent yet.
 
-        ``facts``: those of the last listing that was committed. ``stored``: the registry's items
-        below a folder, which is a server relative URL without a slash at its end.
+        ``known``: the drive as the last listing had it; None: all of it is to be asked for.
 
         Raises:
             SettingError: credentials are missing.
         """
         self._place = place
         self._options = options
-        self._facts = facts
-        self._stored = stored
+        self._known = known
         self._tokens = Tokens(options, options.graph_url, fetch, clock)
         self._client = LibraryClient(self._tokens, fetch, _ACCEPT)
         self._places = GraphPlaces(place, options.graph_url, self._client)
         self._delta: DeltaListing | None = None
-        self._drive_items: dict[str, str] = {}  #: addresses in Graph by unique ids
+        self._drive_items: dict[str, str] = {}  #: looked up: addresses by unique ids
 
     def listing(self) -> DeltaListing | ItemsListing:
         """Return a pass that has sent no request yet."""
@@ -98,12 +93,18 @@ class GraphApi:
                 self._place,
                 self._places,
                 self._client,
-                facts=self._facts,
-                stored=self._stored,
+                at=self._token_place(),
+                known=self._known,
                 page_size=self._options.page_size,
             )
             return self._delta
         return ItemsListing(self._place, self._places, self._client, self._options.page_size)
+
+    def _token_place(self) -> str:
+        """Return the text by which a token is known to be of another API, app or library."""
+        place, options = self._place, self._options
+        parts = [options.graph_url, options.tenant, options.client_id]
+        return json.dumps([*parts, place.site_url, place.url_part])
 
     def content_request(self, item: LibraryItem) -> LibraryRequest:
         """Return the request for the bytes of a file; its answer is a redirect."""
@@ -127,8 +128,8 @@ class GraphApi:
 
     def _address(self, item: LibraryItem) -> str:
         """Return the address of a file in Graph; one that no listing named is looked up."""
-        if not self._drive_items:
-            self._drive_items = self._known_addresses()
+        if self._delta is not None and item.unique_id in self._delta.ids:
+            return self._of_drive(self._delta.drive, self._delta.ids[item.unique_id])
         address = self._drive_items.get(item.unique_id)
         if address is None:
             of_list = f"{self._places.list()}/items/{item.listitem_id}/driveItem"
@@ -140,16 +141,6 @@ class GraphApi:
                 raise LibraryRefusedError("the file has no drive; crawl again later")
             address = self._drive_items[item.unique_id] = self._of_drive(drive, id_)
         return address
-
-    def _known_addresses(self) -> dict[str, str]:
-        if self._delta is not None and self._delta.files:
-            drive, files = self._delta.drive, self._delta.files
-        else:
-            facts = DriveFacts.loads(self._facts)
-            if facts is None or facts.base != self._options.graph_url:
-                return {}
-            drive, files = facts.drive, facts.files
-        return {unique_id: self._of_drive(drive, id_) for id_, unique_id in files.items()}
 
     def _of_drive(self, drive: str, id_: str) -> str:
         base = self._options.graph_url

@@ -1,18 +1,20 @@
-"""The changes of a drive since the last listing, by Graph's delta.
+"""The items of a drive, by Graph's delta: those at the last token, and the changes since.
 
 An item of a delta has no path, a renamed folder comes without the items below it, and a deleted
-item without its name. So the facts of a listing have the tree of folders; the items below a folder
-that moved are read back from the registry, and get their new paths.
+item without its name. So what is known of a drive has all files with the ids of their folders, and
+the tree of folders. With the changes it makes a whole listing, which is compared as any other.
 
 Shapes of the API: Microsoft Graph, ``driveItem: delta``.
 """
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, NamedTuple, Self
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+from operator import attrgetter
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from smartcrawl.model.library import LibraryItem
@@ -24,7 +26,8 @@ from smartcrawl.sources.sharepoint.access import (
     words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient, library_refusal
-from smartcrawl.sources.sharepoint.folders import Folder, FolderTree, moved_folders
+from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, KnownDrive
+from smartcrawl.sources.sharepoint.folders import Folder, FolderTree
 from smartcrawl.sources.sharepoint.graph_places import GraphPlaces, graph_path
 from smartcrawl.sources.sharepoint.listed import ClientListing
 from smartcrawl.sources.sharepoint.paging import PageWalk
@@ -33,69 +36,33 @@ from smartcrawl.sources.sharepoint.payloads import (
     GraphDriveItem,
     GraphPlace,
     PayloadError,
-    json_text,
     library_page,
     library_payload,
 )
 
-#: Returns the stored items whose server relative URL is below a folder's.
-Stored = Callable[[str], Iterable[LibraryItem]]
-_VERSION: Final = 1  #: of the form of facts
 _BATCH: Final = 1_000  #: items
 _MOST_PAGES: Final = 1_000_000
+_REFUSED: Final = (400, 404, 410)  #: statuses of a token that is not taken any more
 _SELECT: Final = (
     "$select=id,name,size,lastModifiedDateTime,parentReference,sharepointIds,file,folder,package,"
     "root,deleted"
 )
 
 
-class DriveFacts(NamedTuple):
-    """Facts of a listing that the next one needs."""
-
-    base: str  #: GRAPH_URL
-    drive: str
-    root: str  #: server relative URL of the library
-    delta: str  #: URL of the changes since
-    root_id: str
-    folders: dict[str, Folder]
-    files: dict[str, str]  #: unique ids by the drive's ids: a deleted item may have the latter only
-
-    def dumps(self) -> str:
-        """Return the facts as JSON."""
-        return json_text({"version": _VERSION, **self._asdict()})
-
-    @classmethod
-    def loads(cls, text: str) -> Self | None:
-        """Return the facts of ``dumps``; None for those of another version, and for none."""
-        try:
-            found = json.loads(text) if text else None
-        except ValueError:
-            return None
-        if not isinstance(found, dict) or found.pop("version", None) != _VERSION:
-            return None
-        folders = {id_: Folder(*folder) for id_, folder in found.pop("folders").items()}
-        return cls(**found, folders=folders)
-
-
 class _Change(NamedTuple):
     """One item of a delta."""
 
-    name: str
-    parent: str
+    file: DriveFile  #: of a folder: its id, name and parent
     is_folder: bool
     is_deleted: bool
     is_root: bool
-    item_id: int
-    unique_id: str
-    size: int
-    modified: int
 
 
 class DeltaListing(ClientListing):
-    """One pass over a drive: all of it, or its changes since the last pass. Graph counts no items.
+    """One pass over a drive, of which all is listed. Graph counts no items.
 
-    With ``is_delta``, its pages are the changed items only. Nothing comes before the last answer:
-    an item may come twice, and then the last one counts.
+    Where the drive is known, only the changes since are asked for. Nothing comes before the last
+    answer: an item may come twice, and then the last one counts.
     """
 
     def __init__(
@@ -104,66 +71,66 @@ class DeltaListing(ClientListing):
         places: GraphPlaces,
         client: LibraryClient,
         *,
-        facts: str,
-        stored: Stored,
+        at: str,
+        known: KnownDrive | None,
         page_size: int,
     ) -> None:
-        """Set up the pass; ``facts``: those of the last listing that was committed."""
+        """Set up the pass; ``at``: API, app and library, as in ``DriveToken.place``."""
         super().__init__(place, client, page_size)
         self.drive = ""  #: id; set before the first item comes
-        self.files: dict[str, str] = {}  #: unique ids by the drive's ids
+        self.ids: dict[str, str] = {}  #: the drive's ids of files by their unique ids
         self._places = places
-        self._known = DriveFacts.loads(facts)
-        self._stored = stored
-        self._folders: dict[str, Folder] = {}
+        self._at = at
+        self._known = known if known is not None and known.token.place == at else None
+        self._folders: dict[str, Folder] = {}  #: all
+        self._tree = FolderTree("", "", {})
         self._root_id = ""
         self._changes: dict[str, _Change] = {}
+        self._changed: list[DriveFile] = []  #: new and changed, in order of their list item ids
+        self._gone: list[str] = []
 
     def _pages(self) -> Iterator[list[LibraryItem]]:
         delta = self._read()
-        batch: list[LibraryItem] = []
-        for item in self._items():
-            batch.append(item)
-            if len(batch) == _BATCH:
-                yield batch
-                batch = []
-        yield batch
-        if not self.problems:
-            self.facts = DriveFacts(
-                self._places.base,
-                self.drive,
-                self.root,
-                delta,
-                self._root_id,
-                self._folders,
-                self.files,
-            ).dumps()
+        items = map(self._item, self._files())
+        while batch := list(islice(items, _BATCH)):
+            yield batch
+        if self.problems:
+            return
+        self.update = DriveUpdate(
+            DriveToken(self._at, self.drive, self.root, self._root_id, delta),
+            self._known is None,
+            {
+                id_: self._folders[id_]
+                for id_, change in self._changes.items()
+                if change.is_folder and self._tree.path(id_) is not None and not change.is_root
+            },
+            self._changed,
+            self._gone,
+        )
 
     # Answers
 
     def _read(self) -> str:
         """Read all answers, and return the URL of the changes after them."""
-        known = self._known
-        if known is not None and known.base != self._places.base:
-            known = None
+        known = self._known.token if self._known is not None else None
         drive = self._places.drive(known.drive if known is not None else "")
         self.drive, self.root = drive.id, graph_path(drive)
         if known is None or (known.drive, known.root) != (self.drive, self.root):
-            self._known = None
-            return self._walk(self._whole(drive))
-        self.is_delta = True
-        self._folders, self.files = dict(known.folders), dict(known.files)
-        self._root_id = known.root_id
+            return self._read_whole(self._whole(drive))
         try:
-            return self._walk(known.delta)
+            delta = self._walk(known.delta)
+            self._grow()
+            return delta
         except _ResyncError as resync:
-            self.notes.append(
-                f"{place_shown(self._place)}: the server has forgotten the last listing; everything"
-                " is listed and compared"
-            )
-            self.is_delta, self._known, self._root_id = False, None, ""
-            self._folders, self.files, self._changes = {}, {}, {}
-            return self._walk(resync.url or self._whole(drive))
+            self.notes.append(f"{place_shown(self._place)}: {resync}; everything is listed")
+            return self._read_whole(resync.url or self._whole(drive))
+
+    def _read_whole(self, url: str) -> str:
+        """Read all of the drive."""
+        self._known, self._changes = None, {}
+        delta = self._walk(url)
+        self._grow()
+        return delta
 
     def _whole(self, drive: GraphPlace) -> str:
         address = f"{self._places.base}/drives/{quote(drive.id, safe='!')}/root/delta"
@@ -186,9 +153,12 @@ class DeltaListing(ClientListing):
 
     def _page(self, url: str, walk: PageWalk) -> AnswerPage:
         answer = self._client.answer(url)
-        if answer.status == 410 and self._known is not None:
+        if answer.status in _REFUSED and self._known is not None:
             location = answer.headers.get("location", "")
-            raise _ResyncError(walk.checked(urljoin(url, location), url) if location else "")
+            raise _ResyncError(
+                "the server has forgotten the last listing",
+                walk.checked(urljoin(url, location), url) if location else "",
+            )
         try:
             if answer.status != 200:
                 raise library_refusal(answer)
@@ -211,91 +181,87 @@ class DeltaListing(ClientListing):
 
     # Items
 
-    def _items(self) -> Iterator[LibraryItem]:
-        """Yield the changed items, and those below folders that moved."""
-        before = dict(self._folders)
+    def _grow(self) -> None:
+        """Let the changes make the tree of folders.
+
+        Raises:
+            PayloadError: there is no root folder.
+            _ResyncError: the changes name a folder that is not known.
+        """
+        known = self._known
+        self._folders = {} if known is None else known.folders()
+        self._root_id = "" if known is None else known.token.root_id
         for id_, change in self._changes.items():
             if change.is_root:
                 self._root_id = id_
             elif change.is_deleted:
                 self._folders.pop(id_, None)
             elif change.is_folder:
-                self._folders[id_] = Folder(change.name, change.parent)
+                self._folders[id_] = Folder(change.file.name, change.file.parent)
         if not self._root_id:
             raise PayloadError("the listing has no root folder")
-        tree = FolderTree(self._root_id, self.root, self._folders)
-        reported: set[str] = set()
-        for id_, change in self._changes.items():
-            if change.is_deleted:
-                unique_id = self.files.pop(id_, change.unique_id)
-                if unique_id and id_ not in before:
-                    self.removed.add(unique_id)
-            elif not change.is_folder:
-                item = self._item(change, tree)
-                if item is not None:
-                    self.files[id_] = item.unique_id
-                    reported.add(item.unique_id)
-                    yield item
-        if not self.is_delta:
-            self.removed.clear()
-        if self.is_delta:
-            yield from self._below_moved(before, tree, reported | self.removed)
+        self._tree = FolderTree(self._root_id, self.root, self._folders)
+        changed = [
+            change.file
+            for change in self._changes.values()
+            if not (change.is_folder or change.is_deleted)
+        ]
+        self._changed = sorted(changed, key=attrgetter("listitem_id"))
+        for change in self._changes.values():
+            if not (change.is_deleted or change.is_root):
+                self._check_folder(change.file)
 
-    def _item(self, change: _Change, tree: FolderTree) -> LibraryItem | None:
-        folder = tree.path(change.parent)
-        if folder is None:
-            self._problems.add(f"the folder of {words_shown(change.name)} is unknown; crawl again")
-            return None
-        path = f"{folder}/{change.name}"
+    def _check_folder(self, file: DriveFile) -> None:
+        """Check that the folder of a changed file or folder is known.
+
+        Raises:
+            _ResyncError: it is not, so all must be listed.
+        """
+        if self._tree.path(file.parent) is not None:
+            return
+        if self._known is not None:
+            raise _ResyncError("a folder of its changes is unknown")
+        self._problems.add(f"the folder of {words_shown(file.name)} is unknown; crawl again")
+
+    def _files(self) -> Iterator[DriveFile]:
+        """Yield all files of the drive, and note what is gone."""
+        if self._known is not None:
+            self._gone = [id_ for id_, change in self._changes.items() if change.is_deleted]
+            self._gone += [id_ for id_ in self._folders if self._tree.path(id_) is None]
+        known = self._unchanged({file.unique_id for file in self._changed})
+        for file in merge(known, self._changed, key=attrgetter("listitem_id")):
+            if self._tree.path(file.parent) is not None:
+                self.ids[file.unique_id] = file.id
+                yield file
+
+    def _unchanged(self, reported: set[str]) -> Iterator[DriveFile]:
+        """Yield the known files that no change names; those below a removed folder are gone."""
+        for file in self._known.files() if self._known is not None else ():
+            if file.id in self._changes:
+                continue
+            if file.unique_id in reported or self._tree.path(file.parent) is None:
+                self._gone.append(file.id)
+            else:
+                yield file
+
+    def _item(self, file: DriveFile) -> LibraryItem:
+        path = f"{self._tree.path(file.parent)}/{file.name}"
         return LibraryItem(
-            listitem_id=change.item_id,
-            unique_id=change.unique_id,
-            filename=change.name,
+            listitem_id=file.listitem_id,
+            unique_id=file.unique_id,
+            filename=file.name,
             server_relative_url=path,
-            file_size=change.size,
-            last_modified=change.modified,
+            file_size=file.file_size,
+            last_modified=file.last_modified,
             url=library_item_url(self._place.site_url, path),
         )
 
-    def _below_moved(
-        self, folders: dict[str, Folder], tree: FolderTree, reported: set[str]
-    ) -> Iterator[LibraryItem]:
-        """Yield the stored items below folders that moved; those below deleted ones are removed."""
-        old = FolderTree(self._root_id, self.root, folders)
-        moved = moved_folders(old, tree, folders)
-        if not moved:
-            return
-        by_path = {old.path(id_): id_ for id_ in folders}
-        gone: set[str] = set()
-        for path in moved.values():
-            for item in self._stored(path):
-                if item.unique_id in reported:
-                    continue
-                id_ = by_path.get(item.server_relative_url.rpartition("/")[0])
-                if id_ is None:
-                    self._problems.add(
-                        f"the folder of {words_shown(item.server_relative_url)} is unknown; crawl"
-                        " again"
-                    )
-                    continue
-                folder = tree.path(id_)
-                if folder is None:
-                    gone.add(item.unique_id)
-                    continue
-                now = f"{folder}/{item.filename}"
-                yield item._replace(
-                    server_relative_url=now, url=library_item_url(self._place.site_url, now)
-                )
-        self.removed |= gone
-        self._folders = {id_: one for id_, one in self._folders.items() if tree.path(id_)}
-        self.files = {id_: unique for id_, unique in self.files.items() if unique not in gone}
-
 
 class _ResyncError(LibraryError):
-    """The server has forgotten the last listing; ``url``: where a whole one begins."""
+    """The last listing is of no use; ``url``: where a whole one begins, empty: at its beginning."""
 
-    def __init__(self, url: str) -> None:
-        super().__init__("the server has forgotten the last listing")
+    def __init__(self, why: str, url: str = "") -> None:
+        super().__init__(why)
         self.url = url
 
 
@@ -325,13 +291,16 @@ def _change(found: GraphDriveItem) -> _Change:
             shown = words_shown(found.name or found.id)
             raise PayloadError(f"{missing[0]}: {shown} has none")
     return _Change(
-        name=found.name or "",
-        parent=parent or "",
+        DriveFile(
+            found.id,
+            parent or "",
+            found.name or "",
+            item_id or 0,
+            unique_id or "",
+            found.size or 0,
+            found.last_modified_date_time or 0,
+        ),
         is_folder=found.is_folder,
         is_deleted=is_deleted and not is_root,
         is_root=is_root,
-        item_id=item_id or 0,
-        unique_id=unique_id or "",
-        size=found.size or 0,
-        modified=found.last_modified_date_time or 0,
     )

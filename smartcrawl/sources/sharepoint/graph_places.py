@@ -59,9 +59,11 @@ class GraphPlaces:
             LibraryRefusedError: the library has no drive, or the drive has another path now.
         """
         if id_:
-            found = self._get(f"{self.base}/drives/{quote(id_, safe='!')}?{_FACTS}")
-            if self._is_library(found):
-                return found
+            answer = self._client.answer(f"{self.base}/drives/{quote(id_, safe='!')}?{_FACTS}")
+            if answer.status != 404:  # its library was deleted, and maybe made anew
+                found = library_payload(GraphPlace, library_json(self._client.good(answer)))
+                if self._is_library(found):
+                    return found
         return self._of_path(f"{self.site()}/drives?{_FACTS}", "drive")
 
     def list(self) -> str:

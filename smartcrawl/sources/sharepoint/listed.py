@@ -16,6 +16,7 @@ from smartcrawl.sources.sharepoint.access import (
     words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
+from smartcrawl.sources.sharepoint.drives import DriveUpdate
 from smartcrawl.sources.sharepoint.fields import ListField, queried_fields
 from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
 from smartcrawl.sources.sharepoint.payloads import PayloadError, library_page
@@ -30,11 +31,9 @@ class ClientListing(ABC):
     def __init__(self, place: LibraryPlace, client: LibraryClient, page_size: int) -> None:
         """Set up the pass; ``page_size``: items of an answer."""
         self.notes: list[str] = []
-        self.removed: set[str] = set()
         self.root = ""
-        self.shortfall = 0
-        self.is_delta = False
-        self.facts = ""
+        self.shortfall: int | None = None
+        self.update: DriveUpdate | None = None
         self._problems = Problems(place_shown(place))
         self._place = place
         self._client = client

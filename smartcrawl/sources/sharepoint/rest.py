@@ -146,7 +146,10 @@ class RestListing(ClientListing):
         by_id = f"{self._place.site_url}/_api/web/Lists(guid'{before.id}')/items"
         walk = PageWalk(url, by_id, items=before.item_count)
         yield from self._walked(url, walk, self._items)
-        if not self._place.filter and len(self._ids) < before.item_count:
+        if self._place.filter:
+            return
+        self.shortfall = 0
+        if len(self._ids) < before.item_count:
             after = library_payload(
                 RestCount, library_json(self._client.body(f"{self._list}?$select=ItemCount"))
             )

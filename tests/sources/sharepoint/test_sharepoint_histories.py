@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.model.library import LibraryItem
 from smartcrawl.sources.sharepoint.graph import GraphApi
 from smartcrawl.sources.sharepoint.rest import RestApi
 from tests.servers.sharepoint import Library, SharepointServer
 from tests.sources.sharepoint.canned import Place
+from tests.sources.sharepoint.kept_drive import KeptDrive
 from tests.sources.sharepoint.loopback import LoopbackFetch, options_of
 
 
@@ -118,26 +118,23 @@ def test_deltas_add_up_to_what_rest_lists(sharepoint: SharepointServer, tmp_path
     of_rest = options_of(sharepoint.settings, tmp_path)
     fetch = LoopbackFetch(sharepoint)
     rest = RestApi(place, of_rest, fetch)
-    known: dict[str, LibraryItem] = {}
-    facts, deltas, moved = "", 0, 0
-
-    def stored(path: str) -> list[LibraryItem]:
-        return [one for one in known.values() if one.server_relative_url.startswith(f"{path}/")]
-
+    known: KeptDrive | None = None
+    asked: list[str] = []
     for _ in range(8):
         for _ in range(history.random.randint(1, 6)):
             history.step()
-        listing = GraphApi(place, options, fetch, facts=facts, stored=stored).listing()
-        found = {item.unique_id: item for page in listing.pages() for item in page}
+        fetch.requests.clear()
+        listing = GraphApi(place, options, fetch, known=known).listing()
+        found = [item for page in listing.pages() for item in page]
+        asked += [one.url for one in fetch.requests if "token=" in one.url]
         whole = {item.unique_id: item for page in rest.listing().pages() for item in page}
 
-        assert listing.problems == []
-        moved += len(found.keys() & known.keys())
-        known = (known if listing.is_delta else {}) | found
-        for unique_id in listing.removed:
-            known.pop(unique_id, None)
-        assert known == whole
-        facts, deltas = listing.facts, deltas + listing.is_delta
+        assert (listing.problems, listing.notes) == ([], [])
+        assert {item.unique_id: item for item in found} == whole
+        assert [item.listitem_id for item in found] == sorted(one.listitem_id for one in found)
+        assert listing.update is not None
+        assert listing.update.is_whole == (known is None)
+        known = KeptDrive(listing.update, known)
+        assert {file.unique_id for file in known.files()} == set(whole)
 
-    assert deltas == 7
-    assert moved > 9
+    assert len(asked) == 7

@@ -92,7 +92,7 @@ def test_a_filter_is_sent_as_written_and_nothing_is_counted():
     listing, items, fetch = read(Library(FIVE, count=90), place)
 
     assert parse_qs(urlsplit(fetch.asked[1].url).query)["$filter"] == [place.filter]
-    assert (len(items), listing.problems, listing.shortfall) == (4, [], 0)
+    assert (len(items), listing.problems, listing.shortfall) == (4, [], None)
 
 
 @pytest.mark.parametrize(("before", "after", "shortfall"), [(7, 7, 2), (7, 6, 1), (7, 3, 0)])

@@ -13,6 +13,7 @@ from smartcrawl.sources.sharepoint.graph import GraphApi
 from smartcrawl.sources.sharepoint.rest import RestApi
 from tests.servers.sharepoint import SharepointServer, Site, Text
 from tests.sources.sharepoint.canned import Place
+from tests.sources.sharepoint.kept_drive import KeptDrive
 from tests.sources.sharepoint.loopback import LoopbackFetch, options_of
 
 covers = pytest.mark.covers
@@ -48,8 +49,7 @@ def begin(sharepoint: SharepointServer, site: Site, tmp_path: Any) -> Callable[.
     def listed(
         api: str,
         place: Any = None,
-        facts: str = "",
-        stored: Any = None,
+        known: KeptDrive | None = None,
         path: str = "",
         **more: Any,
     ):
@@ -62,8 +62,7 @@ def begin(sharepoint: SharepointServer, site: Site, tmp_path: Any) -> Callable[.
         if api == "rest":
             found: Any = RestApi(place, options, fetch)
         else:
-            stored = stored or (lambda path: ())
-            found = GraphApi(place, options, fetch, facts=facts, stored=stored)
+            found = GraphApi(place, options, fetch, known=known)
         listing = found.listing()
         items = {one.server_relative_url: one for page in listing.pages() for one in page}
         return Pass(listing, found, items, fetch)
@@ -176,23 +175,29 @@ def test_site_pages_come_with_their_text(begin, site, api):
 # Changes
 
 
-def again(begin, first: Pass, stored: dict[str, LibraryItem] | None = None) -> Pass:
-    items = first.items if stored is None else stored
+def again(begin, *passes: Pass, **more: Any) -> Pass:
+    """List the changes since some passes, the first of which listed all."""
+    known = None
+    for one in passes:
+        known = KeptDrive(one.listing.update, known)
+    return begin("graph", known=known, **more)
 
-    def below(path: str):
-        return [one for url, one in items.items() if url.startswith(f"{path}/")]
 
-    return begin("graph", facts=first.listing.facts, stored=below)
+def names(found: Pass) -> tuple[set[str], int]:
+    """The names of the files that a pass stores, and how many ids it drops."""
+    return {file.name for file in found.listing.update.files}, len(found.listing.update.gone)
 
 
-def test_a_delta_without_changes_lists_nothing_by_few_requests(begin, library):
+def test_a_delta_without_changes_lists_all_by_few_requests(begin, library):
     first = begin("graph")
 
     second = again(begin, first)
 
-    assert (second.listing.is_delta, second.items, second.listing.removed) == (True, {}, set())
+    assert (second.listing.problems, second.items) == ([], first.items)
     assert len(second.fetch.requests) == 4
-    assert first.listing.is_delta is False
+    assert (first.listing.update.is_whole, second.listing.update.is_whole) == (True, False)
+    assert names(second) == (set(), 0)
+    assert second.listing.root == "/sites/demo/Shared Documents"
 
 
 @covers("R3-102", "R3-103")
@@ -203,9 +208,9 @@ def test_a_renamed_folder_changes_the_items_below_it(begin, library):
     second = again(begin, first)
 
     assert second.listing.problems == []
-    assert second.paths == {"Berichte/2024/Q1.docx", "Berichte/50% & #1 ünï.txt"}
-    now = begin("rest").items
-    assert all(now[path] == item for path, item in second.items.items())
+    assert {"Berichte/2024/Q1.docx", "Berichte/50% & #1 ünï.txt"} < second.paths
+    assert second.items == begin("rest").items
+    assert names(second) == (set(), 0)
 
 
 def test_folders_that_move_together_are_followed_once_each(begin, library):
@@ -218,24 +223,40 @@ def test_folders_that_move_together_are_followed_once_each(begin, library):
     second = again(begin, first)
 
     assert second.listing.problems == []
-    assert second.paths == {"Else/2025/Q2.docx", "Else/O'Neil.pdf"}
-    assert second.listing.removed == set()
+    assert second.items == begin("rest").items
+    assert names(second) == ({"Q2.docx"}, 0)
 
 
 @pytest.mark.parametrize("names_children", [False, True])
 def test_a_deleted_folder_removes_the_items_below_it(sharepoint, begin, library, names_children):
     sharepoint.tenant.delta_names_deleted_children = names_children
     first = begin("graph")
-    gone = {one.unique_id for path, one in first.items.items() if "/Reports/" in path}
     library.delete("Reports")
     library.add("new.txt", b"n")
 
     second = again(begin, first)
-    third = again(begin, second, {})
+    third = again(begin, first, second)
 
-    assert (second.listing.problems, second.paths) == ([], {"new.txt"})
-    assert second.listing.removed == gone
-    assert (third.listing.problems, third.items, third.listing.removed) == ([], {}, set())
+    assert (second.listing.problems, second.paths) == (
+        [], {"Plan.docx", "Other/O'Neil.pdf", "new.txt"},
+    )  # fmt: skip
+    assert names(second)[0] == {"new.txt"}
+    assert len(set(second.listing.update.gone)) == 4, "two folders and two files"
+    assert (third.listing.problems, third.items) == ([], second.items)
+
+
+@pytest.mark.parametrize("names_children", [False, True])
+def test_a_restored_folder_has_its_items_again(sharepoint, begin, library, names_children):
+    sharepoint.tenant.delta_names_deleted_children = names_children
+    first = begin("graph")
+    gone = library.delete("Reports/2024")
+    second = again(begin, first)
+    library.restore_entry(gone)
+
+    third = again(begin, first, second)
+
+    assert third.listing.problems == []
+    assert third.items == begin("rest").items
 
 
 def test_an_item_that_comes_twice_counts_as_it_came_last(sharepoint, begin, library):
@@ -247,23 +268,103 @@ def test_an_item_that_comes_twice_counts_as_it_came_last(sharepoint, begin, libr
 
     assert len(first.by_id) == 4
     assert set(first.by_id.values()) == set(listed.items.values())
-    assert second.paths == {"Scheme.docx"}
+    assert "Scheme.docx" in second.paths
+    assert "Plan.docx" not in second.paths
+    assert names(second) == ({"Scheme.docx"}, 0)
 
 
-def test_a_forgotten_delta_is_a_whole_listing(sharepoint, begin, library):
+@pytest.mark.parametrize("status", ["400", "404", "410"])
+def test_a_forgotten_delta_is_a_whole_listing(sharepoint, begin, library, status):
     first = begin("graph")
     library.delete("Plan.docx")
-    library.generation += 1
+    if status == "410":
+        library.generation += 1
+    else:
+        sharepoint.fail(status, "delta")
 
     second = again(begin, first)
 
     assert second.listing.problems == []
-    assert (second.listing.is_delta, second.listing.removed) == (False, set())
+    assert second.listing.update.is_whole
     assert second.items == begin("rest").items
     assert "has forgotten the last listing" in second.listing.notes[0]
 
 
-def test_an_incomplete_delta_has_no_facts(sharepoint, begin, library):
+def test_a_token_is_forgotten_on_a_later_page(sharepoint, begin, library):
+    first = begin("graph")
+    for number in range(5):
+        library.add(f"more{number}.txt", b"m")
+    sharepoint.tenant.delta_page = 2
+    again_of = KeptDrive(first.listing.update)
+    link = again_of.token.delta.replace("$top=5000", "$top=2")
+    again_of.token = again_of.token._replace(delta=link)
+    fault = sharepoint.fail("410", "delta", nth=2)
+
+    second = begin("graph", known=again_of)
+
+    assert fault.hit == 1
+    assert second.listing.problems == []
+    assert second.listing.update.is_whole
+    assert second.items == begin("rest").items
+
+
+def _without_new(payload: dict[str, Any]) -> None:
+    payload["value"] = [one for one in payload["value"] if one.get("name") != "New"]
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_an_unknown_folder_among_changes_is_a_whole_listing(sharepoint, begin, library, is_folder):
+    first = begin("graph")
+    if is_folder:  # else the items below it would look removed
+        library.relocate("Reports/2024", "New/2024")
+    else:
+        library.add("New/new.txt", b"n")
+    sharepoint.fail("edit", "delta", edit=_without_new)
+
+    second = again(begin, first)
+
+    assert second.listing.problems == []
+    assert second.listing.update.is_whole
+    assert second.items == begin("rest").items
+    assert "a folder of its changes is unknown" in second.listing.notes[0]
+
+
+def test_a_token_of_another_library_is_not_used(begin, site, library):
+    first = begin("graph")
+    other = site.library("Other", "Other Documents")
+    other.add("else.txt", b"e")
+
+    second = again(begin, first, place=Place(url_part="/Other Documents"))
+
+    assert second.listing.problems == []
+    assert list(second.items) == ["/sites/demo/Other Documents/else.txt"]
+    assert second.listing.update.is_whole
+    assert not [one for one in second.fetch.requests if "token=" in one.url]
+
+
+def test_a_token_of_another_app_is_not_used(begin, library):
+    first = begin("graph")
+    known = KeptDrive(first.listing.update)
+    known.token = known.token._replace(place=known.token.place.replace("demo", "other"))
+
+    second = begin("graph", known=known)
+
+    assert (second.items, second.listing.update.is_whole) == (first.items, True)
+
+
+def test_a_library_that_was_made_anew_is_listed_whole(begin, site, library):
+    first = begin("graph")
+    site.lists.remove(library)
+    site.library().add("fresh.txt", b"f")
+
+    second = again(begin, first)
+
+    assert second.listing.problems == []
+    assert second.paths == {"fresh.txt"}
+    assert second.listing.update.is_whole
+
+
+def test_an_incomplete_delta_stores_nothing(sharepoint, begin, library):
     first = begin("graph")
     library.update("Plan.docx", b"other")
     sharepoint.fail("broken", "delta")
@@ -271,7 +372,7 @@ def test_an_incomplete_delta_has_no_facts(sharepoint, begin, library):
     second = again(begin, first)
 
     assert second.listing.problems
-    assert second.listing.facts == ""
+    assert second.listing.update is None
 
 
 # Faults
@@ -296,7 +397,7 @@ def test_every_page_with_every_fault_is_a_problem(sharepoint, begin, library, ap
         assert scripted.hit == 1
         assert found.listing.problems, (page, fault)
         assert found.items.items() <= whole.items.items()
-        assert found.listing.facts == ""
+        assert found.listing.update is None
         sharepoint.faults.clear()
 
 
