@@ -23,6 +23,7 @@ class Reply:
     pause: float = 0  #: … with so many seconds before each; the connection then breaks off if
     breaks_off: bool = False  #: this is set
     is_done: bool = False  #: whether the request is carried out nevertheless
+    drops: bool = False  #: the answer is whole, and the connection ends without a word after it
 
 
 @dataclass
@@ -83,7 +84,7 @@ def openai_server(
             for start in range(0, len(text), size):
                 pause(given.pause)
                 self.wfile.write(text[start : start + size])
-            self.close_connection = given.breaks_off
+            self.close_connection = given.breaks_off or given.drops
 
         def log_message(self, *args: object) -> None:
             """Print nothing."""

@@ -2,6 +2,7 @@
 
 DIES_AT     number of the place, or its name: the first of that name; 0: nowhere
 PLACES      file that gets the names of all places that were passed
+LIST_PAGE   entries of a list in one answer; without it as many as the product asks for
 
 A place is before or after a request to the server of vector stores, or a transaction of the rows.
 """
@@ -13,6 +14,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any
 
+from smartcrawl.index.vectorstore import api
 from smartcrawl.index.vectorstore.api import VectorStoreApi
 from smartcrawl.index.vectorstore.rows import StoreRows
 
@@ -20,7 +22,7 @@ _REQUESTS = (
     "attach", "attached", "check_store", "delete", "detach", "listed_page", "upload",
     "uploaded_page",
 )  # fmt: skip
-_TRANSACTIONS = ("adopt", "drop", "intend", "note", "note_completed", "note_listed", "note_upload")
+TRANSACTIONS = ("adopt", "drop", "intend", "note", "note_completed", "note_listed", "note_upload")
 
 _passed: list[str] = []
 
@@ -45,7 +47,9 @@ def observed(name: str, work: Callable[..., Any]) -> Callable[..., Any]:
     return called
 
 
+if "LIST_PAGE" in os.environ:
+    api._PAGE = int(os.environ["LIST_PAGE"])
 if "PLACES" in os.environ:  # pytest imports every module for its doctests
-    for _owner, _names in ((VectorStoreApi, _REQUESTS), (StoreRows, _TRANSACTIONS)):
+    for _owner, _names in ((VectorStoreApi, _REQUESTS), (StoreRows, TRANSACTIONS)):
         for _name in _names:
             setattr(_owner, _name, observed(_name, getattr(_owner, _name)))

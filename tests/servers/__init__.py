@@ -17,14 +17,17 @@ from tests.servers.elastic import (
 from tests.servers.postgresql import GUEST, Postgres, postgres, postgres_lookup
 from tests.servers.processes import PortTakenError, Server, stop
 from tests.servers.redis import Redis, redis_lookup, redis_server
+from tests.servers.vectors import POISON, Ogx, ogx_server
 from tests.servers.web import Answered, Nginx, nginx, nginx_lookup
 
 __all__ = [
     "EDITIONS",
     "GUEST",
+    "POISON",
     "Answered",
     "Elasticsearch",
     "Nginx",
+    "Ogx",
     "PortTakenError",
     "Postgres",
     "Redis",
@@ -37,6 +40,7 @@ __all__ = [
     "elasticsearch_lookup",
     "nginx",
     "nginx_lookup",
+    "ogx_server",
     "postgres",
     "postgres_lookup",
     "redis_lookup",

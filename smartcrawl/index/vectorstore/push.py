@@ -79,6 +79,11 @@ class Push:
             self._pushed.error = str(error)
         except AbsentError as error:
             self._pushed.error = self._gone(error)
+        except RefusedError as error:
+            self._pushed.error = (
+                f"{self._options.destination} refuses a request of the push ({error}): check"
+                " VECTOR_STORE_URL and VECTOR_STORE_ID; nothing was changed since"
+            )
         self._pushed.in_progress = [file.version.url for file in self._flying.values()]
         return self._pushed
 

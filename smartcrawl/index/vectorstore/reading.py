@@ -98,13 +98,14 @@ class StoreReader:
             return list(files)
         taken = {file.file for file in files} | self._listed.keys()
         uploads = read_to_end(self._ask, self._api.uploaded_page)
-        by_name: dict[str, list[UploadedFile]] = {}
+        by_size: dict[int | None, list[UploadedFile]] = {}
         for upload in uploads.values():
             if upload.id not in taken:
-                by_name.setdefault(upload.name, []).append(upload)
+                by_size.setdefault(upload.size, []).append(upload)
         found = [file for file in files if file.file is not None]
         for file in unknown:
-            same = [upload for upload in by_name.get(file.name, ()) if self._is_of(upload, file)]
+            sized = by_size.get(file.size, ())
+            same = [upload for upload in sized if self._is_of(upload, file)]
             if same:
                 self.adopted.add(file.intent)
                 found.append(self._rows.note_upload(file, same[0]))
@@ -114,8 +115,12 @@ class StoreReader:
 
     @staticmethod
     def _is_of(upload: UploadedFile, file: StoredFile) -> bool:
-        """Whether an upload is that of an intent: its unique name, its size, and made after it."""
-        return upload.size == file.size and upload.created_at >= file.intended_at - _SKEW
+        """Whether an upload of its size is that of an intent: its unique id, and made after it.
+
+        Servers rewrite names, but keep letters and digits.
+        """
+        is_named = file.intent in upload.name.lower()
+        return is_named and upload.created_at >= file.intended_at - _SKEW
 
     def _seen(self, file: StoredFile) -> StoredFile:
         """Return a file with the status that the store has for it, and record that."""

@@ -1,6 +1,7 @@
 """A server of vector stores on loopback, which keeps files and stores, and fails as a test says."""
 
 import json
+import math
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,8 @@ from tests.openai_server import KEY, Reply, Request, error, openai_server
 
 STORE = "vs_ours"
 PAGE = 3  #: entries of a list at most, so that lists have pages
+FOREVER = math.inf  #: of ``looks``: no file is ever completed
+LONGEST = 512  #: characters of an attribute
 
 
 @dataclass
@@ -24,9 +27,11 @@ class Asked:
     act: str  #: such as "attach"; ``Acts`` has them all
     path: str
     file: str = ""  #: id of a file, where the request names one
+    after: str = ""  #: the entry of a list that the answer begins after
     headers: dict[str, str] = field(default_factory=dict)
 
 
+#: The requests of a push; those of other programs are "stores", "make", "unmake", "read".
 ACTS = ("store", "list", "uploads", "upload", "attach", "look", "detach", "delete")
 
 
@@ -42,8 +47,10 @@ class Stores:
         self.replies: list[Reply | None] = []  #: one for each request; None: the right answer
         self.answer: Callable[[Asked], Reply | None] = lambda asked: None
         self.after: Callable[[Asked], None] = lambda asked: None  #: called before the answer
-        self.looks = 0  #: how often a file is in progress before it is completed
+        self.looks: float = 0  #: how often a file is in progress before it is completed
         self.fails: Callable[[str], str] = lambda text: ""  #: why a text cannot be embedded
+        self.renames: Callable[[str], str] = str  #: takes the name of an upload
+        self.is_blunt = False  #: as tests/servers/ogx/README.md says
         self.clock = 1_800_000_000  #: Unix seconds
         self._number = 0
         self.lock = threading.RLock()
@@ -85,6 +92,7 @@ class Stores:
     def _upload(self, name: str, text: str) -> str:
         self._number += 1
         id_ = f"file-{self._number:04}"
+        name = self.renames(name)
         self.uploads[id_] = {
             "id": id_, "object": "file", "bytes": len(text.encode()), "created_at": self.clock,
             "filename": name, "purpose": "assistants", "status": "processed", "content": text,
@@ -103,12 +111,25 @@ class Stores:
         if entry["status"] == "in_progress":
             if entry["left"] > 0:
                 entry["left"] -= 1
-            elif why := self.fails(self.uploads[entry["id"]]["content"]):
+            elif why := self._refusal(entry["id"]):
                 entry |= {"status": "failed"}
                 entry["last_error"] = {"code": "unsupported_file", "message": why}
             else:
                 entry["status"] = "completed"
         return {key: value for key, value in entry.items() if key != "left"}
+
+    def _refusal(self, id_: str) -> str:
+        """Return why a file cannot be embedded, or nothing."""
+        upload = self.uploads.get(id_)
+        return self.fails(upload["content"]) if upload else f"File '{id_}' not found."
+
+    def _absent(self, what: str, where: str = "") -> Reply:
+        """Return the answer for a store, or a file of it, that is not there."""
+        if not self.is_blunt:
+            return error(f"No {what} found{where}.", 404)
+        answer = error(f"{what} not found{where}", 400)
+        answer.drops = True
+        return answer
 
     # Requests
 
@@ -118,6 +139,7 @@ class Stores:
         asked = _asked(request.method, url.path, request.headers)
         if asked is None:
             return error(f"Unknown request URL: {request.method} {request.path}", 404)
+        asked.after = query.get("after", "")
         with self.lock:
             self.asked.append(asked)
             if asked.headers.get("authorization") != f"Bearer {KEY}":
@@ -142,32 +164,51 @@ class Stores:
             case "delete":
                 if self.uploads.pop(asked.file, None) is None:
                     return error(f"No such File object: {asked.file}", 404)
-                for entries in self.stores.values():
+                for entries in () if self.is_blunt else self.stores.values():
                     entries.pop(asked.file, None)
                 return Reply({"id": asked.file, "object": "file", "deleted": True})
+            case "read":
+                if asked.file not in self.uploads:
+                    return error(f"No such File object: {asked.file}", 404)
+                return Reply(self.uploads[asked.file]["content"].encode())
+            case "stores":
+                return _listed({id_: _store(id_) for id_ in self.stores}, query)
+            case "make":
+                self._number += 1
+                store = f"vs_made{self._number}"
+                self.stores[store] = {}
+                return Reply(_store(store))
         store = asked.path.split("/")[3]
         if store not in self.stores:
-            return error(f"Vector store with id '{store}' not found.", 404)
+            return self._absent(f"vector store with id '{store}'")
         return self._of_store(store, asked, body, query)
 
     def _of_store(self, store: str, asked: Asked, body: bytes, query: dict[str, str]) -> Reply:
         entries = self.stores[store]
         match asked.act:
             case "store":
-                return Reply({"id": store, "object": "vector_store", "name": "ours",
-                                   "created_at": 0, "status": "completed"})  # fmt: skip
+                return Reply(_store(store))
+            case "unmake":
+                del self.stores[store]
+                return Reply({"id": store, "object": "vector_store.deleted", "deleted": True})
             case "list":
                 return _listed({id_: self._step(entry) for id_, entry in entries.items()}, query)
             case "attach":
                 sent = json.loads(body)
                 id_ = asked.file = sent["file_id"]
-                if id_ not in self.uploads:
+                if id_ not in self.uploads and not self.is_blunt:
                     return error(f"File with id '{id_}' not found.", 404)
-                entries[id_] = self._entry(id_, store, sent.get("attributes") or {})
+                attributes = sent.get("attributes") or {}
+                if any(len(str(value)) > LONGEST for value in attributes.values()):
+                    return error(f"Attributes have at most {LONGEST} characters.", 400)
+                if id_ not in entries:
+                    entries[id_] = self._entry(id_, store, attributes)
+                if self.is_blunt:  # its answer comes when it is done
+                    return Reply(self._step(entries[id_]))
                 shown = {key: value for key, value in entries[id_].items() if key != "left"}
                 return Reply(shown)
         if asked.file not in entries:
-            return error(f"No file found with id '{asked.file}' in vector store.", 404)
+            return self._absent(f"file with id '{asked.file}'", f" in vector store {store}")
         if asked.act == "look":
             return Reply(self._step(entries[asked.file]))
         assert asked.act == "detach"
@@ -177,6 +218,11 @@ class Stores:
 
     def _shown(self, id_: str) -> dict[str, Any]:
         return {key: value for key, value in self.uploads[id_].items() if key != "content"}
+
+
+def _store(id_: str) -> dict[str, Any]:
+    return {"id": id_, "object": "vector_store", "name": "ours", "created_at": 0,
+            "status": "completed"}  # fmt: skip
 
 
 def _listed(entries: dict[str, dict[str, Any]], query: dict[str, str]) -> Reply:
@@ -210,6 +256,10 @@ _PATHS = (
     ("POST", r"/v1/files", "upload"),
     ("GET", r"/v1/files", "uploads"),
     ("DELETE", r"/v1/files/([^/]+)", "delete"),
+    ("GET", r"/v1/files/([^/]+)/content", "read"),
+    ("GET", r"/v1/vector_stores", "stores"),
+    ("POST", r"/v1/vector_stores", "make"),
+    ("DELETE", r"/v1/vector_stores/[^/]+", "unmake"),
     ("GET", r"/v1/vector_stores/[^/]+", "store"),
     ("POST", r"/v1/vector_stores/[^/]+/files", "attach"),
     ("GET", r"/v1/vector_stores/[^/]+/files", "list"),

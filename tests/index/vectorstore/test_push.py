@@ -14,6 +14,7 @@ from smartcrawl.index.vectorstore.push import Push
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.run.pushed_pages import PushedPages
+from tests.index.vectorstore.faults import FAULTS, mend
 from tests.index.vectorstore.store_server import ACTS, STORE, Asked, Stores, stores_server
 from tests.openai_server import KEY, Reply, error
 from tests.registry.build import Desk
@@ -338,6 +339,25 @@ def test_no_fault_of_the_server_means_that_a_file_is_absent(place: Place, act: s
     place.check()
 
 
+@pytest.mark.parametrize("act", ACTS)
+def test_a_request_that_is_refused_ends_the_push_or_names_the_page(place: Place, act: str):
+    place.push()
+    place.put("1", "changed")
+    place.drop("2")
+    lost = next(iter(place.server.stores[STORE]))
+    del place.server.stores[STORE][lost]  # so that it is looked for
+    place.server.answer = lambda asked: error("bad \x1b[1m", 422) if asked.act == act else None
+
+    pushed = place.push()
+
+    said = pushed.error or " ".join(why for _, why in pushed.failed)
+    assert ("(422, bad" if pushed.error else "422, bad") in said or act == "uploads"
+    assert "\x1b" not in said
+    place.server.answer = lambda asked: None
+    assert place.push().is_whole
+    place.check()
+
+
 def test_an_outage_is_waited_for_within_its_bound(place: Place):
     place.server.answer = lambda asked: error("busy", 503)
 
@@ -462,6 +482,22 @@ def test_a_list_without_end_ends_the_push(place: Place):
     assert len(place.server.uploads) == 5
 
 
+@pytest.mark.parametrize("name", FAULTS)
+def test_after_each_fault_a_push_ends_equal_and_nothing_is_twice(place: Place, name: str):
+    place.push()
+    place.put("1", "changed")
+    place.put("5", "new")
+    place.drop("2")
+    place.away = 30
+    FAULTS[name](place.server)
+    pushed = place.push()
+    assert pushed.is_whole == (name in ("renamed", "blunt")), pushed
+    mend(place.server)
+
+    assert place.push().is_whole
+    place.check()
+
+
 # Deaths
 
 
@@ -533,7 +569,15 @@ def test_the_registry_can_be_lost_and_nothing_is_given_twice(place: Place):
     assert (pushed.adopted, pushed.uploaded) == (4, 1)
 
 
-def test_an_upload_without_an_answer_is_looked_for_by_its_unique_name(place: Place):
+@pytest.mark.parametrize(
+    "renames",
+    [str, str.upper, lambda name: f"assistant-{name}.txt", lambda name: name.replace("-", "")],
+    ids=["as given", "upper case", "longer", "without signs"],
+)
+def test_an_upload_without_an_answer_is_looked_for_by_its_unique_name(
+    place: Place, renames: Callable[[str], str]
+):
+    place.server.renames = renames
     place.away = 0
     place.server.answer = lambda asked: (
         Reply({}, 500, is_done=True) if asked.act == "upload" else None
@@ -546,6 +590,34 @@ def test_an_upload_without_an_answer_is_looked_for_by_its_unique_name(place: Pla
 
     place.check()
     assert (pushed.adopted, pushed.uploaded) == (1, 4)
+
+
+def test_an_upload_of_the_same_name_and_size_before_the_intent_is_not_taken(place: Place):
+    place.away = 0
+    place.server.answer = lambda asked: (
+        Reply({}, 500, is_done=True) if asked.act == "upload" else None
+    )
+    place.push(now=place.server.clock)
+    [upload] = place.server.uploads.values()
+    upload["created_at"] -= 86_401
+    place.server.answer = lambda asked: None
+
+    assert place.push().uploaded == 5
+    assert upload["id"] in place.server.uploads
+
+
+def test_an_upload_of_another_size_is_not_taken(place: Place):
+    place.away = 0
+    place.server.answer = lambda asked: (
+        Reply({}, 500, is_done=True) if asked.act == "upload" else None
+    )
+    place.push()
+    [upload] = place.server.uploads.values()
+    upload["bytes"] += 1
+    place.server.answer = lambda asked: None
+
+    assert place.push().uploaded == 5
+    assert upload["id"] in place.server.uploads
 
 
 def test_an_intent_whose_upload_never_appears_is_forgotten(place: Place):
