@@ -23,7 +23,9 @@ logger = logging.getLogger(__name__)
 
 _TO_BEGIN: Final = 10  #: seconds in which a process that another server started records itself
 _OPEN: Final = "state IN ('waiting', 'running')"
-_NEXT: Final = "SELECT id FROM library_job WHERE state = 'waiting' AND server IS NULL ORDER BY no"
+_NEXT: Final = """
+SELECT id FROM library_job WHERE state = 'waiting' AND server IS NULL ORDER BY no LIMIT 1
+"""
 _BEGUN: Final = f"SELECT {COLUMNS} FROM library_job WHERE {_OPEN} AND server IS NOT NULL"
 _ALL_BEGUN: Final = f"{_BEGUN} ORDER BY no"
 _ONE_BEGUN: Final = f"{_BEGUN} AND id = ?"
