@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Final
@@ -20,26 +19,20 @@ from smartcrawl.commands.crawl import (
     stop_reactor,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.commands.library_actions import ACTIONS, DOWNLOAD, carry_out_library_step
+from smartcrawl.commands.library_download import LibraryDownload
+from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
-from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
+from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.library_report import (
-    LibraryReport,
-    LibrarySourceReport,
-    failed_library_items,
-)
-from smartcrawl.run.library_steps import LibraryStep
-from smartcrawl.run.run import Run
+from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_domain
-from smartcrawl.sources.sharepoint.source import SharepointSource
-from smartcrawl.spiders.sharepoint import SharepointSpider
 from smartcrawl.terminal.command import base_command_damage
-from smartcrawl.terminal.output import Output, printed_json
 from smartcrawl.terminal.standard_output import OutputError, printed
 
-ACTIONS: Final = ("download", "process", "check")
 MODES: Final = ("incremental", "full")
 _MOST_BATCHES: Final = 5
 
@@ -97,7 +90,33 @@ class Command(CrawlCommand):
         )
 
     def run(self, args: list[str], opts: Namespace) -> None:
-        """Carry out a step for each source, one after another."""
+        """Carry out the steps of an action, each at one source after another."""
+        self._check_words(args, opts)
+        assert self.settings is not None
+        try:
+            order = self._order(args, opts)
+        except SmartcrawlError as error:
+            print_crawl_error(error, self.settings)
+            self.exitcode = FAILED
+            return
+        steps = ACTIONS[order.action]
+        report = LibraryReport(order.domain, order.action, opts.mode, opts.scope)
+        if DOWNLOAD not in steps:
+            self._carry_out(steps, order, report)
+            self._end(report, opts.format)
+            return
+        process = self.crawler_process
+        assert isinstance(process, AsyncCrawlerProcess)
+        return_engine_memory()
+        asyncio.get_event_loop().create_task(self._crawl_and_end(process, order, report))
+        process.start(stop_after_crawl=False)
+
+    def _check_words(self, args: list[str], opts: Namespace) -> None:
+        """Check the command line.
+
+        Raises:
+            UsageError: it does not name a step and a domain, or has options of other commands.
+        """
         if len(args) != 2 or args[0] not in ACTIONS:
             raise UsageError(
                 f"name a step and a domain: {program_name()} library {'|'.join(ACTIONS)} DOMAIN",
@@ -114,102 +133,40 @@ class Command(CrawlCommand):
                 f"--retry-batches is {opts.retry_batches}: it takes 1 to {_MOST_BATCHES}",
                 print_help=False,
             )
+
+    def _order(self, args: list[str], opts: Namespace) -> LibraryOrder:
+        """Return the order of the command line.
+
+        Raises:
+            SmartcrawlError: there is no such domain or source, or a setting is missing.
+        """
         action, domain_id = args
         assert self.settings is not None
         options = Options.of(self.settings)
-        try:
-            domain = load_domain(options.sharepoint.storage, domain_id)
-            sources = domain.sources(opts.scope, opts.source)
-            if action == "download" and sources:
-                options.sharepoint.required()
-        except SmartcrawlError as error:
-            print_crawl_error(error, self.settings)
-            self.exitcode = FAILED
-            return
-        report = LibraryReport(domain, action, opts.mode, opts.scope)
-        if action != "download":
-            with base_command_damage(registry_database(options.registry)):
-                self._steps(action, sources, options, report)
-            self._end(report, opts.format)
-            return
-        process = self.crawler_process
-        assert isinstance(process, AsyncCrawlerProcess)
-        return_engine_memory()
-        asyncio.get_event_loop().create_task(self._download(process, sources, opts, report))
-        process.start(stop_after_crawl=False)
+        domain = load_domain(options.sharepoint.storage, domain_id)
+        sources = domain.sources(opts.scope, opts.source)
+        if DOWNLOAD in ACTIONS[action] and sources:
+            options.sharepoint.required()
+        return LibraryOrder(action, domain, sources, options, opts)
 
-    def _steps(
-        self,
-        action: str,
-        sources: Sequence[SharepointSource],
-        options: Options,
-        report: LibraryReport,
+    async def _crawl_and_end(
+        self, process: AsyncCrawlerProcess, order: LibraryOrder, report: LibraryReport
     ) -> None:
-        """Process or check the sources."""
-        for source in sources:
-            step = LibraryStep(source, options)
-            try:
-                result = step.process() if action == "process" else step.check()
-            except RunHeldError as error:
-                report.skip(source, str(error), is_held=True)
-            except SmartcrawlError as error:
-                report.skip(source, str(error))
-            else:
-                report.add_step(source, result)
-
-    async def _download(
-        self,
-        process: AsyncCrawlerProcess,
-        sources: Sequence[SharepointSource],
-        opts: Namespace,
-        report: LibraryReport,
-    ) -> None:
+        """Carry out an action that begins with a download."""
         try:
-            for source in sources:
-                force = opts.mode == "full"
-                for batch in range(opts.retry_batches):
-                    run = await self._crawl_library(process, source, report, force=force)
-                    if run is None:
-                        break
-                    report.add_run(source, run, is_first=batch == 0)
-                    if not failed_library_items(run) or not self._goes_on(run):
-                        break
-                    force = False
+            first, *further = ACTIONS[order.action]
+            assert first == DOWNLOAD, "other steps need what it brings"
+            await LibraryDownload(process, self._create_crawler, order, report).carry_out()
+            self._carry_out(further, order, report)
         finally:
-            self._end(report, opts.format)
+            self._end(report, order.words.format)
             stop_reactor()
 
-    def _goes_on(self, run: Run) -> bool:
-        """Whether a further batch may bring what this run could not have."""
-        return run.failure is None and run.halt.order is None and run.result is not None
-
-    async def _crawl_library(
-        self,
-        process: AsyncCrawlerProcess,
-        source: SharepointSource,
-        report: LibraryReport,
-        *,
-        force: bool,
-    ) -> Run | None:
-        """Crawl one source; return its run, or None if there was none."""
-        crawler = self._create_crawler(SharepointSpider)
-        arguments = {"source": source.name} | ({"force": "1"} if force else {})
-        try:
-            await process.crawl(crawler, **arguments)
-        except (RunHeldError, RunPausedError) as error:
-            report.skip(source, str(error), is_held=True)
-            return None
-        except SmartcrawlError as error:
-            report.skip(source, str(error))
-            return None
-        run: Run | None = getattr(crawler.spider, "run", None)
-        if run is None or run.result is None or run.failure is not None:
-            why = "the crawl was not carried out; its log has the reason"
-            if run is not None and run.failure is not None:
-                why = str(run.failure)
-            report.skip(source, why)
-            return None
-        return run
+    def _carry_out(self, steps: Sequence[str], order: LibraryOrder, report: LibraryReport) -> None:
+        """Carry out steps that need no crawl."""
+        with base_command_damage(registry_database(order.options.registry)):
+            for step in steps:
+                carry_out_library_step(step, order, report)
 
     def _end(self, report: LibraryReport, output_format: str) -> None:
         """Print the report, and set the exit status."""
@@ -217,7 +174,7 @@ class Command(CrawlCommand):
         self.exitcode = _status(report)
         try:
             with printed():
-                _print_report(report, output_format)
+                print_library_report(report, output_format)
         except OutputError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
@@ -226,34 +183,3 @@ class Command(CrawlCommand):
 def _status(report: LibraryReport) -> int:
     """Return the exit status of a report."""
     return HELD if report.is_held else INCOMPLETE if report.is_incomplete else DONE
-
-
-def _print_report(report: LibraryReport, output_format: str) -> None:
-    """Print a report: JSON is the last line of standard output."""
-    if output_format == "json":
-        print(printed_json(report.as_json(), sys.stdout))
-        return
-    output = Output()
-    if not report.sources:
-        output.say(f"{report.domain.path} declares no source of this scope.")
-    for found in report.sources.values():
-        _print_source(output, report.action, found)
-
-
-def _print_source(output: Output, action: str, found: LibrarySourceReport) -> None:
-    output.say()
-    state = (
-        "complete"
-        if found.complete
-        else f"skipped: {found.reason}"
-        if found.reason
-        else "incomplete"
-    )
-    output.say(f"{action} of {found.source.name}: {state}")
-    names = ("listed", "added", "changed", "removed", "unchanged", "downloaded", "processed",
-             "failed", "skipped", "withheld")  # fmt: skip
-    shown = [f"{getattr(found, name):,} {name}" for name in names if getattr(found, name)]
-    if shown:
-        output.say(", ".join(shown), indent=2)
-    for reason in found.reasons:
-        output.say(f"not complete: {reason}")
