@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import Final
@@ -19,15 +20,16 @@ from smartcrawl.commands.crawl import (
     stop_reactor,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
-from smartcrawl.commands.library_actions import ACTIONS, DOWNLOAD, carry_out_library_step
+from smartcrawl.commands.library_actions import ACTIONS, carry_out_library_step
 from smartcrawl.commands.library_download import LibraryDownload
-from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.run.library_job import LibraryJob
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_domain
 from smartcrawl.terminal.command import base_command_damage
@@ -85,6 +87,7 @@ class Command(CrawlCommand):
             default=2,
             help="1 to 5: how often failed items are tried, after all others (default: 2)",
         )
+        parser.add_argument("--job", help=SUPPRESS)  # of the HTTP API, which starts it so
         parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
         )
@@ -99,11 +102,14 @@ class Command(CrawlCommand):
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
+        if order.job is not None and not order.job.begin():
+            self.exitcode = HELD
+            return
         steps = ACTIONS[order.action]
-        report = LibraryReport(order.domain, order.action, opts.mode, opts.scope)
+        report = _begun_report(order)
         if DOWNLOAD not in steps:
             self._carry_out(steps, order, report)
-            self._end(report, opts.format)
+            self._end(report, order)
             return
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
@@ -147,7 +153,8 @@ class Command(CrawlCommand):
         sources = domain.sources(opts.scope, opts.source)
         if DOWNLOAD in ACTIONS[action] and sources:
             options.sharepoint.required()
-        return LibraryOrder(action, domain, sources, options, opts)
+        job = LibraryJob(registry_database(options.registry), opts.job) if opts.job else None
+        return LibraryOrder(action, domain, sources, options, opts, job)
 
     async def _crawl_and_end(
         self, process: AsyncCrawlerProcess, order: LibraryOrder, report: LibraryReport
@@ -159,7 +166,7 @@ class Command(CrawlCommand):
             await LibraryDownload(process, self._create_crawler, order, report).carry_out()
             self._carry_out(further, order, report)
         finally:
-            self._end(report, order.words.format)
+            self._end(report, order)
             stop_reactor()
 
     def _carry_out(self, steps: Sequence[str], order: LibraryOrder, report: LibraryReport) -> None:
@@ -168,16 +175,30 @@ class Command(CrawlCommand):
             for step in steps:
                 carry_out_library_step(step, order, report)
 
-    def _end(self, report: LibraryReport, output_format: str) -> None:
-        """Print the report, and set the exit status."""
+    def _end(self, report: LibraryReport, order: LibraryOrder) -> None:
+        """Print the report, or record it with its job, and set the exit status."""
         assert self.settings is not None
+        report.is_incomplete |= report.is_stopped
         self.exitcode = _status(report)
+        if order.job is not None:
+            stopped = report.is_stopped
+            order.job.end(report.as_json(), self.exitcode, int(time.time()), is_stopped=stopped)
+            return
         try:
             with printed():
-                print_library_report(report, output_format)
+                print_library_report(report, order.words.format)
         except OutputError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
+
+
+def _begun_report(order: LibraryOrder) -> LibraryReport:
+    """Return the report of an order; that of a job which goes on begins where it was paused."""
+    report = LibraryReport(order.domain, order.action, order.words.mode, order.words.scope)
+    if order.job is not None:
+        report.restore(order.job.progress.get("sources", ()), order.sources)
+        report.is_incomplete = bool(order.job.progress.get("incomplete", False))
+    return report
 
 
 def _status(report: LibraryReport) -> int:

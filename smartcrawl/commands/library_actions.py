@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.run.library_steps import LibraryStep, StepResult
 
-DOWNLOAD: Final = "download"
 #: The steps of each action, in order.
 ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     DOWNLOAD: (DOWNLOAD,),
@@ -27,8 +26,11 @@ def carry_out_library_step(step: str, order: LibraryOrder, report: LibraryReport
 def _at_each_source(step: Callable[[LibraryStep], StepResult]) -> _Step:
     def carry_out(order: LibraryOrder, report: LibraryReport) -> None:
         for source in order.sources:
+            if order.is_ending():
+                report.is_stopped = True
+                return
             try:
-                result = step(LibraryStep(source, order.options))
+                result = step(LibraryStep(source, order.options, is_ending=order.is_ending))
             except RunHeldError as error:
                 report.skip(source, str(error), is_held=True)
             except SmartcrawlError as error:

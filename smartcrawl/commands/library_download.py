@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scrapy import Spider
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
-from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport, failed_library_items
 from smartcrawl.run.run import Run
@@ -29,24 +29,49 @@ class LibraryDownload:
         self._create_crawler = create_crawler
         self._order = order
         self._report = report
+        self._crawler: Crawler | None = None  #: of the last source
+        if order.job is not None:
+            order.job.current_run = self._current_run
+
+    def _current_run(self) -> int | None:
+        """Return run.no of the last crawl that was begun; None: its run is not open yet."""
+        run: Run | None = getattr(getattr(self._crawler, "spider", None), "run", None)
+        return None if run is None else run.opened.no
+
+    def _is_stopped(self, run: Run) -> bool:
+        """Whether the order to the job ended a run."""
+        return self._order.job is not None and run.halt.order is not None
 
     async def carry_out(self) -> None:
         """Crawl each source, and what failed again, in batches (R3-60)."""
         for source in self._order.sources:
-            force = self._order.is_full
+            if self._order.is_ending():
+                self._report.is_stopped = True
+                return
+            if self._order.is_done(DOWNLOAD, source):
+                continue
+            force, before = self._order.is_full, self._report.is_incomplete
             for batch in range(self._order.words.retry_batches):
                 run = await self._crawl_library(source, force=force)
                 if run is None:
                     break
                 self._report.add_run(source, run, is_first=batch == 0)
+                self._report.is_stopped = self._is_stopped(run)
                 if not failed_library_items(run) or not _goes_on(run):
                     break
                 force = False
+            if self._report.is_stopped:
+                self._order.save(self._report, paused=source, incomplete=before)
+                return
+            after = self._report.is_incomplete
+            self._order.save(self._report, done=(DOWNLOAD, source), incomplete=after)
 
     async def _crawl_library(self, source: SharepointSource, *, force: bool) -> Run | None:
         """Crawl one source; return its run, or None if there was none."""
-        crawler = self._create_crawler(SharepointSpider)
+        crawler = self._crawler = self._create_crawler(SharepointSpider)
         arguments = {"source": source.name} | ({"force": "1"} if force else {})
+        if self._order.is_paused(source):
+            arguments["resume"] = "1"
         try:
             await self._process.crawl(crawler, **arguments)
         except (RunHeldError, RunPausedError) as error:

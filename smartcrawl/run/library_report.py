@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.rules.model import Word
 from smartcrawl.run.library_steps import StepResult
@@ -17,6 +18,9 @@ def failed_library_items(run: Run) -> int:
     assert run.result is not None, "it ended"
     refused = 0 if run.library is None else run.library.shelf.refused
     return run.result.counts.get(Word.FAILED.word, 0) + refused
+
+
+_IDS: Final = frozenset({"sourceId", "sourceType"})
 
 
 @dataclass(slots=True)
@@ -64,6 +68,7 @@ class LibraryReport:
     is_dry: bool = False
     is_incomplete: bool = False  #: whether a source is skipped or incomplete, or items failed
     is_held: bool = False  #: whether another step is at a source
+    is_stopped: bool = False  #: whether an order ended it before all was done
     sources: dict[str, LibrarySourceReport] = field(default_factory=dict)  #: by source_id
 
     def _of(self, source: SharepointSource) -> LibrarySourceReport:
@@ -93,7 +98,7 @@ class LibraryReport:
         found.listed = library.listed
         found.skipped = library.skipped
         if is_first:
-            found.unchanged = library.listed - library.added - library.changed - found.failed
+            found.unchanged = library.listed - found.added - found.changed - found.failed
         findings = library.findings
         found.integrity = {
             "missingInMap": findings.missing_in_map,
@@ -109,11 +114,24 @@ class LibraryReport:
         """Note a step that needs no crawl."""
         found = self._of(source)
         found.complete = not result.failed
-        found.processed, found.failed = result.processed, result.failed
+        found.processed += result.processed
+        found.failed = result.failed
         found.skipped, found.reasons = result.skipped, list(result.reasons)
+        self.is_stopped |= result.is_stopped
         found.integrity |= result.integrity
         if result.failed or result.skipped:
             self.is_incomplete = True
+
+    def restore(
+        self, saved: Iterable[Mapping[str, Any]], sources: Iterable[SharepointSource]
+    ) -> None:
+        """Begin with what ``as_json`` said of sources, for a job that goes on."""
+        by_id = {source.source_id: source for source in sources}
+        for one in saved:
+            source = by_id.get(one["sourceId"])
+            if source is not None:
+                values = {name: v for name, v in one.items() if name not in _IDS}
+                self.sources[source.source_id] = LibrarySourceReport(source, **values)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report under the promised keys."""
