@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -24,14 +25,13 @@ from smartcrawl.commands.library_actions import (
     ACTIONS,
     ADOPT,
     CRAWL,
-    DOWNLOAD,
     carry_out_library_step,
     skip_sources_not_to_adopt,
     steps_of_library_order,
 )
 from smartcrawl.commands.library_download import LibraryDownload
 from smartcrawl.commands.library_dry import DryLibraryDownload
-from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.commands.library_others import OTHERS, carry_out_library_action
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
@@ -40,6 +40,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.library_archive import write_library_archive
+from smartcrawl.run.library_job import LibraryJob
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_domain
 from smartcrawl.terminal.command import base_command_damage
@@ -102,6 +103,7 @@ class Command(CrawlCommand):
             default=2,
             help="1 to 5: how often failed items are tried, after all others (default: 2)",
         )
+        parser.add_argument("--job", help=SUPPRESS)  # of the HTTP API, which starts it so
         parser.add_argument(
             "--dry-run", action="store_true", help="print what would be done; change nothing"
         )
@@ -125,16 +127,17 @@ class Command(CrawlCommand):
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
+        if order.job is not None and not order.job.begin():
+            self.exitcode = HELD
+            return
         steps = steps_of_library_order(order)
-        report = LibraryReport(
-            order.domain, order.action, opts.mode, opts.scope, is_dry=order.is_dry
-        )
+        report = _begun_report(order)
         if order.action == ADOPT and not skip_sources_not_to_adopt(order, report):
-            self._end(report, opts.format)
+            self._end(report, order)
             return
         if DOWNLOAD not in steps:
             self._carry_out(steps, order, report)
-            self._end(report, opts.format)
+            self._end(report, order)
             return
         process = self.crawler_process
         assert isinstance(process, AsyncCrawlerProcess)
@@ -192,7 +195,8 @@ class Command(CrawlCommand):
         sources = domain.sources(opts.scope, opts.source)
         if DOWNLOAD in ACTIONS[action] and sources:
             options.sharepoint.required()
-        return LibraryOrder(action, domain, sources, options, opts)
+        job = LibraryJob(registry_database(options.registry), opts.job) if opts.job else None
+        return LibraryOrder(action, domain, sources, options, opts, job)
 
     async def _crawl_and_end(
         self,
@@ -210,12 +214,12 @@ class Command(CrawlCommand):
                 process, self._create_crawler, order, report
             )
             await download.carry_out()
-            if not download.is_stopped:
+            if not report.is_stopped:
                 self._carry_out(further, order, report)
                 if order.action == CRAWL:
                     self._archive(order, report, started)
         finally:
-            self._end(report, order.words.format)
+            self._end(report, order)
             stop_reactor()
 
     def _carry_out(self, steps: Sequence[str], order: LibraryOrder, report: LibraryReport) -> None:
@@ -226,7 +230,7 @@ class Command(CrawlCommand):
 
     def _archive(self, order: LibraryOrder, report: LibraryReport, started: datetime) -> None:
         """Write the archive of a crawl; without one the crawl is incomplete (R3-20, R3-23)."""
-        if report.is_dry:
+        if report.is_dry or report.is_stopped:
             return
         parameters = {
             "domain_id": order.domain.domain_id,
@@ -243,16 +247,31 @@ class Command(CrawlCommand):
             print_complaint("library", f"the report of the crawl could not be written: {error}")
             report.is_incomplete = True
 
-    def _end(self, report: LibraryReport, output_format: str) -> None:
-        """Print the report, and set the exit status."""
+    def _end(self, report: LibraryReport, order: LibraryOrder) -> None:
+        """Print the report, or record it with its job, and set the exit status."""
         assert self.settings is not None
+        report.is_incomplete |= report.is_stopped
         self.exitcode = _status(report)
+        if order.job is not None:
+            stopped = report.is_stopped
+            order.job.end(report.as_json(), self.exitcode, int(time.time()), is_stopped=stopped)
+            return
         try:
             with printed():
-                print_library_report(report, output_format)
+                print_library_report(report, order.words.format)
         except OutputError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
+
+
+def _begun_report(order: LibraryOrder) -> LibraryReport:
+    """Return the report of an order; that of a job which goes on begins where it was paused."""
+    mode, scope = order.words.mode, order.words.scope
+    report = LibraryReport(order.domain, order.action, mode, scope, is_dry=order.is_dry)
+    if order.job is not None:
+        report.restore(order.job.progress.get("sources", ()), order.sources)
+        report.is_incomplete = bool(order.job.progress.get("incomplete", False))
+    return report
 
 
 def _status(report: LibraryReport) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from smartcrawl.commands.library_embed import embed_sources, is_store_configured
-from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.run.library_steps import LibraryStep, StepResult, has_library_items
@@ -16,7 +16,6 @@ from smartcrawl.terminal.output import print_complaint
 
 ADOPT: Final = "adopt"
 CRAWL: Final = "crawl"
-DOWNLOAD: Final = "download"
 EMBED: Final = "embed"
 #: The steps of each action, in order.
 ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -53,10 +52,16 @@ def carry_out_library_step(step: str, order: LibraryOrder, report: LibraryReport
 def _at_each_source(step: Callable[[LibraryStep], StepResult]) -> _Step:
     def carry_out(order: LibraryOrder, report: LibraryReport) -> None:
         for source in order.sources:
+            if order.is_ending():
+                report.is_stopped = True
+                return
             if report.is_skipped(source):
                 continue
+            given = LibraryStep(
+                source, order.options, is_dry=order.is_dry, is_ending=order.is_ending
+            )
             try:
-                result = step(LibraryStep(source, order.options, is_dry=order.is_dry))
+                result = step(given)
             except RunHeldError as error:
                 report.skip(source, str(error), is_held=True)
             except SmartcrawlError as error:

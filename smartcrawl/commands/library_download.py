@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scrapy import Spider
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
-from smartcrawl.commands.library_order import LibraryOrder
+from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport, failed_library_items
 from smartcrawl.run.run import Run
@@ -29,16 +29,24 @@ class LibraryDownload:
         self._create_crawler = create_crawler
         self._order = order
         self._report = report
-        self.is_stopped = False  #: whether a signal, or an order to a run, ended it early
+        self._crawler: Crawler | None = None  #: of the last source
+        if order.job is not None:
+            order.job.current_run = self._current_run
+
+    def _current_run(self) -> int | None:
+        """Return run.no of the last crawl that was begun; None: its run is not open yet."""
+        run: Run | None = getattr(getattr(self._crawler, "spider", None), "run", None)
+        return None if run is None else run.opened.no
 
     async def carry_out(self) -> None:
         """Crawl each source, and what failed again, in batches (R3-60)."""
         for source in self._order.sources:
-            if self.is_stopped:
-                break
-            if self._report.is_skipped(source):
+            if self._order.is_ending():
+                self._report.is_stopped = True
+                return
+            if self._report.is_skipped(source) or self._order.is_done(DOWNLOAD, source):
                 continue
-            force = self._order.is_full
+            force, before = self._order.is_full, self._report.is_incomplete
             for batch in range(self._order.words.retry_batches):
                 run = await self._crawl_library(source, force=force)
                 if run is None:
@@ -47,11 +55,18 @@ class LibraryDownload:
                 if not failed_library_items(run) or not _goes_on(run):
                     break
                 force = False
+            if self._report.is_stopped:
+                self._order.save(self._report, paused=source, incomplete=before)
+                return
+            after = self._report.is_incomplete
+            self._order.save(self._report, done=(DOWNLOAD, source), incomplete=after)
 
     async def _crawl_library(self, source: SharepointSource, *, force: bool) -> Run | None:
         """Crawl one source; return its run, or None if there was none."""
-        crawler = self._create_crawler(SharepointSpider)
+        crawler = self._crawler = self._create_crawler(SharepointSpider)
         arguments = {"source": source.name} | ({"force": "1"} if force else {})
+        if self._order.is_paused(source):
+            arguments["resume"] = "1"
         try:
             await self._process.crawl(crawler, **arguments)
         except (RunHeldError, RunPausedError) as error:
@@ -63,7 +78,9 @@ class LibraryDownload:
         run: Run | None = getattr(crawler.spider, "run", None)
         assert crawler.stats is not None
         is_ended = run is not None and run.halt.order is not None
-        self.is_stopped |= is_ended or crawler.stats.get_value("finish_reason") == "shutdown"
+        self._report.is_stopped |= (
+            is_ended or crawler.stats.get_value("finish_reason") == "shutdown"
+        )
         if run is None or run.result is None or run.failure is not None:
             why = "the crawl was not carried out; its log has the reason"
             if run is not None and run.failure is not None:

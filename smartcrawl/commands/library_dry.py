@@ -112,7 +112,6 @@ class DryLibraryDownload:
         self._create_crawler = create_crawler
         self._order = order
         self._report = report
-        self.is_stopped = False  #: whether a signal ended it early
 
     async def carry_out(self) -> None:
         """List each source; the first one that a signal stops is the last."""
@@ -120,7 +119,7 @@ class DryLibraryDownload:
             if self._report.is_skipped(source):
                 continue
             if not await self._counted(source):
-                self.is_stopped = True
+                self._report.is_stopped = True
                 break
 
     async def _counted(self, source: SharepointSource) -> bool:

@@ -43,6 +43,9 @@ def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
             report.skip(source, str(error), is_held=isinstance(error, RunHeldError))
         return
     for source in order.sources:
+        if order.is_ending():
+            report.is_stopped = True
+            return
         try:
             result = LibraryEmbed(source, order.options, order.domain, store).embed(
                 is_full=order.is_full

@@ -116,6 +116,7 @@ class Command(BaseCommand):
         from smartcrawl.server.app import create_app  # noqa: PLC0415
         from smartcrawl.server.items.ticking import OrderWork  # noqa: PLC0415
         from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
+        from smartcrawl.server.jobs.library_launcher import LibraryWork  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
         from smartcrawl.server.running import (  # noqa: PLC0415
             listening_server_socket,
@@ -145,7 +146,10 @@ class Command(BaseCommand):
                 most,
                 time.time,
                 declared=declared,
-                others=[OrderWork(database, program, most)],
+                others=[
+                    OrderWork(database, program, most),
+                    LibraryWork(database, program, most),
+                ],
             )
             app = create_app(options, server, ending=scheduler.ending)
             serve_api(app, listening, server, scheduler)

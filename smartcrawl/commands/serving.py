@@ -26,6 +26,9 @@ _SCRAPY: Final = (sys.executable, "-m", "scrapy", "crawl")  #: the name of a spi
 #: The same for what is due of a source.
 _SMARTCRAWL_DUE: Final = (sys.executable, "-m", "smartcrawl", "due")
 _SCRAPY_DUE: Final = (sys.executable, "-m", "scrapy", "due")
+#: The same for the steps of a library.
+_SMARTCRAWL_LIBRARY: Final = (sys.executable, "-m", "smartcrawl", "library")
+_SCRAPY_LIBRARY: Final = (sys.executable, "-m", "scrapy", "library")
 
 
 def require_api_key(connection: Connection, database: Database, server: ServerOptions) -> None:
@@ -57,6 +60,7 @@ def command_crawl_program(
         _environment(command.settings, options),
         options.data_dir / "logs",
         _SCRAPY_DUE if scrapy else _SMARTCRAWL_DUE,
+        _SCRAPY_LIBRARY if scrapy else _SMARTCRAWL_LIBRARY,
         declared.spider_of if scrapy else None,
     )
 

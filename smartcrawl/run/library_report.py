@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from smartcrawl.registry.library.shortfall import TRIMMED
@@ -71,6 +72,7 @@ class LibraryReport:
     is_incomplete: bool = False  #: whether a source is skipped or incomplete, or items failed
     is_held: bool = False  #: whether another step is at a source
     archive: str = ""  #: id of the report of a crawl; empty: none was written
+    is_stopped: bool = False  #: whether an order ended it before all was done
     sources: dict[str, LibrarySourceReport] = field(default_factory=dict)  #: by source_id
 
     def _of(self, source: SharepointSource) -> LibrarySourceReport:
@@ -109,7 +111,7 @@ class LibraryReport:
         found.listed = library.listed
         found.skipped = library.skipped
         if is_first:
-            found.unchanged = library.listed - library.added - library.changed - found.failed
+            found.unchanged = library.listed - found.added - found.changed - found.failed
         findings = library.findings
         found.integrity = {
             "missingInMap": findings.missing_in_map,
@@ -150,6 +152,7 @@ class LibraryReport:
         found.failed += result.failed
         found.skipped += result.skipped
         found.reasons += result.reasons
+        self.is_stopped |= result.is_stopped
         found.integrity |= result.integrity
         if result.failed or result.skipped:
             self.is_incomplete = True
@@ -166,6 +169,26 @@ class LibraryReport:
         found.complete &= result.is_whole
         if not result.is_whole:
             self.is_incomplete = True
+
+    def saved(self) -> list[dict[str, Any]]:
+        """Return the sources as JSON, for a job that goes on later."""
+        saved = []
+        for source_id, found in self.sources.items():
+            values = asdict(replace(found, embedded=None))
+            del values["source"], values["embedded"]
+            saved.append({"source_id": source_id, **values})
+        return saved
+
+    def restore(
+        self, saved: Iterable[Mapping[str, Any]], sources: Iterable[SharepointSource]
+    ) -> None:
+        """Begin with what ``saved`` returned before the job was paused."""
+        by_id = {source.source_id: source for source in sources}
+        for one in saved:
+            values = dict(one)
+            source = by_id.get(values.pop("source_id"))
+            if source is not None:
+                self.sources[source.source_id] = LibrarySourceReport(source, **values)
 
     def as_json(self) -> dict[str, Any]:
         """Return the report under the promised keys."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -42,6 +42,7 @@ class StepResult:
     processed: int = 0
     failed: int = 0
     skipped: int = 0
+    is_stopped: bool = False  #: an order ended it before all items were done
     reasons: list[str] = field(default_factory=list)
     integrity: dict[str, int] = field(default_factory=dict)
 
@@ -63,8 +64,19 @@ def has_library_items(source: SharepointSource, options: Options) -> bool:
 class LibraryStep:
     """One step at one source; another process at the same step and source ends it."""
 
-    def __init__(self, source: SharepointSource, options: Options, *, is_dry: bool = False) -> None:
-        """``is_dry``: whether to count only; then there is no lease, and nothing is written."""
+    def __init__(
+        self,
+        source: SharepointSource,
+        options: Options,
+        *,
+        is_dry: bool = False,
+        is_ending: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``is_dry``: whether to count only; then there is no lease, and nothing is written.
+
+        ``is_ending``: whether no further item is to begin.
+        """
+        self._is_ending = is_ending
         self._source = source
         self._database = registry_database(options.registry)
         self._is_dry = is_dry
@@ -136,14 +148,25 @@ class LibraryStep:
             rows = [row for row in stored if self._is_due(row)]
             self._taken = {row.path: row.no for row in stored if row.path is not None}
             for start in range(0, len(rows), _BATCH):
-                done = [self._processed(row, result) for row in rows[start : start + _BATCH]]
+                batch = self._until_order(rows[start : start + _BATCH], result)
+                done = [self._processed(row, result) for row in batch]
                 if not self._is_dry:
                     with transaction(connection):
                         store_processed_rows(connection, done)
+                if result.is_stopped:
+                    break
             if not self._is_dry:
                 maps = LibraryMaps(self._source, self._folder)
                 maps.write_files_map(library_rows(connection, no))
         return result
+
+    def _until_order(self, rows: Iterable[LibraryRow], result: StepResult) -> Iterator[LibraryRow]:
+        """Yield items until an order ends the step."""
+        for row in rows:
+            if self._is_ending():
+                result.is_stopped = True
+                return
+            yield row
 
     def _is_due(self, row: LibraryRow) -> bool:
         """Whether an item is not converted yet, or its converted file is missing or edited (M-53).

@@ -34,7 +34,7 @@ class Row(NamedTuple):
     errors: str = ""
 
 
-#: The inventory of the specification (E-01 to E-17).
+#: The inventory of the specification (E-01 to E-19).
 INVENTORY = {
     "POST /api/v1/jobs": Row("E-01", "jobs", "201", "409 422"),
     "GET /api/v1/jobs": Row("E-02", "monitoring", "200"),
@@ -54,6 +54,14 @@ INVENTORY = {
     "POST /api/ReindexItem": Row("E-15", "jobs", "202", "404"),
     "GET /api/Search": Row("E-16", "data", "200"),
     "GET /api/SearchStatus": Row("E-17", "monitoring", "200"),
+    "GET /v2/crawler/crawl": Row("E-18", "jobs", "200", "404 409 422"),
+    "POST /v2/crawler/crawl": Row("E-18", "jobs", "200", "404 409 422"),
+    "GET /v2/crawler/download_data": Row("E-19", "jobs", "200", "404 409 422"),
+    "POST /v2/crawler/download_data": Row("E-19", "jobs", "200", "404 409 422"),
+    "GET /v2/crawler/process_data": Row("E-19", "jobs", "200", "404 409 422"),
+    "POST /v2/crawler/process_data": Row("E-19", "jobs", "200", "404 409 422"),
+    "GET /v2/crawler/embed_data": Row("E-19", "jobs", "200", "404 409 422"),
+    "POST /v2/crawler/embed_data": Row("E-19", "jobs", "200", "404 409 422"),
 }
 #: Endpoints that are no part of the inventory.
 ADDED = {
@@ -88,6 +96,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Described:
     "E-15",
     "E-16",
     "E-17",
+    "E-18",
+    "E-19",
     "R2-02",
 )
 def test_each_endpoint_is_that_of_the_inventory(described: Described):

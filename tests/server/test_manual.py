@@ -109,6 +109,9 @@ def test_every_command_of_the_manual_works(tmp_path: Path):
     (tmp_path / "job.json").write_text(json.dumps(OF_FILE))
     sources = tmp_path / "sources.toml"
     sources.write_text(SOURCES)
+    domain = tmp_path / "library" / "domains" / "DOMAIN01" / "domain.json"
+    domain.parent.mkdir(parents=True)
+    domain.write_text('{"name": "A domain without sources"}')
     with ExitStack() as stack:
         library = Library(tmp_path / "registry.db", tmp_path)
         stack.callback(library.close)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -109,6 +109,25 @@ class RunDetail(RunHead):
     requested: JobAction | None = Field(description="An order that is under way")
     reasons: list[str]
     run: int | None = Field(description="Number of the run, null until it is open", examples=[17])
+
+
+class LibraryJobDetail(Answer):
+    """A job of a document library; results have the keys of ``scrapy library --format json``."""
+
+    job_id: str = Field(examples=["jb_5d0c1f6a2b3e4d7c"])
+    domain: str = Field(examples=["DOMAIN01"])
+    action: str = Field(examples=["crawl"])
+    mode: str = Field(examples=["incremental"])
+    scope: str = Field(examples=["all"])
+    source: str | None = Field(description="The source_id, if it is for one source")
+    dry_run: bool
+    status: RunStage
+    requested: JobAction | None = Field(description="An order that is under way")
+    created_at: str = Field(examples=["2024-01-20T10:00:00Z"])
+    ended_at: str | None = Field(description="Null before its end")
+    exit_status: int | None = Field(description="Of its process; null before its end")
+    reasons: list[str] = Field(description="Why it failed")
+    result: dict[str, Any] | None = Field(description="Null before its end, and if it failed")
 
 
 class Pagination(Answer):

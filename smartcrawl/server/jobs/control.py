@@ -18,6 +18,7 @@ from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
+from smartcrawl.server.jobs.library_store import LibraryJobs, library_job_standing
 from smartcrawl.server.jobs.orders import JobOrders, Standing, job_standing
 from smartcrawl.server.jobs.routes import job_request_body
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, JobError
@@ -92,6 +93,9 @@ class _Control:
 
         def work(connection: Connection) -> Reply:
             database, action, now = self._stores.database, action_of(body), int(self._clock())
+            library = LibraryJobs(connection)
+            if library.find(id_) is not None:
+                return _reply(library.give(id_, action, now))
             KnownJobs(database, connection, self._names()).prepare_order(id_, action, now)
             return _reply(JobOrders(database, connection).give(id_, action, now))
 
@@ -115,8 +119,14 @@ class _Control:
         return reply
 
     def _looked(self, id_: str) -> Standing:
-        """Return the present state, after recording that the run obeyed."""
+        """Return the present state, after recording that the run obeyed.
+
+        The process of a library's job records that itself.
+        """
         stores = self._stores
+        library = stores.read(lambda connection: LibraryJobs(connection).find(id_))
+        if library is not None:
+            return library_job_standing(library)
 
         def obeyed(connection: Connection) -> bool:
             return JobOrders(stores.database, connection).is_obeyed(id_)

@@ -27,6 +27,7 @@ class CrawlProgram:
     environment: Mapping[str, str]  #: settings of the crawl, also secret ones
     logs: Path  #: folder of its logs
     due: Sequence[str] = ()  #: words of the command that crawls what is due of a source
+    library: Sequence[str] = ()  #: words of the command of a library's steps
     #: Returns the spider of a source, which follows the words; None: the command knows it.
     spider_of: Callable[[str], str] | None = None
 
@@ -65,6 +66,17 @@ class CrawlProgram:
         """
         every = ["-s", "RECRAWL_POLICY=always"]
         return self._started([*self.due, f"--source={name}", *every], self.due_log_of(name))
+
+    def start_library(
+        self, action: str, domain: str, id_: str, words: Sequence[str]
+    ) -> subprocess.Popen[bytes]:
+        """Start a job of a library; ``words``: the options of its steps.
+
+        Raises:
+            OSError: as of ``start``.
+        """
+        steps = [*self.library, action, domain, *words, "--job", id_]
+        return self._started(steps, job_log(self.logs, id_))
 
     def _started(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
         private_folder(self.logs)

@@ -22,6 +22,7 @@ from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import DeclaredNames
 from smartcrawl.server.jobs.history import LoggedRun, api_job_run_logged, last_api_job_run_logged
 from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.server.jobs.library_store import LibraryJobs
 from smartcrawl.server.jobs.logs import GoesOn, LogResponse, job_log, open_job_log
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient
 from smartcrawl.server.jobs.store import JobStore
@@ -64,7 +65,7 @@ class _Logs:
 
     def _finder(self, id_: str) -> Callable[[Connection], LoggedRun]:
         if id_.startswith(PREFIX):
-            return lambda seen: api_job_run_logged(seen, id_)
+            return lambda seen: _logged(seen, id_)
         database = self._context.stores.database
         return lambda seen: last_api_job_run_logged(seen, JobStore(database, seen).get(id_).no)
 
@@ -76,9 +77,7 @@ class _Logs:
             if ending.is_set():
                 return False
             try:
-                return (
-                    await stores.read_little(lambda seen: api_job_run_logged(seen, id_))
-                ).is_open
+                return (await stores.read_little(lambda seen: _logged(seen, id_))).is_open
             except RegistryError:
                 return True  # it is away, and the crawl waits for it, too
 
@@ -100,6 +99,19 @@ class _Logs:
         else:
             place = "the log is not on this machine any more"
         return api_not_found("The log is not here", reason=place)
+
+
+def _logged(seen: Connection, id_: str) -> LoggedRun:
+    """Return a run of a job, or the job of a library, by its jb_ id.
+
+    Raises:
+        JobError: there is none.
+    """
+    job = LibraryJobs(seen).find(id_)
+    if job is None:
+        return api_job_run_logged(seen, id_)
+    host = None if job.process is None else job.process.host
+    return LoggedRun(job.id, job.stage, host, job.domain)
 
 
 def add_routes(context: Context, router: APIRouter) -> None:

@@ -23,10 +23,11 @@ _SEALED: Final = frozenset({RunState.SEALED, RunState.SETTLED, RunState.SWEPT})
 _OPEN = "k.state IN ('waiting', 'running')"
 #: The first statement of a claim: two servers must not fill the last place.
 CLAIMING = "UPDATE sequence SET value = value WHERE name = 'number'"
-#: Crawls that have begun, ordered runs included (items.due_runs).
+#: Crawls that have begun: also ordered runs (items.due_runs) and jobs of libraries.
 PLACES = f"""
 SELECT (SELECT count(*) FROM job_run k WHERE {_OPEN} AND server IS NOT NULL)
      + (SELECT count(*) FROM due_run WHERE server IS NOT NULL)
+     + (SELECT count(*) FROM library_job k WHERE {_OPEN} AND server IS NOT NULL)
 """
 _MAY_RUN = """
 (j.status IN ('created', 'scheduled', 'running')

@@ -36,11 +36,13 @@ from smartcrawl.server.jobs.answers import (
     JobDetail,
     JobHead,
     Jobs,
+    LibraryJobDetail,
     RunDetail,
 )
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs, refuse_job_deletion
 from smartcrawl.server.jobs.history import api_job_run_of_id, api_job_runs
 from smartcrawl.server.jobs.job import Job
+from smartcrawl.server.jobs.library_store import LibraryJobs
 from smartcrawl.server.jobs.orders import job_standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
@@ -351,8 +353,8 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
     @router.get(
         "/jobs/{job_id}",
         tags=["jobs"],
-        summary="A job with the progress of its last run; or, by a jb_ id, one of its runs",
-        response_model=JobDetail | RunDetail,
+        summary="A job with the progress of its last run; by a jb_ id, a run or a job of a library",
+        response_model=JobDetail | RunDetail | LibraryJobDetail,
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],
     )
@@ -360,7 +362,8 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         if job_id.startswith(PREFIX):
 
             def run(seen: Connection) -> dict[str, Any]:
-                return api_job_run_detail(seen, job_id)
+                library = LibraryJobs(seen).find(job_id)
+                return api_job_run_detail(seen, job_id) if library is None else library.detail()
 
             return json_response(await to_thread.run_sync(stores.read_moment, run))
         now = int(context.clock())

@@ -1,0 +1,93 @@
+"""The row of a library's job, as its process reads and writes it (docs/adr/0087).
+
+The process records its own end, so that it is true if the server that started it died.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from smartcrawl.model.processes import Process
+from smartcrawl.registry.connection import Connection
+from smartcrawl.rules.model import RunOrder
+
+WAITING: Final = "waiting"
+RUNNING: Final = "running"
+PAUSED: Final = "paused"
+CANCELLED: Final = "cancelled"
+ENDED: Final = "ended"
+_OPEN: Final = "state IN ('waiting', 'running')"
+#: Its server may have recorded this process already; another one that has begun comes first.
+_BEGIN: Final = f"""
+UPDATE library_job SET state = 'running', host = :host, pid = :pid, process_start = :start
+ WHERE id = :id AND {_OPEN}
+   AND (pid IS NULL OR (host = :host AND pid = :pid AND process_start = :start))
+RETURNING progress
+"""
+_ORDER: Final = "SELECT requested FROM library_job WHERE id = ?"
+_PROGRESS: Final = f"UPDATE library_job SET progress = ? WHERE id = ? AND {_OPEN}"
+_RUN: Final = f"UPDATE library_job SET run = ? WHERE id = ? AND {_OPEN}"
+_END: Final = f"""
+UPDATE library_job SET state = ?, requested = NULL, run = ?, progress = ?, result = ?, reasons = ?,
+       exit_status = ?, ended_at = ?
+ WHERE id = ? AND {_OPEN}
+"""
+_ORDERS: Final = frozenset(RunOrder)
+
+
+class LibraryJobEnd(NamedTuple):
+    """How the process of a job ended."""
+
+    state: str  #: PAUSED, CANCELLED or ENDED
+    exit_status: int
+    result: Mapping[str, Any] | None = None  #: JSON; None: it is paused
+    progress: Mapping[str, Any] | None = None  #: JSON that a resumed process begins with
+    run: int | None = None  #: run.no of the run that is paused
+    reasons: Sequence[str] = ()
+
+
+def begin_library_job(connection: Connection, id_: str) -> dict[str, Any] | None:
+    """Record that this process carries out a job; return its progress so far.
+
+    None: the job is over, was never ordered, or another process carries it out. The caller's
+    transaction.
+    """
+    this = Process.this()
+    values = {"host": this.host, "pid": this.pid, "start": this.start, "id": id_}
+    found = connection.execute(_BEGIN, values).get
+    return None if found is None else dict(json.loads(found))
+
+
+def library_job_order(connection: Connection, id_: str) -> RunOrder | None:
+    """Return the order to a job; one row is read."""
+    found = connection.execute(_ORDER, (id_,)).get
+    return RunOrder(found) if found in _ORDERS else None
+
+
+def store_library_job_progress(
+    connection: Connection, id_: str, progress: Mapping[str, Any]
+) -> None:
+    """Record what a resumed process need not repeat. The caller's transaction."""
+    connection.execute(_PROGRESS, (json.dumps(progress), id_))
+
+
+def store_library_job_run(connection: Connection, id_: str, run: int | None) -> None:
+    """Record the run of the source that is being crawled; ``run``: run.no."""
+    connection.execute(_RUN, (run, id_))
+
+
+def end_library_job(connection: Connection, id_: str, end: LibraryJobEnd, now: int) -> None:
+    """Record the end of a job's process. The caller's transaction."""
+    values = (
+        end.state,
+        end.run,
+        json.dumps(end.progress or {}),
+        None if end.result is None else json.dumps(end.result),
+        json.dumps(list(end.reasons)),
+        end.exit_status,
+        None if end.state == PAUSED else now,
+        id_,
+    )
+    connection.execute(_END, values)

@@ -1,0 +1,135 @@
+"""The jobs of document libraries in the registry: ordered, paused, resumed, cancelled.
+
+Every method is one transaction, or part of that of its caller. Any number of servers may call it
+at once. Source: R3-12, R2-32; docs/adr/0087.
+"""
+
+from __future__ import annotations
+
+from secrets import token_hex
+from typing import Any, Final
+
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.runs.job_runs import PREFIX
+from smartcrawl.registry.runs.run_orders import order_run_row
+from smartcrawl.rules.jobs import JobAction, JobStatus
+from smartcrawl.rules.model import RunOrder
+from smartcrawl.server.jobs.job import RunStage
+from smartcrawl.server.jobs.library_job import COLUMNS, LibraryChoices, LibraryJob
+from smartcrawl.server.jobs.orders import Standing, refuse_job_action
+from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
+
+#: The status of a job of the API whose orders a job takes in each stage.
+_STATUS: Final = {
+    RunStage.WAITING: JobStatus.SCHEDULED,
+    RunStage.RUNNING: JobStatus.RUNNING,
+    RunStage.PAUSED: JobStatus.PAUSED,
+    RunStage.CANCELLED: JobStatus.CANCELLED,
+    RunStage.ENDED: JobStatus.COMPLETED,
+}
+_INSERT: Final = """
+INSERT INTO library_job (id, domain, action, choices, created_at) VALUES (?, ?, ?, ?, ?)
+"""
+_GET: Final = f"SELECT {COLUMNS} FROM library_job WHERE id = ?"
+_OTHERS: Final = f"""
+SELECT {COLUMNS} FROM library_job
+ WHERE domain = ? AND state IN ('waiting', 'running') AND (action = ? OR 'crawl' IN (action, ?))
+ ORDER BY no
+"""
+_LOCK: Final = "UPDATE library_job SET requested = requested WHERE id = ?"
+_REQUEST: Final = "UPDATE library_job SET requested = ? WHERE id = ?"
+_PAUSE: Final = "UPDATE library_job SET state = 'paused', requested = NULL WHERE id = ?"
+_RESUME: Final = """
+UPDATE library_job SET state = 'waiting', requested = NULL, server = NULL, starts_before = starts
+ WHERE id = ?
+"""
+_CANCEL: Final = """
+UPDATE library_job SET state = 'cancelled', requested = NULL, reasons = '["cancelled"]',
+       ended_at = ?
+ WHERE id = ?
+"""
+
+
+class LibraryJobs:
+    """The jobs of document libraries, over a connection whose transaction is the caller's."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def create(self, domain: str, action: str, choices: LibraryChoices, now: int) -> LibraryJob:
+        """Order a job.
+
+        Raises:
+            JobError: a job is under way that has the same step at one of the sources.
+        """
+        for other in self.under_way(domain, action):
+            if _meet(other.choices, choices):
+                raise JobError(
+                    CONFLICT,
+                    field="domain_id",
+                    reason=f"the job {other.id} ({other.action}) of this domain is {other.stage}:"
+                    " wait for its end, or cancel it",
+                )
+        id_ = f"{PREFIX}{token_hex(8)}"
+        self._connection.execute(_INSERT, (id_, domain, action, choices.stored(), now))
+        return self.get(id_)
+
+    def under_way(self, domain: str, action: str) -> list[LibraryJob]:
+        """Return the jobs of a domain that wait or run and have a step of ``action``."""
+        rows: list[Any] = self._connection.execute(_OTHERS, (domain, action, action)).fetchall()
+        return [LibraryJob.of(row) for row in rows]
+
+    def find(self, id_: str) -> LibraryJob | None:
+        """Return the job of an id; None: the id is not one of a library's job."""
+        row: Any = self._connection.execute(_GET, (id_,)).fetchone()
+        return None if row is None else LibraryJob.of(row)
+
+    def get(self, id_: str) -> LibraryJob:
+        """Return the job of an id.
+
+        Raises:
+            JobError: there is none.
+        """
+        found = self.find(id_)
+        if found is None:
+            raise JobError(NOT_FOUND, field="job_id", reason="there is no job of this id")
+        return found
+
+    def give(self, id_: str, action: JobAction, now: int) -> Standing:
+        """Give an order, and return the state right after.
+
+        A job that was started reads the order itself, on whichever machine it runs.
+
+        Raises:
+            JobError: there is no such job, or it does not take the order in its state.
+        """
+        self._connection.execute(_LOCK, (id_,))
+        job = self.get(id_)
+        requested = None if job.requested is None else JobAction(job.requested)
+        refuse_job_action(_STATUS[job.stage], action, requested)
+        if action is JobAction.RESUME:
+            self._connection.execute(_RESUME, (id_,))
+        elif job.server is not None and job.stage is not RunStage.PAUSED:
+            self._connection.execute(_REQUEST, (action, id_))
+        elif action is JobAction.PAUSE:
+            self._connection.execute(_PAUSE, (id_,))
+        else:
+            if job.run is not None:
+                order_run_row(self._connection, job.run, RunOrder.CANCEL, now)
+            self._connection.execute(_CANCEL, (now, id_))
+        return library_job_standing(self.get(id_))
+
+
+def library_job_standing(job: LibraryJob) -> Standing:
+    """Return the state of a job as an answer to an order has it."""
+    requested = None if job.requested is None else JobAction(job.requested)
+    return Standing(job.id, job.stage, requested)
+
+
+def _meet(one: LibraryChoices, other: LibraryChoices) -> bool:
+    """Whether two jobs may have a source in common; dry runs hold nothing."""
+    if one.dry_run or other.dry_run:
+        return False
+    if one.source is not None and other.source is not None:
+        return one.source == other.source
+    return "all" in (one.scope, other.scope) or one.scope == other.scope
