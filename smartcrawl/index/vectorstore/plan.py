@@ -33,8 +33,8 @@ def push_plan(
 
     A page keeps the first of its files that is furthest. The file of a former version stays only
     while it is completed, and no file of the present one is. Files without an id are left out.
-    ``kept``: others whose files stay; with a hash only completed ones of it. ``is_full``: each completed file
-    counts as one of a former version.
+    ``kept``: others whose files stay; with a hash only completed ones of it. ``is_full``:
+    each completed file counts as one of a former version.
     """
     plan = PushPlan()
     by_page: dict[int, list[StoredFile]] = defaultdict(list)
