@@ -8,11 +8,13 @@ import os
 from smartcrawl.commands.library_order import LibraryOrder
 from smartcrawl.index.openai_sdk import KEY_VARIABLE
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
+from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.domain_store import domain_store
 from smartcrawl.run.library_embed import LibraryEmbed
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.sources.sharepoint.domains import Domain
+from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
 
@@ -46,13 +48,19 @@ def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
         if order.is_ending():
             report.is_stopped = True
             return
-        try:
-            result = LibraryEmbed(source, order.options, order.domain, store).embed(
-                is_full=order.is_full
-            )
-        except RunHeldError as error:
-            report.skip(source, str(error), is_held=True)
-        except SmartcrawlError as error:
-            report.skip(source, str(error))
-        else:
-            report.add_embedded(source, result)
+        _embed_source(source, store, order, report)
+
+
+def _embed_source(
+    source: SharepointSource, store: VectorStoreOptions, order: LibraryOrder, report: LibraryReport
+) -> None:
+    embedding = LibraryEmbed(source, order.options, order.domain, store)
+    try:
+        result = embedding.embed(is_full=order.is_full, is_ending=order.is_ending)
+    except RunHeldError as error:
+        report.skip(source, str(error), is_held=True)
+    except SmartcrawlError as error:
+        report.skip(source, str(error))
+    else:
+        report.add_embedded(source, result)
+        report.is_stopped |= order.is_ending() and not result.is_whole
