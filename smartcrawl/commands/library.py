@@ -49,6 +49,7 @@ from smartcrawl.terminal.standard_output import OutputError, printed
 
 MODES: Final = ("incremental", "full")
 _MOST_BATCHES: Final = 5
+_JOB: Final = "_job"  #: id of a job of the HTTP API, which starts the command with it
 
 
 class Command(CrawlCommand):
@@ -103,7 +104,6 @@ class Command(CrawlCommand):
             default=2,
             help="1 to 5: how often failed items are tried, after all others (default: 2)",
         )
-        parser.add_argument("--job", help=SUPPRESS)  # of the HTTP API, which starts it so
         parser.add_argument(
             "--dry-run", action="store_true", help="print what would be done; change nothing"
         )
@@ -170,7 +170,7 @@ class Command(CrawlCommand):
                 f"name a step and a domain: {program_name()} library {'|'.join(known)} DOMAIN",
                 print_help=False,
             )
-        if opts.spargs or opts.output or opts.overwrite_output:
+        if opts.spargs.keys() - {_JOB} or opts.output or opts.overwrite_output:
             raise UsageError(
                 "-a, -o and -O are refused: the sources are those of the domain, and pages go to"
                 f" the registry: {program_name()} library {' '.join(args)}",
@@ -195,7 +195,8 @@ class Command(CrawlCommand):
         sources = domain.sources(opts.scope, opts.source)
         if DOWNLOAD in ACTIONS[action] and sources:
             options.sharepoint.required()
-        job = LibraryJob(registry_database(options.registry), opts.job) if opts.job else None
+        id_ = opts.spargs.get(_JOB)
+        job = None if id_ is None else LibraryJob(registry_database(options.registry), id_)
         return LibraryOrder(action, domain, sources, options, opts, job)
 
     async def _crawl_and_end(

@@ -6,8 +6,8 @@ import logging
 import os
 
 from smartcrawl.commands.library_order import LibraryOrder
-from smartcrawl.index.openai_sdk import KEY_VARIABLE
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
+from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.domain_store import domain_store

@@ -15,11 +15,10 @@ import openai
 
 from smartcrawl.index.outage import AwayError
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.openai_server import OpenAIServerOptions
+from smartcrawl.model.openai_server import KEY_VARIABLE, OpenAIServerOptions
 from smartcrawl.model.redaction import HIDDEN, redacted_line
 from smartcrawl.rules.http import retry_after
 
-KEY_VARIABLE: Final = "OPENAI_API_KEY"
 _QUOTA: Final = "insufficient_quota"  #: code of a 429 that no wait ends
 _SHOWN: Final = 300  #: characters of the server's message in ours
 #: Loggers that would log each request.

@@ -13,6 +13,7 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.urls import request_url
 
+KEY_VARIABLE: Final = "OPENAI_API_KEY"  #: of the environment
 _OPENAI: Final = "api.openai.com"
 _REST: Final = re.compile(r"[?#].*", re.DOTALL)  #: parts that may have a key
 

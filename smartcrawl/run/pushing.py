@@ -13,6 +13,7 @@ from smartcrawl.index.vectorstore.plan import push_plan
 from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.index.vectorstore.rows import StoreRows, store_number, stored_files
 from smartcrawl.model.exceptions import PushHeldError, RunHeldError, SettingError
+from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
@@ -75,7 +76,7 @@ def push_key(options: VectorStoreOptions, environment: Mapping[str, str] = os.en
         SettingError: a package or the key is missing, or the key cannot be one.
     """
     try:  # of the extra openai
-        from smartcrawl.index.openai_sdk import KEY_VARIABLE, openai_key  # noqa: PLC0415
+        from smartcrawl.index.openai_sdk import openai_key  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise SettingError(
             f"VECTOR_STORE_ID needs the package {error.name}: run pip install"

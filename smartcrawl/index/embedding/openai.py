@@ -20,10 +20,11 @@ from smartcrawl.index.embedding.ports import (
     mean_of_vectors,
     normed_vector,
 )
-from smartcrawl.index.openai_sdk import KEY_VARIABLE, openai_key
+from smartcrawl.index.openai_sdk import openai_key
 from smartcrawl.index.outage import AwayError
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.redaction import redacted_line
 
 _HARMLESS: Final = "text"  #: a text that every model embeds

@@ -1,4 +1,4 @@
-"""What the registry knows of the embedding of a library: failures, and stores of domains."""
+"""Registry data about the embedding of a library: failures, and stores of domains."""
 
 from __future__ import annotations
 

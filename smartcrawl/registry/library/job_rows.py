@@ -13,8 +13,6 @@ from smartcrawl.model.processes import Process
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.model import RunOrder
 
-WAITING: Final = "waiting"
-RUNNING: Final = "running"
 PAUSED: Final = "paused"
 CANCELLED: Final = "cancelled"
 ENDED: Final = "ended"
@@ -28,7 +26,6 @@ RETURNING progress
 """
 _ORDER: Final = "SELECT requested FROM library_job WHERE id = ?"
 _PROGRESS: Final = f"UPDATE library_job SET progress = ? WHERE id = ? AND {_OPEN}"
-_RUN: Final = f"UPDATE library_job SET run = ? WHERE id = ? AND {_OPEN}"
 _END: Final = f"""
 UPDATE library_job SET state = ?, requested = NULL, run = ?, progress = ?, result = ?, reasons = ?,
        exit_status = ?, ended_at = ?
@@ -38,7 +35,7 @@ _ORDERS: Final = frozenset(RunOrder)
 
 
 class LibraryJobEnd(NamedTuple):
-    """How the process of a job ended."""
+    """The end of a job's process."""
 
     state: str  #: PAUSED, CANCELLED or ENDED
     exit_status: int
@@ -71,11 +68,6 @@ def store_library_job_progress(
 ) -> None:
     """Record what a resumed process need not repeat. The caller's transaction."""
     connection.execute(_PROGRESS, (json.dumps(progress), id_))
-
-
-def store_library_job_run(connection: Connection, id_: str, run: int | None) -> None:
-    """Record the run of the source that is being crawled; ``run``: run.no."""
-    connection.execute(_RUN, (run, id_))
 
 
 def end_library_job(connection: Connection, id_: str, end: LibraryJobEnd, now: int) -> None:

@@ -53,7 +53,7 @@ class Shortfall:
 
 
 def library_shortfall(connection: Connection, source: int) -> Shortfall | None:
-    """Return what is stored of a library; None: nothing, or the source is another kind of one."""
+    """Return the stored shortfall of a library; None: the source has none."""
     text = connection.execute(_LOOK, (source,)).get
     if text is None or _KEY not in json.loads(text):
         return None

@@ -11,8 +11,6 @@ from smartcrawl.model.processes import Process
 from smartcrawl.model.times import iso_time
 from smartcrawl.server.jobs.job import RunStage
 
-#: The steps that a job may have; the words are those of ``scrapy library``.
-ACTIONS: Final = ("crawl", "download", "process", "embed")
 COLUMNS: Final = """
 no, id, domain, action, choices, state, requested, run, result, reasons, exit_status, created_at,
 ended_at, starts, starts_before, server, watched_at, host, pid, process_start
@@ -54,7 +52,7 @@ class LibraryJob:
     no: int
     id: str
     domain: str
-    action: str
+    action: str  #: of ``scrapy library``
     choices: LibraryChoices
     stage: RunStage
     requested: str | None  #: an order that is under way

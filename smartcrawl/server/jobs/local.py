@@ -75,7 +75,7 @@ class CrawlProgram:
         Raises:
             OSError: as of ``start``.
         """
-        steps = [*self.library, action, domain, *words, "--job", id_]
+        steps = [*self.library, action, domain, *words, "-a", f"_job={id_}"]
         return self._started(steps, job_log(self.logs, id_))
 
     def _started(self, words: Sequence[str], log: Path) -> subprocess.Popen[bytes]:

@@ -36,7 +36,7 @@ class Form(Protocol):
         """Return a line of the log; ``text``: without control characters and line break."""
 
     def heartbeat(self) -> str:
-        """Return what shows that the answer goes on."""
+        """Return a sign that the answer goes on."""
 
     def end(self, result: dict[str, Any]) -> str:
         """Return the end, with the result of the job."""

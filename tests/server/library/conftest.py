@@ -36,8 +36,8 @@ from smartcrawl.registry.library.job_rows import (
 place = os.environ["PLACE"]
 database = registry_database(Path(place) if place.startswith("/") else place)
 connection = database.open()
-id_ = sys.argv[sys.argv.index("--job") + 1]
-words = sys.argv[1:sys.argv.index("--job")]
+id_ = sys.argv[sys.argv.index("-a") + 1].removeprefix("_job=")
+words = sys.argv[1:sys.argv.index("-a")]
 with transaction(connection):
     progress = begin_library_job(connection, id_)
 print(json.dumps([words, progress]), flush=True)
