@@ -42,13 +42,13 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.library_archive import write_library_archive
 from smartcrawl.run.library_job import LibraryJob
 from smartcrawl.run.library_report import LibraryReport
+from smartcrawl.run.orders import MOST_RETRY_BATCHES
 from smartcrawl.sources.sharepoint.domains import SCOPES, load_domain
 from smartcrawl.terminal.command import base_command_damage
 from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import OutputError, printed
 
 MODES: Final = ("incremental", "full")
-_MOST_BATCHES: Final = 5
 _JOB: Final = "_job"  #: id of a job of the HTTP API, which starts the command with it
 
 
@@ -176,9 +176,9 @@ class Command(CrawlCommand):
                 f" the registry: {program_name()} library {' '.join(args)}",
                 print_help=False,
             )
-        if not 1 <= opts.retry_batches <= _MOST_BATCHES:
+        if not 1 <= opts.retry_batches <= MOST_RETRY_BATCHES:
             raise UsageError(
-                f"--retry-batches is {opts.retry_batches}: it takes 1 to {_MOST_BATCHES}",
+                f"--retry-batches is {opts.retry_batches}: it takes 1 to {MOST_RETRY_BATCHES}",
                 print_help=False,
             )
 

@@ -9,7 +9,7 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
 from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
-from smartcrawl.run.library_report import LibraryReport, failed_library_items
+from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.spiders.sharepoint import SharepointSpider
@@ -39,32 +39,30 @@ class LibraryDownload:
         return None if run is None else run.opened.no
 
     async def carry_out(self) -> None:
-        """Crawl each source, and what failed again, in batches (R3-60)."""
+        """Crawl each source; its run requests what failed again, in batches (R3-60)."""
         for source in self._order.sources:
             if self._order.is_ending():
                 self._report.is_stopped = True
                 return
             if self._report.is_skipped(source) or self._order.is_done(DOWNLOAD, source):
                 continue
-            force, before = self._order.is_full, self._report.is_incomplete
-            for batch in range(self._order.words.retry_batches):
-                run = await self._crawl_library(source, force=force)
-                if run is None:
-                    break
-                self._report.add_run(source, run, is_first=batch == 0)
-                if not failed_library_items(run) or not _goes_on(run):
-                    break
-                force = False
+            before = self._report.is_incomplete
+            run = await self._crawl_library(source)
+            if run is not None:
+                self._report.add_run(source, run)
             if self._report.is_stopped:
                 self._order.save(self._report, paused=source, incomplete=before)
                 return
             after = self._report.is_incomplete
             self._order.save(self._report, done=(DOWNLOAD, source), incomplete=after)
 
-    async def _crawl_library(self, source: SharepointSource, *, force: bool) -> Run | None:
+    async def _crawl_library(self, source: SharepointSource) -> Run | None:
         """Crawl one source; return its run, or None if there was none."""
         crawler = self._crawler = self._create_crawler(SharepointSpider)
-        arguments = {"source": source.name} | ({"force": "1"} if force else {})
+        batches = str(self._order.words.retry_batches)
+        arguments = {"source": source.name, "retry_batches": batches}
+        if self._order.is_full:
+            arguments["force"] = "1"
         if self._order.is_paused(source):
             arguments["resume"] = "1"
         try:
@@ -88,8 +86,3 @@ class LibraryDownload:
             self._report.skip(source, why)
             return None
         return run
-
-
-def _goes_on(run: Run) -> bool:
-    """Whether a further batch may bring what this run could not have."""
-    return run.failure is None and run.halt.order is None and run.result is not None

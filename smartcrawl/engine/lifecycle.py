@@ -118,7 +118,7 @@ class RunLifecycle:
             raise DontCloseSpider
         engine, edits, end = self._crawler.engine, self._edits.step, run.ending
         steps = (end.relax, end.follow_unnamed, end.relax, edits, end.relax, end.begin_verify)
-        for step in (*steps, None):
+        for step in (self._begin_batch, *steps, None):
             scheduler = engine.scheduler
             request = scheduler.next_request() if scheduler is not None else None
             if request is not None:
@@ -139,6 +139,12 @@ class RunLifecycle:
             except (RegistryError, SinkError) as error:
                 run.failure = error
                 return
+
+    def _begin_batch(self, now: int) -> None:
+        """Request the items of a library again that failed, now that all others are done."""
+        run = self._run
+        if run.library is not None and run.listed is not None:
+            run.listed.take_again(run.library.retries.begin_next())
 
     async def closed(self, reason: str) -> None:
         """Seal the run, or close it as interrupted."""

@@ -195,6 +195,10 @@ class StoreAwayError(ListedFileError):
     """The folder or store itself is away, refuses, or gave no answer: no evidence about a file."""
 
 
+class DefiniteRefusalError(StoreAwayError):
+    """An item cannot be had in this run, however often it is requested."""
+
+
 class LaneError(SmartcrawlError):
     """The revalidation lane got no complete answer within its limits; the engine repeats it."""
 

@@ -25,11 +25,13 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.library import is_changed
+from smartcrawl.run.library_batches import RetryBatches
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_csv import ListOriginal
 from smartcrawl.run.library_dry_maps import remove_dry_library_maps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
+from smartcrawl.run.orders import Orders
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
@@ -56,8 +58,12 @@ class RunLibrary:
     The registry is the truth. The disk follows it by the shelf, and the maps are written from it.
     """
 
-    def __init__(self, source: SharepointSource, registry: Registry, opened: OpenRun) -> None:
+    def __init__(
+        self, source: SharepointSource, registry: Registry, opened: OpenRun, *, batches: int = 1
+    ) -> None:
+        """``batches``: how often items that fail are requested."""
         self.source = source
+        self.retries = RetryBatches(batches)
         self.folder = LibraryFolder(source.folder)
         #: The CSV of a list; None: its source is no list.
         self._list: ListOriginal | None = None
@@ -338,7 +344,9 @@ def barred_library_folder(root: Path, error: OSError) -> RegistryError:
     )
 
 
-def open_run_library(source: Source, registry: Registry, opened: OpenRun) -> RunLibrary | None:
+def open_run_library(
+    source: Source, registry: Registry, opened: OpenRun, orders: Orders
+) -> RunLibrary | None:
     """Return the files of a run's library; None: its source is another kind of source.
 
     Renamings of a process that died are undone.
@@ -348,7 +356,7 @@ def open_run_library(source: Source, registry: Registry, opened: OpenRun) -> Run
     """
     if not isinstance(source, SharepointSource):
         return None
-    library = RunLibrary(source, registry, opened)
+    library = RunLibrary(source, registry, opened, batches=orders.retry_batches)
     library.recover()
     return library
 

@@ -41,7 +41,7 @@ class LibrarySourceReport:
     withheld: int = 0
     requests: int = 0
     embedded: EmbedResult | None = None  #: of the step embed
-    runs: list[int] = field(default_factory=list)  #: run.no of each batch
+    runs: list[int] = field(default_factory=list)  #: run.no of each run
     adopted: int = 0  #: files that a map of another program named
     integrity: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
@@ -91,8 +91,8 @@ class LibraryReport:
         found = self.sources.get(source.source_id)
         return found is not None and bool(found.reason)
 
-    def add_run(self, source: SharepointSource, run: Run, *, is_first: bool) -> None:
-        """Note the run of a source; a further batch adds to the first."""
+    def add_run(self, source: SharepointSource, run: Run) -> None:
+        """Note the run of a source; the rest of a run that was paused adds to its beginning."""
         found, result, library = self._of(source), run.result, run.library
         assert result is not None, "it ended"
         assert library is not None, "it is a library"
@@ -110,8 +110,7 @@ class LibraryReport:
         found.failed = failed_library_items(run)
         found.listed = library.listed
         found.skipped = library.skipped
-        if is_first:
-            found.unchanged = library.listed - found.added - found.changed - found.failed
+        found.unchanged = library.listed - found.added - found.changed - found.failed
         findings = library.findings
         found.integrity = {
             "missingInMap": findings.missing_in_map,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
@@ -94,6 +94,11 @@ class ListedFiles:
         numbers = self._offers.numbers_by_identity({entry.identity: entry.url for entry in to_read})
         self._waiting.update((numbers[entry.identity], entry) for entry in to_read)
         self._offers.offer([numbers[entry.identity] for entry in to_read], _DEPTH)
+
+    def take_again(self, entries: Mapping[int, Entry]) -> None:
+        """Offer files that were requested without a visit once more; ``entries``: by record.no."""
+        self._waiting.update(entries)
+        self._offers.offer_again(entries)
 
     def _confirm(self, unchanged: Sequence[ListedRecord], aside: Sequence[ListedRecord]) -> None:
         """Confirm unchanged files, and note that those without use are listed as before."""

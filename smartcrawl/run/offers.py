@@ -8,7 +8,7 @@ from smartcrawl.model.batches import Address
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.run.address_book import AddressBook, Found, Register
 from smartcrawl.run.batches import Batches
-from smartcrawl.run.frontier.memory import FrontierDepths
+from smartcrawl.run.frontier.memory import Frontier, FrontierDepths
 from smartcrawl.run.limits import UrlBudget
 from smartcrawl.sources.scope import Scope
 
@@ -82,6 +82,12 @@ class Offers:
         """Set the priority of a number that is not offered yet (R2-35)."""
         if priority != PRIORITY:
             self._frontier.priorities[number] = priority
+
+    def offer_again(self, numbers: Iterable[int]) -> None:
+        """Offer numbers that were handed out and have no visit once more."""
+        assert isinstance(self._frontier, Frontier), "one process alone requests them again"
+        for number in numbers:
+            self._frontier.again(number)
 
     def offer(self, numbers: Sequence[int], depth: int) -> None:
         """Offer numbers at a depth, and record those that were unreached or are nearer now."""

@@ -16,7 +16,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_sources_with_registry_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
-from smartcrawl.run.orders import Orders
+from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
 from smartcrawl.run.pushing import push_key
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
@@ -39,7 +39,7 @@ _OF_RUNS = ("force", "resume", "max_pages", "lost_threshold", "job")
 ARGUMENTS = ("url", "sitemap", "source", *_OF_RUNS)  #: of the spider site
 FILES_ARGUMENTS = ("root", "source", *_OF_RUNS)  #: of the spider files
 GITHUB_ARGUMENTS = ("url", "source", *_OF_RUNS)  #: of the spider github
-LIBRARY_ARGUMENTS = ("source", *_OF_RUNS)  #: of the spider sharepoint
+LIBRARY_ARGUMENTS = ("source", "retry_batches", *_OF_RUNS)  #: of the spider sharepoint
 _FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of the HTTP API
 
 
@@ -272,10 +272,14 @@ def run_orders(arguments: dict[str, Any]) -> Orders:
             f"lost_threshold is {threshold!r}: it takes a whole number of at least 1, the runs"
             " that must find a page gone before it may be removed"
         )
+    batches = str(arguments.get("retry_batches", RETRY_BATCHES))
+    if not (batches.isdecimal() and 1 <= int(batches) <= MOST_RETRY_BATCHES):
+        raise SourceError(f"retry_batches is {batches!r}: it takes 1 to {MOST_RETRY_BATCHES}")
     return Orders(
         force=_switch(arguments, "force"),
         resume=_switch(arguments, "resume"),
         max_pages=int(pages),
+        retry_batches=1 if int(pages) else int(batches),  # a limit counts each request of an item
         lost_threshold=int(threshold) if threshold is not None else None,
         job=str(arguments["job"]) if arguments.get("job") else None,
         job_run=_job_run(arguments),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.rules.absence import Policy
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import belongs_to_source
+
+RETRY_BATCHES: Final = 2  #: unless an order has another number
+MOST_RETRY_BATCHES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,7 @@ class Orders:
     resume: bool = False
     max_pages: int = 0  #: 0: no limit
     lost_threshold: int | None = None  #: None: as the settings say
+    retry_batches: int = RETRY_BATCHES  #: how often failed items of a library are requested
     job: str | None = None  #: name that all workers of one run are given
     job_run: str | None = None  #: id of the run of a job of the HTTP API
 

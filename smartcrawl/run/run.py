@@ -85,7 +85,7 @@ class Run:
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
         self._book = AddressBook(self._readers.pages, registry.numbers.draw, options.trackers)
-        self.library = open_run_library(source, registry, opened)
+        self.library = open_run_library(source, registry, opened, orders)
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
         self.trust = open_host_trust(self._readers.hosts, options, self.batches, now, opened.no)

@@ -23,7 +23,7 @@ from smartcrawl.engine.download.library_api import (
 )
 from smartcrawl.engine.download.network import AddressCheck, installed_resolver
 from smartcrawl.engine.download.proxies import EnvironmentProxies
-from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
+from smartcrawl.model.exceptions import AddressRefusedError, DefiniteRefusalError, StoreAwayError
 from smartcrawl.model.library import LibraryFile, LibraryItem, LibraryRow
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.run.library import RunLibrary
@@ -35,9 +35,10 @@ from smartcrawl.sources.sharepoint.asking import library_refusal
 logger = logging.getLogger(__name__)
 
 LIBRARY_FILE: Final = "library_file"  #: in the meta of a request: the LibraryFile so far
-_ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
+LISTED_ENTRY: Final = "listed_entry"  #: in the meta of a request and of its retries
 _HOPS: Final = 3
 _SHOWN: Final = 500  #: characters of a long URL in the log
+_LOCKED: Final = 423  #: a lock may end while other items are requested
 _PASSING: Final = frozenset({408, 425, 429})
 
 
@@ -81,11 +82,11 @@ class LibraryHandler(BoundedHttpHandler):
                 return await super().download_request(request)
             return Response(request.url, status=403)
         page = attempt.page
-        entry: Entry | None = request.meta.setdefault(_ENTRY, self._listed.entry(page.no))
+        entry: Entry | None = request.meta.setdefault(LISTED_ENTRY, self._listed.entry(page.no))
         if entry is None or entry.item is None:
             if self._listed.proves_absence:
                 return Response(page.url, status=404, flags=["the library has no such item"])
-            raise StoreAwayError("its library could not be listed")
+            raise DefiniteRefusalError("its library could not be listed")
         item = entry.item
         request.meta[LIBRARY_FILE] = LibraryFile(item, None, error="it was not read")
         if self._most and item.file_size > self._most:
@@ -110,7 +111,7 @@ class LibraryHandler(BoundedHttpHandler):
         """Return the file of an item and its bytes, or the answer that is no file."""
         library, page = self._library, request.meta["attempt"].page
         if (refused := library.places.refusal(item)) is not None:
-            raise StoreAwayError(refused)
+            raise DefiniteRefusalError(refused)
         if (excess := library.places.excess(item)) is not None:
             logger.warning("%s is skipped: %s", item.url[:_SHOWN], excess)
             note = library.places.failed_note(item, excess)
@@ -120,11 +121,12 @@ class LibraryHandler(BoundedHttpHandler):
         path = library.places.path(item)
         if item.content is not None:
             if library.needs_whole_listing and not self._listed.is_whole:
-                raise StoreAwayError("its list could not be listed whole: crawl again later")
+                raise DefiniteRefusalError("its list could not be listed whole: crawl again later")
             try:
                 body, original = library.converted(item)
             except ValueError as error:
-                raise StoreAwayError(f"its content cannot be converted: {error}") from error
+                why = f"its content cannot be converted: {error}"
+                raise DefiniteRefusalError(why) from error
             place = None
             if original is not None:
                 place = await asyncio.to_thread(library.stage, page.no, item, original)
@@ -142,7 +144,8 @@ class LibraryHandler(BoundedHttpHandler):
                 page.url, status=answer.status, headers=wait
             )
         if answer.status != 200:
-            raise StoreAwayError(str(library_refusal(answer)))
+            why = str(library_refusal(answer))
+            raise StoreAwayError(why) if answer.status == _LOCKED else DefiniteRefusalError(why)
         if len(answer.body) != item.file_size:
             raise StoreAwayError(
                 f"{len(answer.body):,} bytes came, and the library says {item.file_size:,}: it"
