@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable
 from typing import Any, Final, Self, cast
 
-from scrapy import Spider, signals
+from scrapy import Request, Spider, signals
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import DontCloseSpider
 
 from smartcrawl.commands.library_order import LibraryOrder
-from smartcrawl.engine.download.library_api import library_api_of_crawl
+from smartcrawl.engine.download.library_api import LIBRARY_REQUEST, library_api_of_crawl
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.listing_run import LISTING_RUN_SETTINGS, ListingRun
@@ -62,6 +62,7 @@ class DryLibrarySpider(VisitSpider):
         crawler.signals.connect(spider._opened, signal=signals.spider_opened)
         crawler.signals.connect(spider._idle, signal=signals.spider_idle)
         crawler.signals.connect(spider._closed, signal=signals.spider_closed)
+        crawler.signals.connect(spider._asks, signal=signals.request_reached_downloader)
         return spider
 
     _options: Options
@@ -76,6 +77,7 @@ class DryLibrarySpider(VisitSpider):
 
     async def _compare(self) -> None:
         try:
+            await asyncio.to_thread(self.library.begin)
             api = library_api_of_crawl(self.crawler, self.library, self._options)
             self.result = await asyncio.to_thread(self.library.compared, api.listing())
         except SmartcrawlError as error:
@@ -85,6 +87,10 @@ class DryLibrarySpider(VisitSpider):
             self.why = f"{type(error).__name__}: {error}"
         finally:
             wake_engine(self.crawler)
+
+    def _asks(self, request: Request) -> None:
+        """Count a request; a retry is one more."""
+        self.library.requests += LIBRARY_REQUEST in request.meta
 
     def _idle(self) -> None:
         if self._comparing is not None and not self._comparing.done():

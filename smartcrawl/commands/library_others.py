@@ -76,7 +76,7 @@ def _clean_up(line: _Line) -> None:
     with database.translated("write"), closing(database.open()) as connection:
         metadata = LibraryMetadata(domain, connection, datetime.now(UTC))
         try:
-            found = metadata.cleanup(lambda: attached_file_ids(domain, line.settings))
+            found = metadata.cleanup(lambda: attached_file_ids(domain, line.options.store_server))
         except PushError as error:
             raise SourceError(f"{error}; nothing was removed") from error
     for each in found.lines:

@@ -18,7 +18,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import empty_registry_in_memory, registry_database
 from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.host_facts import HostReader
-from smartcrawl.registry.library.drive import StoredDrive
+from smartcrawl.registry.library.drive import StoredDrive, stored_drive
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.registry.library.shelf import LibraryShelf
@@ -97,7 +97,7 @@ class DryLibrary:
         self.source = source
         self.api: LibraryApi | None = None  #: set when the listing begins
         self.requests = 0
-        #: None: all of it is listed, as a token of a dry run would belong to no stored item.
+        #: As the last run stored it; a dry run stores no token of its own.
         self.drive: StoredDrive | None = None
         self._options = options
         self._forced = forced
@@ -114,6 +114,12 @@ class DryLibrary:
                 yield connection, int(connection.execute(_SOURCE, (self.source.name,)).get or 0)
         finally:
             connection.close()
+
+    def begin(self) -> None:
+        """Find the drive from which the run that follows would list the changes."""
+        if not self._forced and self._database.exists():
+            with self._opened() as (connection, no):
+                self.drive = stored_drive(self._database, connection, no, looks=True)
 
     def blocked_hosts(self) -> set[str]:
         """Return the hosts that the operator blocked."""

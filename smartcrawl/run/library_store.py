@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import os
 import time
-from collections import ChainMap
 from collections.abc import Mapping
 from contextlib import closing
-from typing import Any
+from dataclasses import replace
 
 from smartcrawl.model.exceptions import PushError, SourceError
-from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.model.vector_store_options import VectorStoreOptions, check_store_id
 from smartcrawl.run.pushing import push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 
 
+class StoreAbsentError(SourceError):
+    """The vector store of a domain is gone."""
+
+
 def attached_file_ids(
-    domain: Domain, settings: Mapping[str, Any], *, environment: Mapping[str, str] = os.environ
+    domain: Domain, server: VectorStoreOptions, *, environment: Mapping[str, str] = os.environ
 ) -> set[str]:
-    """Return the ids of all files of the store.
+    """Return the ids of all files of the store; ``server``: options without a store.
 
     Raises:
-        SourceError: the domain names no store, or the store is gone.
+        SourceError: the domain names no store.
+        StoreAbsentError: the store is gone.
         SettingError: a package, the key or a setting is missing or wrong.
         PushError: its server is away, or refuses.
     """
     if not domain.vector_store_id:
         raise SourceError(f"{domain.path} has no vector_store_id: nothing was removed")
-    named: dict[str, Any] = {"VECTOR_STORE_ID": domain.vector_store_id}
-    store = VectorStoreOptions.of(ChainMap(named, dict(settings)))
-    assert store is not None, "it is named"
+    store = replace(server, store=check_store_id(domain.vector_store_id, str(domain.path)))
     key = push_key(store, environment)
     # Commands that ask no store do without these.
     from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
@@ -46,7 +48,7 @@ def attached_file_ids(
             patience.asked(api.check_store)
             return set(read_to_end(patience.asked, api.listed_page))
         except AbsentError as error:
-            raise SourceError(
+            raise StoreAbsentError(
                 f"{store.destination} has no vector store {store.store} ({error}): nothing was"
                 f" removed; correct vector_store_id in {domain.path}"
             ) from error

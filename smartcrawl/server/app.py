@@ -27,6 +27,7 @@ from smartcrawl.server.jobs import control as job_control
 from smartcrawl.server.jobs import log_routes
 from smartcrawl.server.jobs import routes as job_routes
 from smartcrawl.server.keys import KeyCache
+from smartcrawl.server.library import cleanup as library_cleanup
 from smartcrawl.server.library import routes as library_routes
 from smartcrawl.server.limits import Limits
 from smartcrawl.server.measures import Metrics
@@ -53,7 +54,7 @@ VERSIONS: Final[Sequence[Version]] = (
             robots_routes.add_routes,
         ),
     ),
-    Version("/v2/crawler", (library_routes.add_routes,)),
+    Version("/v2/crawler", (library_routes.add_routes, library_cleanup.add_routes)),
 )
 
 

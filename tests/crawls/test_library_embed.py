@@ -254,7 +254,7 @@ def test_a_store_that_is_gone_ends_the_embedding(begin: Callable[[], Place]):
 def test_a_store_that_cannot_be_made_skips_the_embedding(begin: Callable[[], Place]):
     """C6; the next embed makes it."""
     place = begin()
-    place.server.answer = _refuses("create")
+    place.server.answer = _refuses("make")
     found = place.embed(expect=3)
     assert "makes no vector store" in found["reason"]
     assert "embedding is skipped" in found["log"]
@@ -267,7 +267,7 @@ def test_a_store_that_cannot_be_made_skips_the_embedding(begin: Callable[[], Pla
 def test_a_store_whose_id_was_not_written_is_found_again(begin: Callable[[], Place]):
     place = begin()
     folder = place.domain().parent
-    place.server.after = lambda asked: folder.chmod(0o500) if asked.act == "create" else None
+    place.server.after = lambda asked: folder.chmod(0o500) if asked.act == "make" else None
     try:
         place.embed(expect=None)
     finally:

@@ -34,7 +34,7 @@ class Row(NamedTuple):
     errors: str = ""
 
 
-#: The inventory of the specification (E-01 to E-19).
+#: The inventory of the specification (E-01 to E-20).
 INVENTORY = {
     "POST /api/v1/jobs": Row("E-01", "jobs", "201", "409 422"),
     "GET /api/v1/jobs": Row("E-02", "monitoring", "200"),
@@ -62,6 +62,7 @@ INVENTORY = {
     "POST /v2/crawler/process_data": Row("E-19", "jobs", "200", "404 409 422"),
     "GET /v2/crawler/embed_data": Row("E-19", "jobs", "200", "404 409 422"),
     "POST /v2/crawler/embed_data": Row("E-19", "jobs", "200", "404 409 422"),
+    "GET /v2/crawler/cleanup_metadata": Row("E-20", "jobs", "200", "404"),
 }
 #: Endpoints that are no part of the inventory.
 ADDED = {
@@ -98,6 +99,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Described:
     "E-17",
     "E-18",
     "E-19",
+    "E-20",
     "R2-02",
 )
 def test_each_endpoint_is_that_of_the_inventory(described: Described):

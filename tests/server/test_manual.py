@@ -18,7 +18,9 @@ import pytest
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB
 from smartcrawl.server.jobs.declared import api_job_id
+from tests.index.vectorstore.store_server import stores_server
 from tests.server.data.library import Library
+from tests.server.library.test_library_cleanup import Archive
 from tests.server.test_serve import serving
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
@@ -100,7 +102,7 @@ def log_a_run(folder: Path) -> None:
     (folder / "logs" / "jb_1.log").write_text("Run 1")
 
 
-def test_every_command_of_the_manual_works(tmp_path: Path):
+def test_every_command_of_the_manual_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if shutil.which("curl") is None:
         pytest.fail("curl is missing: apt-get install curl")
     commands = COMMAND.findall(
@@ -109,10 +111,10 @@ def test_every_command_of_the_manual_works(tmp_path: Path):
     (tmp_path / "job.json").write_text(json.dumps(OF_FILE))
     sources = tmp_path / "sources.toml"
     sources.write_text(SOURCES)
-    domain = tmp_path / "library" / "domains" / "DOMAIN01" / "domain.json"
-    domain.parent.mkdir(parents=True)
-    domain.write_text('{"name": "A domain without sources"}')
     with ExitStack() as stack:
+        stores = stack.enter_context(stores_server())
+        monkeypatch.setenv("OPENAI_API_KEY", stores.settings["OPENAI_API_KEY"])
+        Archive(tmp_path, stores)  # the domain DOMAIN01
         library = Library(tmp_path / "registry.db", tmp_path)
         stack.callback(library.close)
         for page in PAGES:
@@ -122,7 +124,9 @@ def test_every_command_of_the_manual_works(tmp_path: Path):
             lease = library.database.take(str(name), "today")
             assert lease is not None
             stack.callback(lease.release)
-        server = stack.enter_context(serving(tmp_path, SOURCES_FILE=str(sources)))
+        server = stack.enter_context(
+            serving(tmp_path, SOURCES_FILE=str(sources), VECTOR_STORE_URL=stores.url)
+        )
         reader = Reader(tmp_path, server.url)
         for command in commands:
             if "/log" in command:

@@ -45,6 +45,7 @@ class StoredDrive:
     token: DriveToken
     _database: Database
     _source: int  #: source.no
+    _looks: bool  #: whether it is read as of a dry run, without any write
 
     def folders(self) -> dict[str, Folder]:
         """Return the folders by id."""
@@ -63,17 +64,23 @@ class StoredDrive:
     @contextmanager
     def _opened(self) -> Iterator[Connection]:
         with self._database.translated("read"):
-            connection = self._database.connect(readonly=True)
+            database = self._database
+            connection = database.look() if self._looks else database.connect(readonly=True)
             try:
                 yield connection
             finally:
                 connection.close(force=True)
 
 
-def stored_drive(database: Database, connection: Connection, source: int) -> StoredDrive | None:
-    """Return the drive of a source; None: none is stored, or not all of its items are."""
+def stored_drive(
+    database: Database, connection: Connection, source: int, *, looks: bool = False
+) -> StoredDrive | None:
+    """Return the drive of a source; None: none is stored, or not all of its items are.
+
+    ``looks``: whether it is for a dry run, which writes nothing.
+    """
     row: Any = connection.execute(_TOKEN, (source,)).fetchone()
-    return None if row is None else StoredDrive(DriveToken._make(row), database, source)
+    return None if row is None else StoredDrive(DriveToken._make(row), database, source, looks)
 
 
 def store_drive(connection: Connection, source: int, update: DriveUpdate | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
@@ -24,19 +23,17 @@ from smartcrawl.server.data.queries import (
     refuse_api_query,
     refuse_repeated_parameter,
 )
-from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
+from smartcrawl.server.errors import api_not_found, api_unavailable
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.routes import checked_request_body
 from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
 from smartcrawl.server.jobs.library_store import LibraryJobs
 from smartcrawl.server.jobs.logs import job_log
+from smartcrawl.server.library.domains import requested_domain
 from smartcrawl.server.library.streams import FORMS, LibraryJobResponse
 from smartcrawl.sources.jobs.errors import CONFLICT, JobError
-from smartcrawl.sources.sharepoint.domain_fields import DOMAIN_ID
-from smartcrawl.sources.sharepoint.domains import SCOPES, Domain, domain_ids, load_domain
+from smartcrawl.sources.sharepoint.domains import SCOPES
 from smartcrawl.sources.sharepoint.source import SharepointSource
-
-logger = logging.getLogger(__name__)
 
 MOST: Final = 64  #: jobs that one server follows at once; each has an open file
 _DOMAIN: Final = "DOMAIN01"
@@ -227,26 +224,12 @@ class _Libraries:
         Raises:
             ApiError: there is no such domain or source, or its domain.json has problems.
         """
-        domain = self._domain(order.domain)
+        domain = requested_domain(self._storage, order.domain)
         try:
             return domain.sources(order.choices.scope, order.choices.source)
         except SourceError as error:
             raise api_not_found(
                 "Source not found", reason="the domain has no source of this id in this scope"
-            ) from error
-
-    def _domain(self, domain_id: str) -> Domain:
-        if not DOMAIN_ID.fullmatch(domain_id) or domain_id not in domain_ids(self._storage):
-            raise api_not_found("Domain not found", reason="there is no domain of this id")
-        try:
-            return load_domain(self._storage, domain_id)
-        except SourceError as error:
-            logger.error("%s", error)
-            raise ApiError(
-                "INVALID_CONFIG",
-                field="domain_id",
-                reason="the domain.json of this domain has problems, which the log of this server"
-                " names: correct them there",
             ) from error
 
     def _refuse_held(self, sources: list[SharepointSource]) -> None:

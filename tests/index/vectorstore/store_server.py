@@ -303,7 +303,7 @@ class MakingStores(Stores):
     def carry_out(self, asked: Asked, body: bytes, kind: str, query: dict[str, str]) -> Reply:
         if asked.act == "stores":
             return _listed(self.made, query)
-        if asked.act != "create":
+        if asked.act != "make":
             return super().carry_out(asked, body, kind, query)
         sent, id_ = json.loads(body), f"vs_{len(self.made) + 1}"
         self.stores[id_] = {}
@@ -312,9 +312,6 @@ class MakingStores(Stores):
             "status": "completed", "metadata": sent["metadata"],
         }  # fmt: skip
         return Reply(self.made[id_])
-
-
-_PATHS += (("POST", r"/v1/vector_stores", "create"), ("GET", r"/v1/vector_stores", "stores"))
 
 
 @contextmanager
