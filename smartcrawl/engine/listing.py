@@ -117,7 +117,9 @@ class ListingFeed:
             listing = self._listing()
             batches = listing.batches()
             if self._listed.waits:
-                batches = iter(await asyncio.to_thread(list, batches))
+                taken = await asyncio.to_thread(list, batches)
+                assert isinstance(listing, LibraryEntries), "only these wait"
+                batches = iter(listing.replacing(taken, forced=run.forced))
             while not run.is_ending:
                 entries: list[Entry] | None = await asyncio.to_thread(next, batches, None)
                 if isinstance(listing, RepositoryListing):

@@ -136,7 +136,8 @@ class DryLibrary:
         try:
             with DryLibraryMaps(self.source) as maps:
                 entries = LibraryEntries(self.source, listing, listed=maps.add_listed)
-                taken = [entry for batch in entries.batches() for entry in batch]
+                listed = entries.replacing(list(entries.batches()), forced=self._forced)
+                taken = [entry for batch in listed for entry in batch]
                 found = self._at_rest(maps, listing, entries, taken)
         except OSError as error:
             raise barred_library_folder(self.source.folder, error) from error
