@@ -96,6 +96,36 @@ def test_what_the_system_cannot_name_is_noted_beside(crawl: Crawl, stage: Librar
     assert libraries.disk(top="03_failed") == {}
 
 
+def test_a_name_that_is_too_long_counts_once(crawl: Crawl, stage: LibraryStage) -> None:
+    """A new one is added once, a renamed one changed once; no mode counts it again."""
+    libraries, library = stage.begin(crawl)
+    library.add(LONG_NAME, b"Long whale.")
+    library.rename("Reports/Q1.txt", f"{'q' * 252}.txt")
+    renamed = f"{_ROOT}/Reports/{'q' * 252}.txt"
+    keys = ("added", "changed", "failed", "removed", "unchanged", "downloaded")
+
+    first = libraries.download()
+
+    assert [first[key] for key in keys] == [1, 1, 0, 0, 2, 0], first["log"]
+    assert libraries.disk().keys() == BEFORE.keys() - {"Reports/Q1.txt"}
+    notes, rows = libraries.disk(top="03_failed"), libraries.rows("files_map.csv")
+    assert len(notes) == 2
+    for words in ((), ("--mode", "full"), ()):
+        found = libraries.download(*words)
+        downloads = 2 if words else 0
+        assert [found[key] for key in keys] == [0, 0, 0, 0, 4, downloads], words
+        assert libraries.disk(top="03_failed") == notes
+        after = libraries.rows("files_map.csv")
+        for url in (f"{_ROOT}/{LONG_NAME}", renamed):
+            assert "256 bytes" in after[url]["sharepoint_error"]
+            assert after[url]["file_relative_path"] == rows[url]["file_relative_path"]
+    for note in notes.values():  # its words are no text of a page
+        for word in ("bytes", "system", "takes"):
+            assert word in note.decode()
+            assert crawl.hits(word) == []
+    assert crawl.hits("warm") == []
+
+
 @pytest.mark.parametrize("api", ["rest", "graph"])
 def test_withheld_removals_stay_until_they_are_approved(
     api: str,
