@@ -13,7 +13,7 @@ from tests.servers.sharepoint.graph_items import item_id
 
 __all__ = ["libraries"]  # a fixture
 
-_LISTING = r"/items\?|/root/delta"  #: of REST, and of Graph
+_LISTING = r"/items\?|root/delta"  #: of REST, and of Graph
 
 
 @pytest.fixture
