@@ -10,11 +10,12 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import read_transaction
+from smartcrawl.registry.library.shortfall import library_shortfall
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.reports.pushed import StoreCounts, reported_stores_by_source
 from smartcrawl.reports.vectors import VectorCounts, reported_vectors_by_source
 from smartcrawl.rules.model import RunState
-from smartcrawl.sources.kinds import source_kind_named
+from smartcrawl.sources.kinds import SHAREPOINT, source_kind_named
 
 RECENT_RUNS: Final = 10  #: runs that the change rate looks back on
 _DAY: Final = 86_400  #: seconds
@@ -192,6 +193,7 @@ class SourceStatus:
     is_listed: bool = False  #: whether a listing says which pages of it exist
     vectors: VectorCounts | None = None  #: of one source; None: no embedder was ever used
     pushed: Sequence[StoreCounts] = ()  #: files of one source in vector stores
+    trimmed: int = 0  #: items that a library lacks in its last listing, beyond those accepted
 
 
 def status_report(
@@ -214,6 +216,8 @@ def status_report(
         complete = {no: (run, at) for no, run, at in _rows(connection, _COMPLETE)}
         vectors = reported_vectors_by_source(connection)
         pushed = reported_stores_by_source(connection)
+        libraries = [no for no, (_, kind) in names.items() if kind == SHAREPOINT.name]
+        shortfalls = {no: library_shortfall(connection, no) for no in libraries}
     found = [
         SourceStatus(
             name,
@@ -226,6 +230,7 @@ def status_report(
             source_kind_named(kind).is_listed,
             vectors.get(no),
             pushed.get(no, ()),
+            0 if (lacking := shortfalls.get(no)) is None else lacking.trimmed,
         )
         for no, (name, kind) in names.items()
     ]

@@ -11,6 +11,7 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.crawls.libraries import LibraryCrawl
 from tests.servers.sharepoint import Library, SharepointServer
+from tests.servers.sharepoint.pages import Text
 
 TEXTS = {"one.txt": b"a whale", "two.txt": b"a shark", "three.txt": b"a heron"}
 
@@ -138,3 +139,65 @@ def test_an_accepted_shortfall_withholds_nothing_later(
     assert (found["complete"], found["withheld"]) == (True, 0)
     library.find("three.txt").trimmed = True  # one more than was accepted
     assert libraries.download("--mode", "full", expect=3)["withheld"] == 1
+
+
+@pytest.mark.covers("R3-69", "RD-13")
+@pytest.mark.parametrize("kind", ["list_sources", "sitepage_sources"])
+@pytest.mark.parametrize("items", [1, 2])
+def test_removals_of_lists_and_pages_wait_as_well(
+    libraries: LibraryCrawl, kind: str, items: int
+) -> None:
+    site = libraries.server.tenant.site("/sites/demo")
+    listed: Any
+    if kind == "list_sources":
+        listed = site.list("Open tasks", "Tasks")
+        for number in range(items):
+            listed.add(Title=f"whale {number}")
+        libraries.declare(site, kind, list_name="Open tasks")
+    else:
+        listed = site.pages()
+        for number in range(items):
+            listed.page(f"P{number}.aspx", f"whale {number}", [[Text("<p>words</p>")]])
+        libraries.declare(site, kind, sharepoint_url_part="/SitePages")
+    libraries.download()
+    libraries.process()
+    before = libraries.facts(kind)
+    entry = next(entry for entry in listed.entries.values() if entry.parent is not None)
+    entry.trimmed = True
+
+    found = libraries.download(expect=3)
+
+    assert (found["complete"], found["removed"], found["withheld"]) == (True, 0, 1), found["log"]
+    assert libraries.facts(kind).keys() == before.keys()
+    assert len(libraries.rows("files_map.csv", kind)) == items
+    assert len(libraries.hits("whale")) == items
+    (waiting,) = released(libraries)
+    run = str(waiting["withheldRun"])
+    libraries.crawl.run("orphans", "--approve", run, "--max", "1")
+    after = libraries.download()
+    assert (after["complete"], after["removed"], after["withheld"]) == (True, 1, 0)
+    assert after["reasons"] == []
+    assert len(libraries.rows("files_map.csv", kind)) == items - 1
+    assert len(libraries.hits("whale")) == items - 1
+
+
+@pytest.mark.covers("R3-69")
+def test_each_command_names_the_remedy(libraries: LibraryCrawl) -> None:
+    library = stocked(libraries, 2)
+    library.find("one.txt").trimmed = True
+
+    crawl = libraries.crawl
+    done = crawl.run("crawl", "sharepoint", "-a", "source=DOMAIN01.source01", expect=None)
+
+    said = " ".join((done.out + done.err).split())
+    assert "1 removal is withheld: the listing is trimmed" in said
+    (waiting,) = released(libraries)
+    approval = f"--approve {waiting['withheldRun']} --max 1"
+    assert approval in said
+    assert approval in " ".join(crawl.run("orphans").out.split())
+    status = " ".join(crawl.run("status").out.split())
+    assert "trimmed: the library counts 1 item more than it lists" in status
+    assert "give the app the right to read all items" in status
+    why = " ".join(crawl.run("why", waiting["url"]).out.split())
+    assert approval in why
+    assert "withheld" in why
