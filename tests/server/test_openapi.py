@@ -47,6 +47,8 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
     orders = {
         ("POST", f"/api/v1/jobs/{{job_id}}/{name}") for name in ("control", "pause", "resume")
     }
+    steps = ("crawl", "download_data", "process_data", "embed_data")
+    libraries = {(way, f"/v2/crawler/{step}") for way in ("GET", "POST") for step in steps}
     assert keyed == {
         ("POST", "/api/v1/jobs"),
         ("PUT", "/api/v1/jobs/{job_id}"),
@@ -55,6 +57,7 @@ def test_the_description_has_our_errors_and_not_fastapis(tmp_path: Path):
         ("POST", "/api/AddUrlDocument"),
         ("POST", "/api/ReindexItem"),
         ("POST", "/api/RebuildIndex"),
+        *libraries,
     }
     assert "HTTPValidationError" not in description["components"]["schemas"]
     for path, methods in description["paths"].items():
