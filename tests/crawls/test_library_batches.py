@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 
 import pytest
 
@@ -170,3 +171,28 @@ def test_a_crawl_of_one_source_has_two_batches(
         words = ["-a", source, "-a", f"retry_batches={wrong}"]
         refused = crawl.run("crawl", "sharepoint", *words, expect=None)
         assert f"retry_batches is '{wrong}': it takes 1 to 5" in refused.err
+
+
+@pytest.mark.alone
+@pytest.mark.covers("R3-60", "R3-119")
+@pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
+def test_a_run_that_is_killed_in_a_batch_loses_nothing(
+    libraries: LibraryCrawl, library: Library, share: float
+) -> None:
+    words = ("library", "download", "DOMAIN01", "--mode", "full", "--format", "json")
+    whole = libraries.crawl.run("runner", "kill", "0", *words, expect=None)
+    places = re.search(r"places: (\d+)", whole.out + whole.err)
+    assert places is not None, whole
+    for entry in library.files().values():
+        library.update(entry.path, b"a shark")
+    libraries.server.fail("503", of(library.find("1.txt")), times=1)
+    place = str(1 + int(share * int(places[1])))
+
+    killed = libraries.crawl.run("runner", "kill", place, *words, expect=None)
+
+    assert killed.status == -signal.SIGKILL, killed
+    libraries.crawl.bury()
+    after = libraries.download()
+    assert (after["complete"], after["failed"]) == (True, 0), after["log"]
+    assert set(libraries.disk().values()) == {b"a shark"}
+    libraries.check_maps()
