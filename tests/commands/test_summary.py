@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.commands.summary import print_crawl_summary
+from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES
 from smartcrawl.rules.absence import Policy
@@ -221,13 +222,15 @@ def test_nothing_is_said_of_removals_where_there_are_none(shown):
 def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
     note = f"{word}: 3 of [them]"
 
-    what = "not read" if word == "extraction_budget" else "not believed"
+    ways = {"extraction_budget": "not read", "trimmed": "withheld"}
+    what = ways.get(word, "not believed")
     assert f"{what}: {note} ({NOTES[word]})\n" in shown(notes=(note,))
 
 
 def test_everything_that_is_not_believed_has_a_meaning():
     walls = {fault.name.lower() for fault in Fault if fault >= Fault.CHALLENGE}
-    assert noted(r'notes(?:\.append\(| \+= \[)\s*f"(\w+):') | walls == set(NOTES)
+    found = noted(r'notes(?:\.append\(| \+= \[)\s*f"(\w+):')
+    assert found | walls | {TRIMMED} == set(NOTES)
 
 
 @pytest.mark.parametrize("moved", ["removed", "withheld"])
