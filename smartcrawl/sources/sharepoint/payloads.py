@@ -159,7 +159,7 @@ class GraphDriveItem(_GraphPayload):
     """One item of a drive: a file, a folder, a notebook or the root; or a deleted one."""
 
     id: Name
-    name: Name | None = None  #: deleted items may have none
+    name: str | None = None  #: deleted items may have none; an empty one is no path on disk
     size: Whole | None = None
     last_modified_date_time: Moment | None = None
     parent_reference: GraphParent | None = None
