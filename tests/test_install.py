@@ -38,7 +38,6 @@ TOOLS = {
     "mypy": "script/test",
     "pip": "environments of tests",
     "pytest-xdist": "script/test",
-    "openai": "the extra openai, which tests import by way of smartcrawl",
     "ruff": "script/test",
     "sqlite-vec": "the extras vectors and openai, which tests import by way of smartcrawl",
     "wordllama": "the extra vectors: its files are read, and its code is not imported",

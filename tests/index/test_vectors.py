@@ -625,6 +625,8 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
         "DROP INDEX chunk_hash", "DROP TABLE store_file", "DROP TABLE vector_store",
         "DROP TABLE library_item", "DROP TABLE library_move", "DROP TABLE library_address",
         "DROP TABLE library_drive", "DROP TABLE library_drive_item",
+        "DROP TABLE embed_failure", "DROP TABLE domain_store",
+        "DROP TABLE library_metadata", "DROP TABLE library_job",
         "PRAGMA user_version = 30",
     ):  # fmt: skip
         desk.connection.execute(statement).fetchall()

@@ -1,6 +1,7 @@
 """Wrong requests, made from the description of an endpoint: bodies, queries and paths."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -185,7 +186,9 @@ def bad_queries(operation: Operation) -> Iterator[str]:
         elif schema.get("type") == "boolean":
             wrong += ["maybe", "2", "yes%20"]
         elif "enum" in schema or "pattern" in schema:
-            wrong += ["", "nothing", "%F0%9F%98%80"]
+            wrong += ["", "%F0%9F%98%80"]
+            if not re.search(schema.get("pattern", "(?!)"), "nothing"):
+                wrong.append("nothing")
         if "maximum" in schema:
             wrong.append(str(schema["maximum"] + 1))
         if "maxLength" in schema:
