@@ -116,10 +116,10 @@ class ListingFeed:
                 await asyncio.to_thread(run.library.begin)
             listing = self._listing()
             batches = listing.batches()
-            if self._listed.waits:
+            if self._listed.waits and run.forced:
                 taken = await asyncio.to_thread(list, batches)
                 assert isinstance(listing, LibraryEntries), "only these wait"
-                batches = iter(listing.replacing(taken, forced=run.forced))
+                batches = iter(listing.replacing(taken))
             while not run.is_ending:
                 entries: list[Entry] | None = await asyncio.to_thread(next, batches, None)
                 if isinstance(listing, RepositoryListing):

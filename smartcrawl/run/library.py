@@ -16,9 +16,14 @@ from smartcrawl.extract.library.conversion import (
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.drive import StoredDrive, store_drive, stored_drive
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import count_failed_library_rows, library_rows
+from smartcrawl.registry.library.items import (
+    count_failed_library_rows,
+    library_rows,
+    place_library_rows,
+)
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
 from smartcrawl.registry.library.stored_items import StoredItems
 from smartcrawl.registry.registry import Registry
@@ -119,10 +124,9 @@ class RunLibrary:
         connection = self._registry.database.connect()
         try:
             check = LibraryCheck(self.source, self.folder, self._opened.source)
-            read = self.maps.read_files_map()
-            self.findings = found = check.before(connection, read)
+            self.findings = found = check.before(connection, self.maps)
             rows = None
-            if found.again or not read.is_whole:
+            if found.again or not found.is_map_whole:
                 known = self.rows(connection)
                 rows = (row for row in known if row.unique_id not in found.again)
             self.maps.begin_files_map(rows)
@@ -270,6 +274,7 @@ class RunLibrary:
                 check = LibraryCheck(self.source, self.folder, opened.source)
                 is_whole = self._is_whole
                 self.findings = check.after(connection, self.findings, is_whole=is_whole)
+                self._forget_missing_files(connection)
                 self.maps.write_files_map(self.rows(connection))
                 self._store_drive(connection)
         except OSError as error:
@@ -277,6 +282,19 @@ class RunLibrary:
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)
+
+    def _forget_missing_files(self, connection: Connection) -> None:
+        """Empty the paths of items that could not be had, and whose files are missing (R3-75)."""
+        missing = [
+            (row.no, None)
+            for row in self.rows(connection)
+            if row.sharepoint_error is not None
+            and row.path is not None
+            and self.folder.facts(row.path) is None
+        ]
+        if missing:
+            with transaction(connection):
+                place_library_rows(connection, missing)
 
     def _store_drive(self, connection: Connection) -> None:
         """Store the delta token of this listing with the items at it (docs/adr/0084).

@@ -22,7 +22,7 @@ from smartcrawl.rules.library import (
     decide_library_corrections,
     integrity_line,
 )
-from smartcrawl.run.library_maps import ReadFilesMap
+from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import list_original_path, original_of_embedded
 from smartcrawl.sources.sharepoint.source import SharepointSource
@@ -46,6 +46,7 @@ class LibraryFindings:
     moved: int = 0
     verified: int = 0
     lines: tuple[str, ...] = ()  #: for the log
+    is_map_whole: bool = True  #: whether the map could be read, but for single rows
 
     @property
     def summary(self) -> str:
@@ -62,12 +63,13 @@ class LibraryCheck:
         self._folder = folder
         self._no = source_no
 
-    def before(self, connection: Connection, read: ReadFilesMap) -> LibraryFindings:
+    def before(self, connection: Connection, maps: LibraryMaps) -> LibraryFindings:
         """Return the items that must come again: missing, damaged, or edited in the map.
 
         A misplaced file goes back to its place, and files that no item refers to are deleted.
         """
         rows = list(library_rows(connection, self._no))
+        read = maps.read_files_map(rows)
         lines = list(read.lines)
         if rows:
             lines += read.unknown_lines({row.unique_id for row in rows})
@@ -102,6 +104,7 @@ class LibraryCheck:
             moved=len(found.moves),
             verified=found.verified,
             lines=tuple(lines),
+            is_map_whole=read.is_whole,
         )
 
     def after(

@@ -136,7 +136,9 @@ class DryLibrary:
         try:
             with DryLibraryMaps(self.source) as maps:
                 entries = LibraryEntries(self.source, listing, listed=maps.add_listed)
-                listed = entries.replacing(list(entries.batches()), forced=self._forced)
+                listed = list(entries.batches())
+                if self._forced:
+                    listed = entries.replacing(listed)
                 taken = [entry for batch in listed for entry in batch]
                 found = self._at_rest(maps, listing, entries, taken)
         except OSError as error:
@@ -217,9 +219,8 @@ class _Comparison:
         """Return the counts, and write the map of the files that were compared."""
         self._places.root = listing.root or self._places.root
         LibraryShelf(self._folder, self._no).undo_noted(self._connection)
-        read = LibraryMaps(self._source, self._folder).read_files_map()
         check = LibraryCheck(self._source, self._folder, self._no)
-        self._findings = check.before(self._connection, read)
+        self._findings = check.before(self._connection, LibraryMaps(self._source, self._folder))
         rows = {row.no: row for row in library_rows(self._connection, self._no)}
         again = self._findings.again
         maps.write_files_map(row for row in rows.values() if row.unique_id not in again)

@@ -49,8 +49,7 @@ class ReadFilesMap:
 
     def agrees(self, row: LibraryRow) -> bool:
         """Whether the map has the row of an item as it was written."""
-        found = self.read.rows.get(row.unique_id)
-        return found is not None and found == files_map_row(row, self.prefix)
+        return row.unique_id in self.read.agreeing
 
     def unknown_lines(self, known: Set[str]) -> list[str]:
         """Return lines about rows of items that are not stored; ``known``: unique ids."""
@@ -125,14 +124,20 @@ class LibraryMaps:
         self._listed: MapFileWriter | None = None
         self._writing = ExitStack()
 
-    def read_files_map(self) -> ReadFilesMap:
-        """Return the map of files, however damaged it is."""
+    def read_files_map(self, rows: Iterable[LibraryRow]) -> ReadFilesMap:
+        """Return the map of files, however damaged it is; ``rows``: the stored items."""
+        stored = {row.unique_id: row for row in rows}
+
+        def is_expected(found: FilesMapRow) -> bool:
+            row = stored.get(found.sharepoint_unique_file_id)
+            return row is not None and found == files_map_row(row, self._prefix)
+
         path = self._root / _CONFIG.FILE_MAP_CSV
         try:
             written = path.stat().st_mtime
         except OSError:
             written = 0.0
-        read = read_files_map(path)
+        read = read_files_map(path, is_expected)
         lines = list(read.damaged)
         if read.state is not MapState.WHOLE and self._root.is_dir():
             lines.append(f"{path} is {read.state}: as with mode=full, every file comes again")

@@ -121,7 +121,7 @@ class LibraryStep:
         with self._opened(self._source.name) as (connection, no):
             check = LibraryCheck(self._source, self._folder, no)
             maps = LibraryMaps(self._source, self._folder)
-            before = check.before(connection, maps.read_files_map())
+            before = check.before(connection, maps)
             found = check.after(connection, before, is_whole=False)
             if not self._is_dry:
                 maps.write_files_map(library_rows(connection, no))

@@ -49,10 +49,7 @@ def rest_stage(library_stages: LibraryStages) -> LibraryStage:
 def test_names_that_lead_elsewhere_get_a_row_and_no_file(crawl: Crawl, stage: LibraryStage) -> None:
     libraries, library = stage.begin(crawl)
     outside = {path for path in crawl.folder.rglob("*") if libraries.folder() not in path.parents}
-    is_graph = libraries.crawl.environment.get("SHAREPOINT_API") == "graph"
-    # An item of Graph names its folder, and a folder without a name is none.
-    odd = {path: why for path, why in ODD.items() if not (is_graph and path.startswith("/"))}
-    for path in odd:
+    for path in ODD:
         library.add(path, b"words")
     library.add("fine.txt", b"Fine.")
 
@@ -63,9 +60,9 @@ def test_names_that_lead_elsewhere_get_a_row_and_no_file(crawl: Crawl, stage: Li
     assert [path for path in now - outside if path.suffix == ".txt"] == []
     rows = libraries.rows("files_map.csv")
     errors = {url.removeprefix(f"{_ROOT}/"): row["sharepoint_error"] for url, row in rows.items()}
-    assert {path: errors[path] for path in odd} == odd
-    assert {rows[f"{_ROOT}/{path}"]["file_relative_path"] for path in odd} == {""}
-    assert found["failed"] == len(odd)
+    assert {path: errors[path] for path in ODD} == ODD
+    assert {rows[f"{_ROOT}/{path}"]["file_relative_path"] for path in ODD} == {""}
+    assert found["failed"] == len(ODD)
     assert f"Integrity check passed: {len(BEFORE) + 1} files verified" in found["log"]
 
 
@@ -127,6 +124,32 @@ def test_a_name_that_is_too_long_counts_once(crawl: Crawl, stage: LibraryStage) 
             assert word in note.decode()
             assert crawl.hits(word) == []
     assert crawl.hits("warm") == []
+
+
+@pytest.mark.covers("R3-54", "R3-75")
+def test_a_missing_file_that_cannot_be_had_has_no_path(crawl: Crawl, stage: LibraryStage) -> None:
+    """The map names no file that is not there; the next crawl brings it."""
+    libraries, _ = stage.begin(crawl)
+    url = f"{_ROOT}/Reports/Q1.txt"
+    before = libraries.rows("files_map.csv")
+    (libraries.folder() / "02_embedded" / "Reports" / "Q1.txt").unlink()
+    libraries.server.fail(404, "GetFileById|/content")
+
+    found = libraries.download(expect=3)
+
+    row = libraries.rows("files_map.csv")[url]
+    assert (row["file_relative_path"], row["downloaded_utc"]) == ("", "")
+    assert row["sharepoint_error"] != ""
+    same = ("sharepoint_unique_file_id", "filename", "file_size", "last_modified_utc")
+    assert [row[key] for key in same] == [before[url][key] for key in same]
+    assert found["failed"] == 1
+    libraries.server.faults.clear()
+
+    libraries.download()
+
+    assert libraries.downloads() == 1
+    assert libraries.disk() == BEFORE
+    libraries.check_maps()
 
 
 @pytest.mark.parametrize("api", ["rest", "graph"])

@@ -135,8 +135,8 @@ def library_records_at(connection: Connection, address: str) -> list[int]:
     return [no for (no,) in rows]
 
 
-def place_library_rows(connection: Connection, places: Sequence[tuple[int, str]]) -> None:
-    """Store the present places of files, each with its number."""
+def place_library_rows(connection: Connection, places: Sequence[tuple[int, str | None]]) -> None:
+    """Store the present places of files, each with its number; None: there is no file."""
     connection.executemany(_PLACED, [(path, no) for no, path in places])
 
 

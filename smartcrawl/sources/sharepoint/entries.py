@@ -100,12 +100,12 @@ class LibraryEntries:
         self.problems += self._listing.problems
         self.notes += self._listing.notes
 
-    def replacing(self, taken: list[list[Entry]], *, forced: bool) -> list[list[Entry]]:
-        """Return those of all entries that may be read, once the listing has ended.
+    def replacing(self, taken: list[list[Entry]]) -> list[list[Entry]]:
+        """Return those of all entries that a forced run may read, once the listing has ended.
 
-        A forced run replaces every file, and only after a complete listing (docs/adr/0083).
+        It replaces every file, and only after a complete listing (docs/adr/0083).
         """
-        if not (forced and self.problems):
+        if not self.problems:
             return taken
         self.notes.append(
             f"{self._source.name}: its listing is not complete, so nothing is replaced: repeat the"

@@ -11,7 +11,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
@@ -139,9 +139,10 @@ class MapState(StrEnum):
 class ReadMap(NamedTuple):
     """A map as read back."""
 
-    rows: dict[str, FilesMapRow]  #: by unique id
+    rows: dict[str, FilesMapRow]  #: by unique id, without those that agree
     damaged: list[str]  #: for the log: place and reason of what was not read
     state: MapState
+    agreeing: Set[str] = frozenset()  #: unique ids of the rows that are as they were expected
 
 
 # Writing
@@ -292,10 +293,13 @@ def retried_when_busy(action: Callable[[], _T], wait: float = _WAIT) -> _T:
 # Reading
 
 
-def read_files_map(path: Path) -> ReadMap:
+def read_files_map(
+    path: Path, is_expected: Callable[[FilesMapRow], bool] = lambda row: False
+) -> ReadMap:
     """Return the rows of a ``files_map.csv`` that are as a map is written; it never raises.
 
-    Two rows with one id are both damaged, because neither is known to be right.
+    Two rows with one id are both damaged, because neither is known to be right. Of rows that are
+    expected only the id is kept: a large map takes a fifth of the memory then.
     """
     try:
         data = retried_when_busy(path.read_bytes)
@@ -310,6 +314,7 @@ def read_files_map(path: Path) -> ReadMap:
         why = "it is empty" if header is None else header.problem or "these are other columns"
         return ReadMap({}, [f"{path}: line 1: {why}"], MapState.DAMAGED)
     rows: dict[str, FilesMapRow] = {}
+    agreeing: set[str] = set()
     lines: dict[str, int] = {}  # the first line of each id
     twice: set[str] = set()
     damaged: list[str] = []
@@ -329,11 +334,14 @@ def read_files_map(path: Path) -> ReadMap:
                 " neither counts"
             )
             continue
-        rows[unique_id] = row
         lines[unique_id] = record.line
+        if is_expected(row):
+            agreeing.add(unique_id)
+        else:
+            rows[unique_id] = row
     for unique_id in twice:
-        del rows[unique_id]
-    return ReadMap(rows, damaged, MapState.WHOLE)
+        rows.pop(unique_id, None)
+    return ReadMap(rows, damaged, MapState.WHOLE, agreeing - twice)
 
 
 def mapped_unique_ids(path: Path) -> set[str]:

@@ -18,6 +18,7 @@ from smartcrawl.sources.sharepoint.mapfiles import (
     FilesMapRow,
     MapFileWriter,
     MapState,
+    ReadMap,
     SharepointMapRow,
     read_files_map,
     replaced_map,
@@ -409,11 +410,24 @@ def test_a_map_with_another_header_is_damaged_as_a_whole(path, change, reason):
 
 @pytest.mark.covers("R3-109")
 def test_a_map_that_is_missing_or_no_file(path):
-    assert read_files_map(path) == ({}, [], MapState.MISSING)
+    assert read_files_map(path) == ReadMap({}, [], MapState.MISSING)
     path.mkdir()
-    assert read_files_map(path) == (
-        {}, [f"{path} cannot be read (Is a directory)"], MapState.DAMAGED,
-    )  # fmt: skip
+    why = f"{path} cannot be read (Is a directory)"
+    assert read_files_map(path) == ReadMap({}, [why], MapState.DAMAGED)
+
+
+def test_of_rows_that_are_expected_only_the_ids_are_kept(path):
+    """Two rows with one id do not count, whether they are expected or not."""
+    ids = ("aa", "bb", "cc")
+    rows = {id_: ROW._replace(sharepoint_unique_file_id=id_) for id_ in ids}
+    other = rows["cc"]._replace(filename="other.txt")
+    write(path, [*rows.values(), other])
+
+    read = read_files_map(path, lambda row: row in (rows["aa"], rows["cc"]))
+
+    assert read.rows == {"bb": rows["bb"]}
+    assert read.agreeing == {"aa"}
+    assert len(read.damaged) == 1
 
 
 @given(data=st.binary(max_size=300) | st.text('",\r\n ab', max_size=60).map(str.encode))
