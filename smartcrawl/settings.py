@@ -60,6 +60,7 @@ EMBEDDING_WAIT_SECONDS = _env(
 # Vector store
 VECTOR_STORE_URL = _env("VECTOR_STORE_URL", "https://api.openai.com/v1")  # base of its API
 VECTOR_STORE_ID = _env("VECTOR_STORE_ID", "")  # the store; with it each swept run pushes
+VECTOR_STORE_CONCURRENCY = _env("VECTOR_STORE_CONCURRENCY", 4)  # files given at the same time
 VECTOR_STORE_WAIT_SECONDS = _env(
     "VECTOR_STORE_WAIT_SECONDS", 600
 )  # to wait until the store has embedded what it was given

@@ -15,6 +15,7 @@ from smartcrawl.model.setting_values import (
     whole_number_option,
 )
 
+_MOST_AT_ONCE: Final = 16  #: more would be refused by most servers
 _ID: Final = re.compile(r"[A-Za-z0-9_:][A-Za-z0-9_:.-]{0,199}")
 
 
@@ -25,6 +26,7 @@ class VectorStoreOptions(OpenAIServerOptions):
     store: str  #: id of the store
     wait: int  #: seconds to wait until the store has embedded what it was given
     away: int  #: seconds to wait for a server that is away or busy, once in an outage
+    concurrency: int  #: files that are given to it at the same time, 1 to 16
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self | None:
@@ -49,6 +51,9 @@ class VectorStoreOptions(OpenAIServerOptions):
             store="",
             wait=whole_number_option(settings, "VECTOR_STORE_WAIT_SECONDS"),
             away=whole_number_option(settings, "SINK_WAIT_SECONDS"),
+            concurrency=whole_number_option(
+                settings, "VECTOR_STORE_CONCURRENCY", least=1, most=_MOST_AT_ONCE
+            ),
             ca_file=authorities_option(settings, "CA_FILE"),
             has_proxies=switch_option(settings, "HTTPPROXY_ENABLED"),
         )

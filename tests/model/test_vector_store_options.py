@@ -21,10 +21,17 @@ def test_a_store_has_its_options():
 
     assert found is not None
     assert (found.url, found.store, found.wait) == ("http://127.0.0.1:8321/v1", "vs_1", 600)
+    assert found.concurrency == 4
     assert (found.destination, found.needs_key) == ("127.0.0.1:8321", False)
     default = options(VECTOR_STORE_ID="vs_1")
     assert default is not None
     assert (default.destination, default.needs_key) == ("api.openai.com", True)
+
+
+@pytest.mark.parametrize("most", [0, 17, -1, "four", None, 2.5])
+def test_no_file_or_too_many_at_the_same_time_are_refused(most: object):
+    with pytest.raises(SettingError, match="VECTOR_STORE_CONCURRENCY is .* from 1 to 16"):
+        options(VECTOR_STORE_ID="vs_1", VECTOR_STORE_CONCURRENCY=most)
 
 
 @pytest.mark.parametrize("store", ["a/b", "..", "vs?x", "vs 1", "vs%2f", "x" * 201])

@@ -88,6 +88,8 @@ class LibraryHandler(BoundedHttpHandler):
                 return Response(page.url, status=404, flags=["the library has no such item"])
             raise DefiniteRefusalError("its library could not be listed")
         item = entry.item
+        # AutoThrottle would let each item that needs no request wait as long as one that does.
+        request.meta["download_latency"] = 0.0
         request.meta[LIBRARY_FILE] = LibraryFile(item, None, error="it was not read")
         if self._most and item.file_size > self._most:
             return Response(

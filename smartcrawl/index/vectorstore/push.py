@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Final, TypeVar
+from typing import Final
 
-from smartcrawl.index.outage import AwayError
 from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, VectorStoreApi
-from smartcrawl.index.vectorstore.patience import StorePatience
+from smartcrawl.index.vectorstore.asking import StoreAsking
+from smartcrawl.index.vectorstore.giving import Given, Giving, Refusal
 from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
 from smartcrawl.index.vectorstore.ports import (
-    HASH,
     FileStatus,
     ListedFile,
     Pushed,
     StoredFile,
-    StoreItem,
     StoreItems,
-    attribute_of_url,
 )
 from smartcrawl.index.vectorstore.reading import StoreReader, status_of_listed
 from smartcrawl.index.vectorstore.rows import StoreRows
@@ -34,8 +31,6 @@ _AT_ONCE: Final = 16  #: pages that are read together
 _IN_FLIGHT: Final = 64  #: files that the store embeds at the same time
 _FIRST_LOOK: Final = 0.1  #: seconds before files are looked at again; doubled each time
 _LONGEST_LOOK: Final = 5.0
-
-_T = TypeVar("_T")
 
 Report = Callable[[int], None]  #: takes the number of pages that are done
 
@@ -63,8 +58,9 @@ class Push:
         """
         self._api, self._rows, self._items, self._options = api, rows, items, options
         self._clock, self._sleep = clock, sleep
-        self._report, self._is_ending, self._is_full = report, is_ending, is_full
-        self._patience = self._new_patience()
+        self._report, self._is_full = report, is_full
+        self._asking = StoreAsking(api, options, clock=clock, sleep=sleep, is_ending=is_ending)
+        self._ask = self._asking.ask
         self._reader = StoreReader(api, rows, self._ask, now)
         self._pushed = Pushed()
         self._flying: dict[str, StoredFile] = {}  #: by the ids of files that the store embeds
@@ -148,97 +144,39 @@ class Push:
 
     def _give(self, plan: PushPlan) -> None:
         """Upload the pages that the store lacks, and attach those that it does not embed yet."""
-        for file in plan.under_way:
-            self._make_room()
-            if file.status is FileStatus.UPLOADED:
-                self._attach(file)
-            else:
-                self._flying[file.file or ""] = file
-        for start in range(0, len(plan.missing), _AT_ONCE):
-            for item in self._items.items(plan.missing[start : start + _AT_ONCE]):
+        giving = Giving(self._asking, self._rows, self._items, self._pushed)
+        try:
+            for file in plan.under_way:
                 self._make_room()
-                uploaded = self._uploaded(item)
-                if uploaded is not None:
-                    self._attach(uploaded)
+                if file.status is FileStatus.UPLOADED:
+                    giving.attach(file)
+                    self._take(giving.ended())
+                else:
+                    self._flying[file.file or ""] = file
+            for start in range(0, len(plan.missing), _AT_ONCE):
+                for item in self._items.items(plan.missing[start : start + _AT_ONCE]):
+                    self._make_room()
+                    giving.upload(item)
+                    self._take(giving.ended())
+            self._take(giving.ended(all_=True))
+        finally:
+            giving.close()
 
-    def _uploaded(self, item: StoreItem) -> StoredFile | None:
-        """Upload a page, and return its file; None: the server refuses it.
-
-        An upload without an answer may have been made: another try is another intent.
-        """
-        file = self._rows.intend(item)
-        while True:
-            self._check_ending()
-            try:
-                found = self._api.upload(file.name, item.body, item.media_type)
-            except AwayError as failure:
-                self._patience.wait(failure)
-                if not failure.was_refused:
-                    file = self._rows.intend(item)
-            except RefusedError as error:
-                self._patience.end_outage()
-                why = f"the server refuses it: {error}"
-                self._items.note_refused(file.version, why)
-                self._rows.drop([file])
-                self._fail(file, why)
-                self._remove_former(file)
-                return None
-            except AbsentError as error:
-                self._rows.drop([file])
-                raise PushError(
-                    f"{self._options.destination} takes no files ({error}): check VECTOR_STORE_URL"
-                ) from None
+    def _take(self, ended: Iterable[Given]) -> None:
+        """Take files whose giving has ended: the store embeds them, or refuses them."""
+        for given in ended:
+            file = given.file
+            if given.listed is not None:
+                self._pushed.attached += 1
+                attached = self._rows.note_listed(file, FileStatus.ATTACHED, given.listed)
+                self._flying[given.listed.id] = attached
+                self._look(attached, given.listed)
+            elif given.refusal is Refusal.ATTACHMENT:
+                self._end(file, given.why, is_refused=True)
             else:
-                self._patience.end_outage()
-                self._pushed.uploaded += 1
-                return self._rows.note_upload(file, found)
-
-    def _attach(self, file: StoredFile) -> None:
-        """Attach a file, unless the server refuses."""
-        id_ = file.file or ""
-        try:
-            listed = self._attached(file, id_)
-        except AbsentError:
-            self._ask(self._api.check_store)
-            self._rows.drop([file])
-            self._fail(file, "the server lost its file")
-            return
-        except RefusedError as error:
-            self._end(file, f"the store refuses it: {error}", is_refused=True)
-            return
-        self._pushed.attached += 1
-        attached = self._rows.note_listed(file, FileStatus.ATTACHED, listed)
-        self._flying[id_] = attached
-        self._look(attached, listed)
-
-    def _attached(self, file: StoredFile, id_: str) -> ListedFile:
-        """Attach a file; an attempt without an answer, or refused, may have been made."""
-        given = {name: value for name, value in self._items.marks.items() if value}
-        given[self._items.key] = attribute_of_url(file.version.url)
-        given[HASH] = file.version.hash.hex()
-        patience = self._new_patience()  # the server may answer everything else
-        while True:
-            self._check_ending()
-            try:
-                listed = self._api.attach(id_, given)
-            except (AwayError, RefusedError) as error:
-                if isinstance(error, AwayError):
-                    patience.wait(error)
-                found = self._found(id_)
-                if found is not None:
-                    return found
-                if isinstance(error, RefusedError):
-                    raise
-            else:
-                return listed
-
-    def _found(self, id_: str) -> ListedFile | None:
-        """Return a file of the store; None: it is not attached."""
-        try:
-            return self._ask(lambda: self._api.attached(id_))
-        except AbsentError:
-            self._ask(self._api.check_store)
-            return None
+                self._fail(file, given.why)
+                if given.refusal is Refusal.UPLOAD:
+                    self._remove_former(file)
 
     # Waiting
 
@@ -257,7 +195,7 @@ class Push:
         while len(self._flying) > until:
             before = len(self._flying)
             for file in list(self._flying.values()):
-                found = self._found(file.file or "")
+                found = self._asking.found(file.file or "")
                 if found is None:
                     self._end(file, "another program detached it")
                 else:
@@ -311,19 +249,7 @@ class Push:
         more = "; its former version was removed, too" if is_replaced else ""
         self._pushed.failed.append((file.version.url, f"{why}{more}"))
 
-    # Asking
-
-    def _ask(self, request: Callable[[], _T]) -> _T:
-        self._check_ending()
-        return self._patience.asked(request)
-
-    def _new_patience(self) -> StorePatience:
-        options = self._options
-        return StorePatience(options.destination, options.away, self._clock, self._sleep)
-
-    def _check_ending(self) -> None:
-        if self._is_ending():
-            raise PushError("the process ends: the next push goes on from here")
+    # Words
 
     def _gone(self, error: AbsentError) -> str:
         return (

@@ -46,6 +46,8 @@ class Stores:
         self.asked: list[Asked] = []
         self.replies: list[Reply | None] = []  #: one for each request; None: the right answer
         self.answer: Callable[[Asked], Reply | None] = lambda asked: None
+        #: Called before each request is looked at, beside others.
+        self.before: Callable[[Asked], None] = lambda asked: None
         self.after: Callable[[Asked], None] = lambda asked: None  #: called before the answer
         self.looks: float = 0  #: how often a file is in progress before it is completed
         self.fails: Callable[[str], str] = lambda text: ""  #: why a text cannot be embedded
@@ -140,6 +142,7 @@ class Stores:
         if asked is None:
             return error(f"Unknown request URL: {request.method} {request.path}", 404)
         asked.after = query.get("after", "")
+        self.before(asked)
         with self.lock:
             self.asked.append(asked)
             if asked.headers.get("authorization") != f"Bearer {KEY}":

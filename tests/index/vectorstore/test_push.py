@@ -1,137 +1,28 @@
 """A push against a server of vector stores, talked to by the official SDK."""
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from smartcrawl.index.vectorstore.api import VectorStoreApi
-from smartcrawl.index.vectorstore.ports import Pushed
-from smartcrawl.index.vectorstore.push import Push
-from smartcrawl.index.vectorstore.rows import StoreRows
-from smartcrawl.model.vector_store_options import VectorStoreOptions
-from smartcrawl.run.pushed_pages import PushedPages
 from tests.index.vectorstore.faults import FAULTS, mend
-from tests.index.vectorstore.store_server import ACTS, STORE, Asked, Stores, stores_server
+from tests.index.vectorstore.pushed_place import Place, place, running, server
+from tests.index.vectorstore.store_server import ACTS, STORE, Asked
 from tests.openai_server import KEY, Reply, error
-from tests.registry.build import Desk
+
+__all__ = ["place", "running", "server"]  # fixtures
 
 
 class Died(BaseException):
     """The process died here."""
 
 
-class Clock:
-    """Time that passes only while the push waits."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.waits: list[float] = []
-
-    def __call__(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
-        self.now += seconds
-
-
-class Place:
-    """A source with pages, a store, and pushes of one to the other."""
-
-    def __init__(self, folder: Path, server: Stores) -> None:
-        self.desk, self.server = Desk(folder / "registry.db"), server
-        self.desk.source = "docs"
-        self.desk.open()
-        self.expected: dict[str, str] = {}
-        self._known: set[str] = set()
-        self.clock = Clock()
-        self.away = 100
-
-    def put(self, name: str, text: str) -> str:
-        url = f"http://docs.example/{name}"
-        if url in self._known:
-            self.desk.open()  # a page changes once in a run
-        self._known.add(url)
-        self.desk.index(url, text)
-        self.expected[url] = text
-        return url
-
-    def drop(self, name: str) -> None:
-        url = f"http://docs.example/{name}"
-        self.desk.connection.execute("UPDATE record SET entry = 0 WHERE url = ?", (url,)).fetchall()
-        del self.expected[url]
-
-    def options(self) -> VectorStoreOptions:
-        return VectorStoreOptions(
-            url=self.server.url, store=STORE, wait=600, away=self.away, ca_file=None,
-            has_proxies=False,
-        )  # fmt: skip
-
-    def push(self, *, now: int | None = None, is_ending: Callable[[], bool] = bool) -> Pushed:
-        now = self.server.clock if now is None else now
-        options = self.options()
-        api = VectorStoreApi(options, KEY, timeout=5.0)
-        pages = PushedPages(self.desk.connection, "docs")
-        rows = StoreRows(
-            self.desk.connection, url=options.url, store=STORE, source=pages.source_no, now=now
-        )
-        try:
-            return Push(
-                api, rows, pages, options, now=now, clock=self.clock, sleep=self.clock.sleep,
-                is_ending=is_ending,
-            ).run()  # fmt: skip
-        finally:
-            api.close()
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        statement = "SELECT url, status, file FROM store_file ORDER BY url, intended_at"
-        return self.desk.connection.execute(statement).fetchall()
-
-    def check(self) -> None:
-        """The store has exactly the pages of the registry, and no file of ours is elsewhere."""
-        texts = self.server.texts()
-        assert texts.keys() == self.expected.keys()
-        for url, text in self.expected.items():
-            assert text in texts[url]
-        ours = {
-            id_ for id_, upload in self.server.uploads.items() if "theirs" not in upload["filename"]
-        }
-        assert ours == {
-            id_ for id_, entry in self.server.stores[STORE].items() if entry["attributes"]
-            and "smartcrawl_url" in entry["attributes"]
-        }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[Stores]:
-    with stores_server() as server:
-        yield server
-
-
-@pytest.fixture
-def server(running: Stores) -> Stores:
-    """The server, empty."""
-    fresh = Stores(0)
-    url, host, lock = running.url, running.host, running.lock
-    running.__dict__ |= fresh.__dict__ | {"url": url, "host": host, "lock": lock}
-    return running
-
-
-@pytest.fixture
-def place(tmp_path: Path, server: Stores) -> Iterator[Place]:
-    place = Place(tmp_path, server)
-    for n in range(5):
-        place.put(f"{n}", f"text of page {n}")
-    yield place
-    place.desk.close()
-
-
 @pytest.mark.covers("M-47")
 def test_a_push_gives_every_page_with_its_attributes(place: Place):
+    place.concurrency = 1
     pushed = place.push()
 
     place.check()
@@ -577,6 +468,7 @@ def test_the_registry_can_be_lost_and_nothing_is_given_twice(place: Place):
 def test_an_upload_without_an_answer_is_looked_for_by_its_unique_name(
     place: Place, renames: Callable[[str], str]
 ):
+    place.concurrency = 1
     place.server.renames = renames
     place.away = 0
     place.server.answer = lambda asked: (
@@ -593,6 +485,7 @@ def test_an_upload_without_an_answer_is_looked_for_by_its_unique_name(
 
 
 def test_an_upload_of_the_same_name_and_size_before_the_intent_is_not_taken(place: Place):
+    place.concurrency = 1
     place.away = 0
     place.server.answer = lambda asked: (
         Reply({}, 500, is_done=True) if asked.act == "upload" else None
@@ -607,6 +500,7 @@ def test_an_upload_of_the_same_name_and_size_before_the_intent_is_not_taken(plac
 
 
 def test_an_upload_of_another_size_is_not_taken(place: Place):
+    place.concurrency = 1
     place.away = 0
     place.server.answer = lambda asked: (
         Reply({}, 500, is_done=True) if asked.act == "upload" else None
@@ -621,6 +515,7 @@ def test_an_upload_of_another_size_is_not_taken(place: Place):
 
 
 def test_an_intent_whose_upload_never_appears_is_forgotten(place: Place):
+    place.concurrency = 1
     place.away = 0
     place.server.answer = lambda asked: Reply({}, 500) if asked.act == "upload" else None
     place.push()
@@ -636,6 +531,7 @@ def test_an_intent_whose_upload_never_appears_is_forgotten(place: Place):
 
 
 def test_the_end_of_the_process_ends_a_push_between_two_requests(place: Place):
+    place.concurrency = 1
     pushed = place.push(is_ending=lambda: len(place.server.asked) >= 6)
 
     assert pushed.error is not None

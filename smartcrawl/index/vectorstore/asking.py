@@ -1,0 +1,67 @@
+"""Requests to a vector store that wait for it where it is away, and end with the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
+from smartcrawl.index.vectorstore.patience import StorePatience
+from smartcrawl.index.vectorstore.ports import ListedFile
+from smartcrawl.model.exceptions import PushError
+from smartcrawl.model.vector_store_options import VectorStoreOptions
+
+_T = TypeVar("_T")
+
+
+class StoreAsking:
+    """Asks a store, one request after the other."""
+
+    def __init__(
+        self,
+        api: VectorStoreApi,
+        options: VectorStoreOptions,
+        *,
+        clock: Callable[[], float],
+        sleep: Callable[[float], object],
+        is_ending: Callable[[], bool],
+    ) -> None:
+        """``clock`` measures seconds, ``sleep`` waits for as many."""
+        self.api, self.options, self.clock, self.sleep = api, options, clock, sleep
+        self._is_ending = is_ending
+        self.patience = self.new_patience()
+
+    def new_patience(self) -> StorePatience:
+        """Return the patience of an outage of its own."""
+        options = self.options
+        return StorePatience(options.destination, options.away, self.clock, self.sleep)
+
+    def ask(self, request: Callable[[], _T]) -> _T:
+        """Return the answer to a request that may be repeated.
+
+        Raises:
+            PushError: the server is away for too long, or the process ends.
+        """
+        self.check_ending()
+        return self.patience.asked(request)
+
+    def check_ending(self) -> None:
+        """Check that the push may go on.
+
+        Raises:
+            PushError: the process ends.
+        """
+        if self._is_ending():
+            raise PushError("the process ends: the next push goes on from here")
+
+    def found(self, file: str) -> ListedFile | None:
+        """Return a file of the store; None: it is not attached.
+
+        Raises:
+            AbsentError: the store is gone.
+        """
+        try:
+            return self.ask(lambda: self.api.attached(file))
+        except AbsentError:
+            self.ask(self.api.check_store)
+            return None
