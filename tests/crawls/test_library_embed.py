@@ -202,7 +202,7 @@ def test_files_that_others_removed_are_given_again(begin: Callable[[], Place]):
     place.check(BEFORE)
 
 
-@pytest.mark.covers("R3-86", "R3-113")
+@pytest.mark.covers("R3-82", "R3-86", "R3-113")
 def test_a_file_that_cannot_be_embedded_fails_once(begin: Callable[[], Place]):
     """C3: it is tried again when it changes, or with mode=full."""
     place = begin()
@@ -235,7 +235,7 @@ def test_a_file_that_cannot_be_embedded_fails_once(begin: Callable[[], Place]):
     place.check(BEFORE | {"Reports/Q1.txt": b"Bad."})
 
 
-@pytest.mark.covers("R3-114")
+@pytest.mark.covers("R3-80", "R3-114")
 def test_a_store_that_is_gone_ends_the_embedding(begin: Callable[[], Place]):
     """C4: nothing is cleared, and no other store is made."""
     place = begin()

@@ -30,7 +30,7 @@ def test_a_store_has_its_options():
 
 @pytest.mark.parametrize("most", [0, 17, -1, "four", None, 2.5])
 def test_no_file_or_too_many_at_the_same_time_are_refused(most: object):
-    with pytest.raises(SettingError, match="VECTOR_STORE_CONCURRENCY is .* from 1 to 16"):
+    with pytest.raises(SettingError, match=r"VECTOR_STORE_CONCURRENCY is .* from 1 to 16"):
         options(VECTOR_STORE_ID="vs_1", VECTOR_STORE_CONCURRENCY=most)
 
 
