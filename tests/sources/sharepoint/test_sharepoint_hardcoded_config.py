@@ -44,7 +44,7 @@ def names_storage(text: str) -> bool:
     return bool(PARTS.search(text)) or any(name in text for name in NAMES if name not in WORDS)
 
 
-@pytest.mark.covers("R3-42", "R3-44", "R3-45")
+@pytest.mark.covers("R3-05", "R3-42", "R3-44", "R3-45")
 def test_no_other_module_has_a_name_of_the_storage():
     found = {
         f"{path.relative_to(ROOT)}: {text!r}"
