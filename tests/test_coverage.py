@@ -58,10 +58,10 @@ def test_what_waits_for_an_issue_is_a_number_that_would_need_a_test():
 
 
 def test_what_waits_and_has_no_test_is_listed_with_what_it_waits_for(monkeypatch):
-    monkeypatch.setitem(script.WAITING, "R3-05", "an issue")
+    monkeypatch.setitem(script.WAITING, "S-03", "an issue")
     rows = dict(re.findall(r"^\| (\S+) \| (.+) \|$", script.page(), re.MULTILINE))
 
-    assert rows["R3-05"] == "waits for an issue"
+    assert rows["S-03"] == "waits for an issue"
     covered = script.covered()
     for number, issue in script.WAITING.items():
         assert (rows[number] == f"waits for {issue}") is (number not in covered)

@@ -68,8 +68,12 @@ class LibraryCheck:
 
         A misplaced file goes back to its place, and files that no item refers to are deleted.
         """
-        rows = list(library_rows(connection, self._no))
-        read = maps.read_files_map(rows)
+        whole = list(library_rows(connection, self._no))
+        read = maps.read_files_map(whole)
+        agreeing = {row.no for row in whole if read.agrees(row)}
+        rows = list(map(_slim, whole))
+        del whole
+        read = read.without_agreeing()
         lines = list(read.lines)
         if rows:
             lines += read.unknown_lines({row.unique_id for row in rows})
@@ -79,7 +83,7 @@ class LibraryCheck:
         mapped = {
             row.unique_id: self._stored(row)
             for row in rows
-            if row.no in newer or _is_kept(row) or read.agrees(row)
+            if row.no in newer or row.no in agreeing or _is_kept(row)
         }
         found, again = self._corrected(connection, rows, mapped, lines)
         again |= {*found.missing_in_map}
@@ -115,7 +119,7 @@ class LibraryCheck:
         ``is_whole``: whether this run listed the library to its end. Without that, a file may
         belong to an item that the registry does not know yet: no row is no reason to delete.
         """
-        rows = list(library_rows(connection, self._no))
+        rows = list(map(_slim, library_rows(connection, self._no)))
         lines: list[str] = []
         stored = {row.unique_id: self._stored(row) for row in rows}
         found, again = self._corrected(connection, rows, stored, lines)
@@ -191,7 +195,10 @@ class LibraryCheck:
         damaged = {
             row.path for row in self._damaged(connection, differing, facts) if row.path is not None
         }
-        return {path: size for path, (size, _) in facts.items()}, damaged
+        sizes: dict[str, int] = {}
+        while facts:  # not both at once: a library may have a million files
+            path, (sizes[path], _) = facts.popitem()
+        return sizes, damaged
 
     def _walked(self) -> dict[str, tuple[int, int]]:
         """Return size and time of each file that may be an orphan, by path."""
@@ -260,8 +267,15 @@ class LibraryCheck:
 
     def _stored(self, row: LibraryRow) -> StoredRow:
         """Return an item as a row of the map; the original of a processed one is kept (M-53)."""
-        path = row.path or ""
-        return StoredRow(path, row.sharepoint_error is not None, original_of_embedded(path))
+        path, has_error = row.path or "", row.sharepoint_error is not None
+        if self._source.source_type is SourceType.FILES:  # it is its own original
+            return StoredRow(path, has_error, path)
+        return StoredRow(path, has_error, original_of_embedded(path))
+
+
+def _slim(row: LibraryRow) -> LibraryRow:
+    """Return a row without what only maps have: all rows of a source are in memory at once."""
+    return row._replace(filename="", server_relative_url="")
 
 
 def _is_kept(row: LibraryRow) -> bool:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Set
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from smartcrawl.model.library import LibraryItem, LibraryRow
@@ -50,6 +50,10 @@ class ReadFilesMap:
     def agrees(self, row: LibraryRow) -> bool:
         """Whether the map has the row of an item as it was written."""
         return row.unique_id in self.read.agreeing
+
+    def without_agreeing(self) -> ReadFilesMap:
+        """Return itself without the ids of rows that agree, which take memory."""
+        return replace(self, read=self.read._replace(agreeing=frozenset()))
 
     def unknown_lines(self, known: Set[str]) -> list[str]:
         """Return lines about rows of items that are not stored; ``known``: unique ids."""

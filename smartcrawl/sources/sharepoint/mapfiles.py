@@ -24,6 +24,8 @@ from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CON
 from smartcrawl.sources.sharepoint.maptext import (
     SECOND,
     Cell,
+    MapRecord,
+    map_file_records,
     map_line,
     map_microseconds,
     map_number,
@@ -302,13 +304,18 @@ def read_files_map(
     expected only the id is kept: a large map takes a fifth of the memory then.
     """
     try:
-        data = retried_when_busy(path.read_bytes)
+        with retried_when_busy(lambda: path.open("rb")) as file:
+            return _read_files_map(path, map_file_records(file), is_expected)
     except FileNotFoundError:
         return ReadMap({}, [], MapState.MISSING)
     except OSError as error:
         why = f"{path} cannot be read ({error.strerror})"
         return ReadMap({}, [why], MapState.DAMAGED)
-    records = map_records(data)
+
+
+def _read_files_map(
+    path: Path, records: Iterator[MapRecord], is_expected: Callable[[FilesMapRow], bool]
+) -> ReadMap:
     header = next(records, None)
     if header is None or tuple(header.cells) != FilesMapRow._fields:
         why = "it is empty" if header is None else header.problem or "these are other columns"

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from io import BytesIO
+from typing import BinaryIO, Final, NamedTuple
 
 Cell = str | int | None  #: None: unknown
 
@@ -22,6 +23,7 @@ _TIME: Final = re.compile(
 #: One cell and what ends it. Repetitions are possessive: no text is read twice.
 _CELL: Final = re.compile(rb'(?:"((?:[^"]|"")*+)"|([^",\r\n]*+))(,|\r\n)').match
 _LINE: Final = b"\r\n"
+_BLOCK: Final = 1 << 20  #: bytes
 
 
 class MapRecord(NamedTuple):
@@ -52,25 +54,44 @@ def _cell(cell: Cell) -> str:
 
 
 def map_records(data: bytes) -> Iterator[MapRecord]:
-    r"""Yield the records of a map file; reading goes on at the line behind a damaged one.
+    r"""Yield the records of a map; reading goes on at the line behind a damaged one.
 
     >>> [record.cells or record.problem for record in map_records(b'a,"b"\r\n"c\r\n')]
     [['a', 'b'], 'a quotation mark or a line break is in the wrong place']
     """
-    start, line = 0, 1
-    while start < len(data):
+    return map_file_records(BytesIO(data))
+
+
+def map_file_records(file: BinaryIO, block: int = _BLOCK) -> Iterator[MapRecord]:
+    """Yield the records of a map file as ``map_records`` does, without all of it in memory.
+
+    ``block``: bytes that are read at once.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    data, start, line, is_ended = b"", 0, 1, False
+    while True:
         end = data.find(_LINE, start)
+        cells: tuple[list[bytes], int] | None = None
+        goes_on = end < 0
+        if end >= 0:
+            plain = data[start:end]
+            end += len(_LINE)
+            if b'"' in plain:
+                cells = _quoted(data, start)
+                goes_on = cells is None
+            elif not (b"\n" in plain or b"\r" in plain):
+                cells = plain.split(b","), end
+        if goes_on and not is_ended:  # perhaps behind the end of the block
+            more = file.read(max(block, len(data) - start))
+            data, start, is_ended = data[start:] + more, 0, not more
+            continue
+        if start >= len(data):
+            return
         if end < 0:
             yield MapRecord(line, [], "the file ends in it")
             return
-        plain = data[start:end]
-        end += len(_LINE)
-        if b'"' in plain:
-            cells = _quoted(data, start)
-        elif b"\n" in plain or b"\r" in plain:
-            cells = None
-        else:
-            cells = plain.split(b","), end
         if cells is None:
             yield MapRecord(line, [], "a quotation mark or a line break is in the wrong place")
         else:

@@ -24,7 +24,12 @@ from smartcrawl.sources.sharepoint.mapfiles import (
     replaced_map,
     retried_when_busy,
 )
-from smartcrawl.sources.sharepoint.maptext import map_microseconds, map_time
+from smartcrawl.sources.sharepoint.maptext import (
+    map_file_records,
+    map_microseconds,
+    map_records,
+    map_time,
+)
 
 EVERY = CRAWLER_HARDCODED_CONFIG.APPEND_TO_MAP_FILES_EVERY_X_LINES
 TIME = 1_705_314_600_000_000
@@ -447,3 +452,16 @@ def test_a_time_is_read_as_it_is_written(microseconds):
     text = map_time(microseconds)
     assert len(text) == 27
     assert map_microseconds(text) == microseconds
+
+
+@given(
+    data=st.lists(
+        st.sampled_from(
+            [b"a", b'"', b'""', b",", b"\r\n", b"\n", b"\r", b"\xff", b'"x\r\ny"', "é".encode()]
+        ),
+        max_size=30,
+    ).map(b"".join),
+    block=st.integers(1, 9),
+)
+def test_records_are_the_same_however_much_is_read_at_once(data, block):
+    assert list(map_file_records(io.BytesIO(data), block)) == list(map_records(data))
