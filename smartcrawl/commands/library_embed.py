@@ -10,7 +10,7 @@ from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.domain_store import domain_store
+from smartcrawl.run.domain_store import domain_store, named_domain_store
 from smartcrawl.run.library_embed import LibraryEmbed
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.sources.sharepoint.domains import Domain
@@ -28,17 +28,14 @@ def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
     """Embed each source; without a store all are skipped, and the crawl goes on (R3-116)."""
     if not order.sources:
         return
-    if order.is_dry:
-        for source in order.sources:
-            if order.action == "embed":
-                report.skip(source, "a dry run embeds nothing: leave out --dry-run")
-        return
+    if order.is_dry and order.action != "embed":
+        return  # what a download would bring is not there
     if not registry_database(order.options.registry).exists():
         for source in order.sources:
             report.skip(source, f"{source.name} was never downloaded: download it first")
         return
     try:
-        store = domain_store(order.domain, order.options)
+        store = (named_domain_store if order.is_dry else domain_store)(order.domain, order.options)
     except SmartcrawlError as error:
         logger.error("embedding is skipped: %s", error)
         for source in order.sources:
@@ -54,9 +51,11 @@ def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
 def _embed_source(
     source: SharepointSource, store: VectorStoreOptions, order: LibraryOrder, report: LibraryReport
 ) -> None:
-    embedding = LibraryEmbed(source, order.options, order.domain, store)
+    is_dry = order.is_dry
+    embedding = LibraryEmbed(source, order.options, order.domain, store, is_dry=is_dry)
+    step = embedding.preview if is_dry else embedding.embed
     try:
-        result = embedding.embed(is_full=order.is_full, is_ending=order.is_ending)
+        result = step(is_full=order.is_full, is_ending=order.is_ending)
     except RunHeldError as error:
         report.skip(source, str(error), is_held=True)
     except SmartcrawlError as error:

@@ -53,6 +53,18 @@ def domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
     return replace(server, store=check_store_id(store, str(domain.path)))
 
 
+def named_domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
+    """Return the options of the store that domain.json names; without one its id is empty.
+
+    Raises:
+        SmartcrawlError: a setting, or the id, is wrong.
+    """
+    server = options.store_server
+    if not domain.vector_store_id:
+        return server
+    return replace(server, store=check_store_id(domain.vector_store_id, str(domain.path)))
+
+
 @contextmanager
 def _making(database: Database, domain: Domain) -> Iterator[None]:
     """Let one process at a time make the store of a domain."""

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import file_digest, sha256
 from io import BufferedReader
+from itertools import islice
 from typing import Final
 
 from smartcrawl.index.vectorstore.ports import DOMAIN, ITEM, SOURCE, ItemVersion, StoreItem
@@ -28,6 +29,7 @@ from smartcrawl.registry.library.items import (
     library_body_hashes,
     library_rows,
     library_rows_of,
+    library_url_of,
     store_processed_rows,
 )
 from smartcrawl.registry.library.shelf import LibraryShelf
@@ -58,46 +60,58 @@ class EmbeddedItems:
         folder: LibraryFolder,
         *,
         is_full: bool,
+        is_dry: bool = False,
     ) -> None:
-        """``is_full``: items that could not be embedded are tried again."""
+        """``is_full``: items that could not be embedded are tried again.
+
+        ``is_dry``: nothing is written; the folder notes renamings only.
+        """
         self.source_no = source_no
         self.marks: Mapping[str, str] = {DOMAIN: source.domain, SOURCE: source.source_id}
         self.knows_all = was_listed_whole(connection, source_no)
         self.skipped: dict[int, str] = {}  #: reasons, by record.no
         self.refused: dict[int, str] = {}  #: reasons of failures of now, by record.no
-        self.names: dict[str, str] = {}  #: server relative URLs, by unique id
         self._connection = connection
         self._is_list = source.source_type is not SourceType.FILES  # or pages
         self._folder = folder
         self._shelf = LibraryShelf(folder, source_no)
-        self._is_full = is_full
+        self._is_full, self._is_dry = is_full, is_dry
+        self._moved: dict[int, str] = {}  #: paths of a dry run, by record.no
         self._kept: dict[int, bytes | None] = {}
         self._facts: dict[int, bytes] = {}
 
     def versions(self) -> Iterator[ItemVersion]:
         """Yield each item that can be embedded."""
         self.settle_failures(again=self._is_full)
-        rows = list(library_rows(self._connection, self.source_no))
         failures = embed_failures(self._connection, self.source_no)
-        hashes = self._body_hashes([row.no for row in rows])
+        if self._is_dry and self._is_full:
+            failures = {}
         given = given_hashes(self._connection, self.source_no) if self._is_list else {}
-        changed = list(failures.keys() - {row.no for row in rows})
-        for row in rows:
-            facts = _facts(row, hashes.get(row.no, b""))
-            self.names[row.unique_id] = row.server_relative_url
-            failure = failures.get(row.no)
-            if failure is not None and failure.facts != facts:
-                changed.append(row.no)
-                failure = None
-            if failure is not None or (row.path or "").startswith(_FAILED):
-                self._kept[row.no] = None if failure is None else failure.hash
-                continue
-            digest = None if self._problem(row) else self._hash(row, facts, hashes, given)
-            if digest is None:
-                self._skip(row, self._problem(row) or f"{row.path} cannot be read")
-                continue
-            yield ItemVersion(row.no, row.unique_id, digest, facts)
-        forget_embed_failures(self._connection, changed)
+        changed = set(failures)
+        rows = map(self._placed, library_rows(self._connection, self.source_no))
+        while some := list(islice(rows, _AT_ONCE)):  # all at once would take 1 KB each
+            hashes = self._body_hashes([row.no for row in some])
+            for row in some:
+                facts = _facts(row, hashes.get(row.no, b""))
+                failure = failures.get(row.no)
+                if failure is not None and failure.facts == facts:
+                    changed.discard(row.no)
+                else:
+                    failure = None
+                if failure is not None or (row.path or "").startswith(_FAILED):
+                    self._kept[row.no] = None if failure is None else failure.hash
+                    continue
+                digest = None if self._problem(row) else self._hash(row, facts, hashes, given)
+                if digest is None:
+                    self._skip(row, self._problem(row) or f"{row.path} cannot be read")
+                    continue
+                yield ItemVersion(row.no, row.unique_id, digest, facts)
+        if not self._is_dry:
+            forget_embed_failures(self._connection, sorted(changed))
+
+    def _placed(self, row: LibraryRow) -> LibraryRow:
+        """Return an item where a run would have put its file by now."""
+        return row._replace(path=self._moved[row.no]) if row.no in self._moved else row
 
     def kept(self) -> Mapping[int, bytes | None]:
         """Return items that were skipped, and the hashes of those that could not be embedded."""
@@ -112,8 +126,11 @@ class EmbeddedItems:
         hashes = self._body_hashes(list(numbers))
         for no in numbers:
             row = rows.get(no)
-            if row is None or self._problem(row):
+            if row is None:
                 continue  # another step is at it: the next run takes it up
+            row = self._placed(row)
+            if self._problem(row):
+                continue
             try:
                 file = self._folder.open(row.path or "")
             except OSError as error:
@@ -142,6 +159,10 @@ class EmbeddedItems:
         media_type = "application/octet-stream"
         return StoreItem(version, name, file, size, digest, ending, media_type)
 
+    def name(self, unique_id: str) -> str:
+        """Return the server relative URL of an item, or its unique id where it has none."""
+        return library_url_of(self._connection, self.source_no, unique_id) or unique_id
+
     def note_refused(self, version: ItemVersion, why: str) -> None:
         """Record that the store cannot have a version; its file is moved afterwards (R3-86)."""
         failure = EmbedFailure(version.facts, version.hash, why)
@@ -163,8 +184,11 @@ class EmbeddedItems:
             if self._folder.facts(before + inner) is not None:
                 self._folder.rename(before + inner, after + inner)
                 self._folder.tidy(before + inner)
-            move_library_row(self._connection, no, path, after + inner)
-        if again:
+            if self._is_dry:
+                self._moved[no] = after + inner
+            else:
+                move_library_row(self._connection, no, path, after + inner)
+        if again and not self._is_dry:
             forget_embed_failures(self._connection, list(failures))
 
     def _problem(self, row: LibraryRow) -> str | None:
@@ -208,7 +232,7 @@ class EmbeddedItems:
     def _download_again(self, row: LibraryRow, why: str) -> None:
         """Let the next download bring a file, unless one is at it now."""
         self._skip(row, f"{row.path} {why}: the next download brings it")
-        if row.path in self._shelf.paths_under_way(self._connection):
+        if self._is_dry or row.path in self._shelf.paths_under_way(self._connection):
             return
         with transaction(self._connection):
             store_processed_rows(self._connection, [ProcessedRow(row, None, None)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 
 from smartcrawl.index.vectorstore.ports import FileStatus, Pushed
@@ -39,9 +39,11 @@ class LibraryEmbed(LibraryStep):
         options: Options,
         domain: Domain,
         store: VectorStoreOptions,
+        *,
+        is_dry: bool = False,
     ) -> None:
         """``domain``: that of the source, with the files whose versions are noted."""
-        super().__init__(source, options)
+        super().__init__(source, options, is_dry=is_dry)
         self._domain = domain
         self._store = store
 
@@ -72,9 +74,36 @@ class LibraryEmbed(LibraryStep):
             rows = StoreRows(connection, url=store.url, store=store.store, source=no, now=now)
             push = Push(api, rows, items, store, now=now, is_full=is_full, is_ending=is_ending)
             pushed = push.run()
+            del push  # it has the list of the store
             items.settle_failures()
             self._write_maps(connection, no, rows, with_files=bool(items.refused) or is_full)
-        return _result(pushed, items, store)
+            return _result(pushed, items, store)
+
+    def preview(
+        self, *, is_full: bool = False, is_ending: Callable[[], bool] = lambda: False
+    ) -> EmbedResult:
+        """Return what ``embed`` would do, after reading the store; nothing is written (R3-61).
+
+        What a server would refuse cannot be known. Without a store all is new.
+
+        Raises:
+            SmartcrawlError: the source was never downloaded, or a setting is missing.
+        """
+        store, now = self._store, int(time.time())
+        key = push_key(store)
+        from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.preview import LookedRows, PushPreview  # noqa: PLC0415
+
+        with self._opened(f"{self._source.name}.embed") as (connection, no), ExitStack() as stack:
+            api = None
+            if store.store:
+                api = stack.enter_context(closing(VectorStoreApi(store, key)))
+            items = EmbeddedItems(
+                connection, self._source, no, self._folder, is_full=is_full, is_dry=True
+            )
+            rows = LookedRows(connection, url=store.url, store=store.store, source=no, now=now)
+            preview = PushPreview(rows, items, store, now=now, is_full=is_full, is_ending=is_ending)
+            return _result(preview.counted(api), items, store)
 
     def _write_maps(
         self, connection: Connection, no: int, rows: StoreRows, *, with_files: bool
@@ -99,6 +128,9 @@ class LibraryEmbed(LibraryStep):
         self, connection: Connection, no: int, embedded: Mapping[int, EmbeddedFile]
     ) -> None:
         """Add what is embedded to ``files_metadata.json`` (R3-141); known versions stay."""
+        metadata = LibraryMetadata(self._domain, connection, datetime.now(UTC))
+        if metadata.has_all({file.file for file in embedded.values()}):
+            return
         versions = [
             EmbeddedVersion(
                 file.file, file.store, map_time((file.embedded_at or 0) * SECOND), self._source, row
@@ -106,16 +138,16 @@ class LibraryEmbed(LibraryStep):
             for row in library_rows(connection, no)
             if (file := embedded.get(row.no)) is not None
         ]
-        noted = LibraryMetadata(self._domain, connection, datetime.now(UTC)).update(versions)
+        noted = metadata.update(versions)
         for line in noted.lines:
             logger.warning("%s", line)
 
 
 def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> EmbedResult:
-    reasons = [f"{items.names.get(url, url)}: {why}" for url, why in pushed.failed]
+    reasons = [f"{items.name(url)}: {why}" for url, why in pushed.failed]
     reasons += items.skipped.values()
     reasons += [
-        f"{items.names.get(url, url)} is still in progress: the next run looks again"
+        f"{items.name(url)} is still in progress: the next run looks again"
         for url in pushed.in_progress
     ]
     if pushed.error is not None:

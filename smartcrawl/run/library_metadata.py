@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -67,13 +67,20 @@ class LibraryMetadata:
             OSError: the file cannot be written.
         """
         by_id = {file.openai_file_id: file for file in embedded}
-        known = noted_file_ids(self._connection, self._domain.domain_id, by_id.keys())
-        if known == by_id.keys() and (not by_id or looks_whole(self._path)):
+        if self.has_all(by_id.keys()):
             return MetadataResult()
         before, after, lines = self._changed(
             lambda entries: updated_metadata(entries, by_id.values())
         )
         return MetadataResult(after - before, 0, after, lines)
+
+    def has_all(self, ids: Set[str]) -> bool:
+        """Whether files, by their ``openai_file_id``, have their entries, and no file is damaged.
+
+        This reads no entry.
+        """
+        known = noted_file_ids(self._connection, self._domain.domain_id, ids)
+        return known == ids and (not ids or looks_whole(self._path))
 
     def cleanup(self, attached: Callable[[], Collection[str]]) -> MetadataResult:
         """Remove the entries of files that the store or every map lacks (R3-148).

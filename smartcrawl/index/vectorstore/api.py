@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from sys import intern
 from typing import Any, BinaryIO, Final
 
 import httpx2  # the HTTP client of the SDK
@@ -242,7 +243,7 @@ def _listed(file: VectorStoreFile) -> ListedFile:
     error = getattr(file.last_error, "message", None) or getattr(file.last_error, "code", None)
     ours = {name: str(value) for name in _OURS if (value := attributes.get(name))}
     since = int(getattr(file, "created_at", None) or 0)  # 0: the server does not say
-    return ListedFile(file.id, str(file.status), str(error or ""), ours, since)
+    return ListedFile(file.id, intern(str(file.status)), str(error or ""), ours, since)
 
 
 def _uploaded(file: FileObject) -> UploadedFile:

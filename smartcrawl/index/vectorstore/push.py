@@ -134,9 +134,9 @@ class Push:
 
     def _remove_late(self) -> None:
         """Delete uploads of this push that got no answer, and were made nevertheless."""
-        files = self._rows.files()
-        known = {file.intent for file in files if file.file is not None}
-        if len(known) < len(files):
+        if self._rows.has_unanswered():
+            files = self._rows.files()
+            known = {file.intent for file in files if file.file is not None}
             found = self._reader.recovered(files)
             self._remove(file for file in found if file.intent not in known)
 

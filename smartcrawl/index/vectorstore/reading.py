@@ -7,6 +7,7 @@ their attributes; an upload without an id by the unique name of its intent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
 from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
@@ -20,11 +21,11 @@ from smartcrawl.index.vectorstore.ports import (
     UploadedFile,
     attribute_of_url,
 )
-from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.exceptions import PushError
 
 _LATE: Final = 3_600  #: seconds after which an upload without an answer does not appear any more
 _SKEW: Final = 86_400  #: seconds that the server's clock may be behind ours
+_NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _FAILED: Final = ("failed", "cancelled")  #: statuses that a file of a store does not leave
 
 
@@ -49,8 +50,32 @@ class Ask(Protocol):
         """Return its answer."""
 
 
-def read_to_end(ask: Ask, page: Page[_File]) -> dict[str, _File]:
-    """Return all entries of a list by their ids.
+class ReadRows(Protocol):
+    """The rows of a store and a source, as reading the store changes them."""
+
+    def files(self, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
+        """Return the rows, the oldest intent first; equal versions are shared, by record.no."""
+
+    def adopt(self, found: ListedFile, version: ItemVersion, status: FileStatus) -> StoredFile:
+        """Record a file of ours that is in the store, and that no row has."""
+
+    def note_upload(self, file: StoredFile, found: UploadedFile) -> StoredFile:
+        """Record the id that the server gave to a file."""
+
+    def note_listed(self, file: StoredFile, status: FileStatus, listed: ListedFile) -> StoredFile:
+        """Record the status of a file that is attached, and since when it is."""
+
+    def note(self, files: Iterable[StoredFile], status: FileStatus) -> list[StoredFile]:
+        """Record the status of files."""
+
+    def drop(self, files: Sequence[StoredFile]) -> None:
+        """Forget files."""
+
+
+def read_to_end(
+    ask: Ask, page: Page[_File], kept: Callable[[_File], _File] = lambda file: file
+) -> dict[str, _File]:
+    """Return all entries of a list by their ids; ``kept`` returns what is kept of one.
 
     Raises:
         PushError: the list has no end, or the server is away: what was read proves nothing.
@@ -62,7 +87,7 @@ def read_to_end(ask: Ask, page: Page[_File]) -> dict[str, _File]:
         files, more = ask(lambda: page(last))  # noqa: B023  # called at once
         if more and files[-1].id in found:
             raise PushError("the server's list of files has no end: nothing was changed")
-        found |= {file.id: file for file in files}
+        found |= {file.id: kept(file) for file in files}
         if not more:
             return found
         after = files[-1].id
@@ -71,11 +96,16 @@ def read_to_end(ask: Ask, page: Page[_File]) -> dict[str, _File]:
 class StoreReader:
     """Makes the rows of a source agree with its store."""
 
-    def __init__(self, api: VectorStoreApi, rows: StoreRows, ask: Ask, now: int) -> None:
+    def __init__(self, api: VectorStoreApi, rows: ReadRows, ask: Ask, now: int) -> None:
         """``now``: Unix seconds."""
         self.adopted: set[str] = set()  #: intents of files that the registry did not know
         self._api, self._rows, self._ask, self._now = api, rows, ask, now
         self._listed: dict[str, ListedFile] = {}
+
+    @property
+    def listed(self) -> Mapping[str, ListedFile]:
+        """The files of the store by their ids, once they were read."""
+        return self._listed
 
     def files(self, items: StoreItems, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
         """Return the files of a source, as of the server.
@@ -83,8 +113,15 @@ class StoreReader:
         Raises:
             AbsentError: the store is gone.
         """
-        self._listed = read_to_end(self._ask, self._api.listed_page)
-        known = [self._seen(file) for file in self.recovered(self._rows.files())]
+        rows = self._rows.files(versions)
+        ids = {file.file for file in rows}
+        self._listed = read_to_end(
+            self._ask,
+            self._api.listed_page,
+            # A large store is in memory: the attributes of a file that is known are not used.
+            lambda file: file._replace(attributes=_NONE) if file.id in ids else file,
+        )
+        known = [self._seen(file) for file in self.recovered(rows)]
         ids = {file.file for file in known}
         orphans = [
             file for file in self._listed.values() if file.id not in ids and file.has(items.marks)

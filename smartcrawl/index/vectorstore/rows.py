@@ -7,7 +7,8 @@ announces, and changed after the answer that it records.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Final
 
 from smartcrawl.index.vectorstore.ports import (
@@ -26,9 +27,12 @@ INSERT INTO vector_store (url, id) VALUES (?, ?) ON CONFLICT (url, id) DO NOTHIN
 """
 _STORE = "SELECT no FROM vector_store WHERE url = ? AND id = ?"
 _ROWS = """
-SELECT intent, no, url, content_hash, facts, name, size, file, status, intended_at,
-       uploaded_at, embedded_at
+SELECT intent, no, url, content_hash, facts, CASE WHEN file IS NULL THEN name ELSE '' END, size,
+       file, status, intended_at, uploaded_at, embedded_at
   FROM store_file WHERE store = ? AND source = ? ORDER BY intended_at, intent
+"""
+_UNANSWERED = """
+SELECT 1 FROM store_file WHERE store = ? AND source = ? AND file IS NULL LIMIT 1
 """
 _INTEND = """
 INSERT INTO store_file (intent, store, source, no, url, content_hash, body_hash, size, name, file,
@@ -44,6 +48,7 @@ UPDATE store_file SET status = 'leaving'
  WHERE store = ? AND source = ? AND no = ? AND intent <> ? AND file IS NOT NULL
 """
 _INTENT_BYTES: Final = 8
+_NO_VERSIONS: Final[Mapping[int, ItemVersion]] = MappingProxyType({})
 
 
 class StoreRows:
@@ -59,9 +64,14 @@ class StoreRows:
             connection.execute(_NOTE_STORE, (url, store))
             self._store = int(connection.execute(_STORE, (url, store)).get)
 
-    def files(self) -> list[StoredFile]:
-        """Return the rows, the oldest intent first."""
-        return stored_files(self._connection, self._store, self._source)
+    def files(self, versions: Mapping[int, ItemVersion] = _NO_VERSIONS) -> list[StoredFile]:
+        """Return the rows, the oldest intent first; equal ``versions`` are shared, by record.no."""
+        return stored_files(self._connection, self._store, self._source, versions)
+
+    def has_unanswered(self) -> bool:
+        """Whether an upload was intended whose id is not known."""
+        found: int | None = self._connection.execute(_UNANSWERED, (self._store, self._source)).get
+        return found is not None
 
     def intend(self, item: StoreItem) -> StoredFile:
         """Record the intent to upload a file; its name has the unique id."""
@@ -130,13 +140,27 @@ class StoreRows:
             self._connection.execute(_INTEND, values)
 
 
-def stored_files(connection: Connection, store: int, source: int) -> list[StoredFile]:
-    """Return the rows of a store and a source, the oldest intent first."""
+def stored_files(
+    connection: Connection,
+    store: int,
+    source: int,
+    versions: Mapping[int, ItemVersion] = _NO_VERSIONS,
+) -> list[StoredFile]:
+    """Return the rows of a store and a source, the oldest intent first.
+
+    Only files without an id have a name. ``versions``, by record.no: those that are equal are
+    shared, as both are in memory.
+    """
     rows: Any = connection.execute(_ROWS, (store, source))
+
+    def shared(version: ItemVersion) -> ItemVersion:
+        known = versions.get(version.no)
+        return known if known is not None and known == version else version
+
     return [
         StoredFile(
             intent,
-            ItemVersion(no, url, bytes(hash_), bytes(facts or b"")),
+            shared(ItemVersion(no, url, bytes(hash_), bytes(facts or b""))),
             name,
             size,
             file,

@@ -15,6 +15,7 @@ _SOME: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.no IN carray(?)"
 _AT: Final = f"""
 SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.path IN carray(?) ORDER BY i.no
 """
+_URL: Final = "SELECT server_relative_url FROM library_item WHERE source = ? AND unique_id = ?"
 _SINCE: Final = """
 SELECT i.no FROM library_item i JOIN state s USING (no) WHERE i.source = ? AND s.last_checked > ?
 """
@@ -89,6 +90,12 @@ def library_rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int,
     """Return those items of some records that are stored, by number."""
     rows: Any = connection.execute(_SOME, (Many(numbers),)).fetchall()
     return {row[0]: LibraryRow._make(row) for row in rows}
+
+
+def library_url_of(connection: Connection, source: int, unique_id: str) -> str | None:
+    """Return the server relative URL of an item of a source, or None."""
+    url: str | None = connection.execute(_URL, (source, unique_id)).get
+    return url
 
 
 def library_rows_at(

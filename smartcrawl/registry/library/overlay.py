@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 
 from smartcrawl.registry.library.folder import LibraryFolder
@@ -39,6 +40,17 @@ class OverlaidFolder(LibraryFolder):
         if place is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         return super().read(place)
+
+    def open(self, path: str) -> BufferedReader:
+        """Return a file, open for reading.
+
+        Raises:
+            OSError: there is none, or it cannot be read.
+        """
+        place = self._place(path)
+        if place is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return super().open(place)
 
     def facts(self, path: str) -> tuple[int, int] | None:
         """Return size in bytes and time of modification, Unix microseconds; None: no file."""
