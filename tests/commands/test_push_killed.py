@@ -44,7 +44,7 @@ class Place(TwoSources):
         passed = self.folder / f"places{fate}"
         self.run(
             *("push", "--source", "docs"), expect=expect, ARRANGED_BY="tests.commands.killed_push",
-            DIES_AT=fate, PLACES=str(passed),
+            DIES_AT=fate, PLACES=str(passed), VECTOR_STORE_CONCURRENCY="1",
         )  # fmt: skip
         return passed.read_text("utf-8").splitlines()
 

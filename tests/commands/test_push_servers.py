@@ -52,7 +52,7 @@ class Place(TwoSources):
         passed = self.folder / f"places{self._pushes}"
         self.run(
             *("push", "--source", source), expect=expect, ARRANGED_BY="tests.commands.killed_push",
-            DIES_AT=fate, PLACES=str(passed), LIST_PAGE="2",
+            DIES_AT=fate, PLACES=str(passed), LIST_PAGE="2", VECTOR_STORE_CONCURRENCY="1",
         )  # fmt: skip
         return passed.read_text("utf-8").splitlines()
 

@@ -35,9 +35,10 @@ def _die(place: Place, fate: str) -> None:
     passed = place.libraries.crawl.folder / "places"
     environment |= {
         "ARRANGED_BY": "tests.crawls.killed_embed", "DIES_AT": fate, "PLACES": str(passed),
+        "VECTOR_STORE_CONCURRENCY": "1",  # so that places have one order
     }  # fmt: skip
     place.libraries.crawl.run("library", "embed", DOMAIN, expect=KILLED)
-    for name in ("ARRANGED_BY", "DIES_AT", "PLACES"):
+    for name in ("ARRANGED_BY", "DIES_AT", "PLACES", "VECTOR_STORE_CONCURRENCY"):
         del environment[name]
     assert fate in (passed.read_text("utf-8").splitlines()[-1], fate if fate.isdigit() else "")
 
