@@ -82,7 +82,7 @@ class LibraryEmbed(LibraryStep):
     def preview(
         self, *, is_full: bool = False, is_ending: Callable[[], bool] = lambda: False
     ) -> EmbedResult:
-        """Return what ``embed`` would do, after reading the store; nothing is written (R3-61).
+        """Return the result that ``embed`` would have now; nothing is written (R3-61).
 
         What a server would refuse cannot be known. Without a store all is new.
 

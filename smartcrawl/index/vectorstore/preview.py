@@ -86,7 +86,7 @@ class PushPreview:
         self._now, self._is_full, self._is_ending = now, is_full, is_ending
 
     def counted(self, api: VectorStoreApi | None) -> Pushed:
-        """Return what a push would do now; ``api`` None: the store is still to be made."""
+        """Return the figures of a push now; ``api`` None: the store is still to be made."""
         pushed = Pushed(is_dry=True)
         try:
             self._count(api, pushed)
