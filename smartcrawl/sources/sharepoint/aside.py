@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from smartcrawl.sources.private_files import FILE, is_private_folder
-from smartcrawl.sources.sharepoint.mapfiles import retried_when_busy
+from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
 
 _WRITING: Final = ".writing"  #: ending of a file that is being written
 

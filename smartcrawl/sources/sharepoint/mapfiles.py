@@ -6,20 +6,19 @@ item is downloaded again.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterator, Set
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, Self, TypeVar
+from typing import Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem
+from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.maptext import (
     SECOND,
@@ -34,13 +33,6 @@ from smartcrawl.sources.sharepoint.maptext import (
 )
 from smartcrawl.sources.sharepoint.paths import as_map_path, from_map_path
 
-_T = TypeVar("_T")
-_TRIES: Final = 6
-_WAIT: Final = 0.05  #: seconds before the second try; it doubles with each
-#: Errors of a file that another process uses at this moment, on local and on network drives.
-_CONCURRENT: Final = frozenset(
-    {errno.EAGAIN, errno.EBUSY, errno.EDEADLK, errno.ENOLCK, errno.ESTALE, errno.ETXTBSY}
-)
 _UNIQUE_ID: Final = "sharepoint_unique_file_id"
 _WRITING: Final = ".writing"  #: ending of a map that is being written
 
@@ -270,26 +262,6 @@ def _remove_abandoned(path: Path) -> None:
                 left.unlink()
             finally:
                 os.close(opened)
-
-
-def retried_when_busy(action: Callable[[], _T], wait: float = _WAIT) -> _T:
-    """Return the result of ``action``, which is repeated while another process is in its way.
-
-    ``wait``: seconds before the second try. Source: R3-28, R3-63.
-
-    Raises:
-        OSError: the last try failed, or another error occurred.
-    """
-    for tried in range(1, _TRIES):
-        try:
-            return action()
-        except FileNotFoundError:
-            raise
-        except OSError as error:
-            if error.errno not in _CONCURRENT:
-                raise
-        time.sleep(wait * 2 ** (tried - 1))
-    return action()
 
 
 # Reading

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.sources.sharepoint.access import library_item_url, list_item_url
 from smartcrawl.sources.sharepoint.aside import replacing, write_aside
-from smartcrawl.sources.sharepoint.mapfiles import retried_when_busy
+from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
 from smartcrawl.sources.sharepoint.maptext import SECOND, map_time
 from smartcrawl.sources.sharepoint.paths import as_map_path, source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource

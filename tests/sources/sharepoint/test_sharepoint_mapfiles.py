@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.library import LibraryItem
+from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import (
     FilesMapRow,
@@ -22,7 +23,6 @@ from smartcrawl.sources.sharepoint.mapfiles import (
     SharepointMapRow,
     read_files_map,
     replaced_map,
-    retried_when_busy,
 )
 from smartcrawl.sources.sharepoint.maptext import (
     map_file_records,
