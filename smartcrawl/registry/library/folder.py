@@ -85,12 +85,7 @@ class LibraryFolder:
         Raises:
             OSError: there is none, or it cannot be read.
         """
-        with (
-            self._opened(path) as (folder, name),
-            open(os.open(name, _FILE_FLAGS, dir_fd=folder), "rb") as file,
-        ):
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise OSError(f"{name} is no file")
+        with self.open(path) as file:
             return file.read()
 
     def open(self, path: str) -> BufferedReader:

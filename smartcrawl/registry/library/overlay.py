@@ -30,17 +30,6 @@ class OverlaidFolder(LibraryFolder):
     def write(self, path: str, data: bytes, modified: int) -> None:
         """Write nothing: no file of a dry run is read again."""
 
-    def read(self, path: str) -> bytes:
-        """Return the bytes of a file.
-
-        Raises:
-            OSError: there is none, or it cannot be read.
-        """
-        place = self._place(path)
-        if place is None:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        return super().read(place)
-
     def open(self, path: str) -> BufferedReader:
         """Return a file, open for reading.
 
