@@ -29,7 +29,7 @@ from smartcrawl.registry.library.items import (
     library_body_hashes,
     library_rows,
     library_rows_of,
-    library_url_of,
+    library_urls_of,
     store_processed_rows,
 )
 from smartcrawl.registry.library.shelf import LibraryShelf
@@ -78,7 +78,6 @@ class EmbeddedItems:
         self._is_full, self._is_dry = is_full, is_dry
         self._moved: dict[int, str] = {}  #: paths of a dry run, by record.no
         self._kept: dict[int, bytes | None] = {}
-        self._facts: dict[int, bytes] = {}
 
     def versions(self) -> Iterator[ItemVersion]:
         """Yield each item that can be embedded."""
@@ -159,9 +158,9 @@ class EmbeddedItems:
         media_type = "application/octet-stream"
         return StoreItem(version, name, file, size, digest, ending, media_type)
 
-    def name(self, unique_id: str) -> str:
-        """Return the server relative URL of an item, or its unique id where it has none."""
-        return library_url_of(self._connection, self.source_no, unique_id) or unique_id
+    def names(self, unique_ids: Sequence[str]) -> dict[str, str]:
+        """Return the server relative URLs of some items, by unique id."""
+        return library_urls_of(self._connection, self.source_no, unique_ids)
 
     def note_refused(self, version: ItemVersion, why: str) -> None:
         """Record that the store cannot have a version; its file is moved afterwards (R3-86)."""

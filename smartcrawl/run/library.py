@@ -22,6 +22,7 @@ from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     count_failed_library_rows,
     library_rows,
+    lost_library_paths,
     place_library_rows,
 )
 from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
@@ -285,13 +286,8 @@ class RunLibrary:
 
     def _forget_missing_files(self, connection: Connection) -> None:
         """Empty the paths of items that could not be had, and whose files are missing (R3-75)."""
-        missing = [
-            (row.no, None)
-            for row in self.rows(connection)
-            if row.sharepoint_error is not None
-            and row.path is not None
-            and self.folder.facts(row.path) is None
-        ]
+        lost = lost_library_paths(connection, self._opened.source)
+        missing = [(no, None) for no, path in lost.items() if self.folder.facts(path) is None]
         if missing:
             with transaction(connection):
                 place_library_rows(connection, missing)

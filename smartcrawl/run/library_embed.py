@@ -144,10 +144,11 @@ class LibraryEmbed(LibraryStep):
 
 
 def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> EmbedResult:
-    reasons = [f"{items.name(url)}: {why}" for url, why in pushed.failed]
+    names = items.names([*dict(pushed.failed), *pushed.in_progress])
+    reasons = [f"{names.get(url, url)}: {why}" for url, why in pushed.failed]
     reasons += items.skipped.values()
     reasons += [
-        f"{items.name(url)} is still in progress: the next run looks again"
+        f"{names.get(url, url)} is still in progress: the next run looks again"
         for url in pushed.in_progress
     ]
     if pushed.error is not None:

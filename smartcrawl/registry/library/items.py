@@ -15,7 +15,14 @@ _SOME: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.no IN carray(?)"
 _AT: Final = f"""
 SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.path IN carray(?) ORDER BY i.no
 """
-_URL: Final = "SELECT server_relative_url FROM library_item WHERE source = ? AND unique_id = ?"
+_URLS: Final = """
+SELECT unique_id, server_relative_url FROM library_item
+ WHERE source = ? AND unique_id IN carray(?)
+"""
+_NOT_HAD: Final = """
+SELECT no, path FROM library_item
+ WHERE source = ? AND sharepoint_error IS NOT NULL AND path IS NOT NULL
+"""
 _SINCE: Final = """
 SELECT i.no FROM library_item i JOIN state s USING (no) WHERE i.source = ? AND s.last_checked > ?
 """
@@ -92,10 +99,18 @@ def library_rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int,
     return {row[0]: LibraryRow._make(row) for row in rows}
 
 
-def library_url_of(connection: Connection, source: int, unique_id: str) -> str | None:
-    """Return the server relative URL of an item of a source, or None."""
-    url: str | None = connection.execute(_URL, (source, unique_id)).get
-    return url
+def library_urls_of(
+    connection: Connection, source: int, unique_ids: Sequence[str]
+) -> dict[str, str]:
+    """Return the server relative URLs of some items of a source, by unique id."""
+    rows: Any = connection.execute(_URLS, (source, Many(unique_ids))).fetchall()
+    return dict(rows)
+
+
+def lost_library_paths(connection: Connection, source: int) -> dict[int, str]:
+    """Return the paths of items that could not be had, by number; their files may be missing."""
+    rows: Any = connection.execute(_NOT_HAD, (source,)).fetchall()
+    return dict(rows)
 
 
 def library_rows_at(
