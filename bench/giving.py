@@ -6,19 +6,20 @@ It records nothing, so it cannot go on where it was ended. Prints one line of JS
 does.
 """
 
-import json
-import resource
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import openai
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.own_figures import OwnFigures
+
 
 def main() -> None:
     """Give all files once and print the measurement."""
-    cpu, wall = time.process_time(), time.perf_counter()
+    figures = OwnFigures()
     url, store, key, most, folder = sys.argv[1:]
     client = openai.OpenAI(base_url=url, api_key=key)
 
@@ -30,16 +31,7 @@ def main() -> None:
     files = sorted(path for path in Path(folder).rglob("*") if path.is_file())
     with ThreadPoolExecutor(int(most)) as threads:
         done = sum(1 for _ in threads.map(give, files))
-    print(
-        json.dumps(
-            {
-                "pages": done,
-                "cpu": time.process_time() - cpu,
-                "wall": time.perf_counter() - wall,
-                "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    figures.print(done)
 
 
 if __name__ == "__main__":

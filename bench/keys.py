@@ -6,12 +6,9 @@ Prints one line of JSON: keys listed, requests that the server received meanwhil
 this process (the server's among them), wall seconds, and the peak of resident memory in MiB.
 """
 
-import json
 import logging
 import os
-import resource
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +18,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
 
+from bench.own_figures import OwnFigures
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.selection import ListingRules
 
@@ -61,22 +59,12 @@ def main() -> None:
     served.app = application = Counted(served.app)
     host, port = server.get_host_and_port()
     os.environ |= ACCESS | {"AWS_ENDPOINT_URL_S3": f"http://{host}:{port}"}
-    cpu, wall = time.process_time(), time.perf_counter()
+    figures = OwnFigures()
     listing = BucketListing(f"s3://{BUCKET}/", rules=ListingRules())
     listed = sum(len(batch) for batch in listing.batches())
     if listed != count or listing.problems:
         raise SystemExit(f"{listed} of {count} keys are listed: {listing.problems}")
-    print(
-        json.dumps(
-            {
-                "pages": listed,
-                "requests": application.received,
-                "cpu": time.process_time() - cpu,
-                "wall": time.perf_counter() - wall,
-                "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    figures.print(listed, requests=application.received)
     server.stop()
 
 

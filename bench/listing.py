@@ -8,13 +8,15 @@ the disk. Prints one line of JSON as bench/ours.py does.
 
 import json
 import os
-import resource
 import sys
-import time
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 from urllib.request import Request, urlopen
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.own_figures import OwnFigures
 
 FIELDS = "Id,UniqueId,FileLeafRef,FileRef,FSObjType,Modified,File/Length"
 
@@ -42,23 +44,14 @@ def listed(site: str, library: str, token: str, size: int) -> dict[str, tuple[in
 
 def main() -> None:
     """Compare once and print the measurement."""
-    cpu, wall = time.process_time(), time.perf_counter()
+    figures = OwnFigures()
     site, library, token, size, folder = sys.argv[1:]
     files = listed(site, library, token, int(size))
     same = 0
     for path, facts in files.items():
         there = os.stat(Path(folder) / path)
         same += (there.st_size, int(there.st_mtime)) == facts
-    print(
-        json.dumps(
-            {
-                "pages": same,
-                "cpu": time.process_time() - cpu,
-                "wall": time.perf_counter() - wall,
-                "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    figures.print(same)
 
 
 if __name__ == "__main__":

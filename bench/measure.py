@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 BENCH = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "smartcrawl-bench"
@@ -58,10 +58,21 @@ def measured(command: Sequence[str | Path]) -> Figures:
     return _a_page(json.loads(lines[-1]))
 
 
-def watched(command: Sequence[str | Path], pages: Callable[[], int]) -> Figures:
-    """Run a program that does not, from its start to its end; ``pages`` counts what it did."""
+def watched(
+    command: Sequence[str | Path],
+    pages: Callable[[], int],
+    *,
+    out: int | IO[bytes] = subprocess.DEVNULL,
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+) -> Figures:
+    """Run a program that does not, from its start to its end; ``pages`` counts what it did.
+
+    ``out``: where its standard output goes. ``environment`` and ``folder``: None are those of this
+    process.
+    """
     wall = time.perf_counter()
-    with subprocess.Popen([*map(str, command)], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen([*map(str, command)], stdout=out, env=environment, cwd=folder) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:

@@ -5,16 +5,18 @@
 Prints one line of JSON as bench/ours.py does.
 """
 
-import json
 import os
-import resource
 import sys
-import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.own_figures import OwnFigures
 
 
 def main() -> None:
     """Go over the tree once and print the measurement."""
-    cpu, wall, files, ahead = time.process_time(), time.perf_counter(), 0, [sys.argv[1]]
+    figures, files, ahead = OwnFigures(), 0, [sys.argv[1]]
     while ahead:
         with os.scandir(ahead.pop()) as items:
             for item in items:
@@ -23,16 +25,7 @@ def main() -> None:
                 else:
                     item.stat(follow_symlinks=False)
                     files += 1
-    print(
-        json.dumps(
-            {
-                "pages": files,
-                "cpu": time.process_time() - cpu,
-                "wall": time.perf_counter() - wall,
-                "rss": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            }
-        )
-    )
+    figures.print(files)
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.crawls.libraries import DOMAIN
-from tests.crawls.library_dry import snapshot
+from tests.crawls.library_dry import unchanged
 from tests.crawls.library_stage import BEFORE, library_stages, rest_stage
-from tests.crawls.test_library_embed import Place, begin
-from tests.crawls.test_library_embed_kinds import place, server
+from tests.crawls.test_library_embed import Place, begin, server
+from tests.crawls.test_library_embed_kinds import place
 
 __all__ = ["begin", "library_stages", "place", "rest_stage", "server"]  # fixtures
 
@@ -25,12 +25,11 @@ _READS = {"store", "list", "look", "uploads"}
 def dry(place: Place, *words: str) -> dict[str, Any]:
     """Make a dry run, which changes neither disk nor registry nor store; return its counts."""
     crawl = place.libraries.crawl
-    before, stores = snapshot(crawl), copy.deepcopy((place.server.stores, place.server.uploads))
-    found = place.embed("--dry-run", *words, expect=None)
+    stores = copy.deepcopy((place.server.stores, place.server.uploads))
+    with unchanged(crawl):
+        found = place.embed("--dry-run", *words, expect=None)
     assert set(place.server.acts) <= _READS
     assert (place.server.stores, place.server.uploads) == stores
-    after = snapshot(crawl)
-    assert [key for key in before | after if before.get(key) != after.get(key)] == []
     return {name: found[name] for name in _COUNTS}
 
 

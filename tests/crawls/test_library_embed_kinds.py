@@ -14,18 +14,12 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.crawls.library_stage import BEFORE, LibraryStages, library_stages
-from tests.crawls.test_library_embed import Place
-from tests.index.vectorstore.store_server import Asked, MakingStores, making_stores_server
+from tests.crawls.test_library_embed import Place, server
+from tests.index.vectorstore.store_server import Asked, MakingStores
 from tests.openai_server import Reply
 from tests.servers.sharepoint import SharepointServer, Text
 
-__all__ = ["library_stages"]  # a fixture
-
-
-@pytest.fixture
-def server() -> Iterator[MakingStores]:
-    with making_stores_server() as server:
-        yield server
+__all__ = ["library_stages", "server"]  # fixtures
 
 
 @pytest.fixture(params=["rest-sqlite", "graph-postgres"])
