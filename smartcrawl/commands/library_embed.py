@@ -35,7 +35,10 @@ def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
             report.skip(source, f"{source.name} was never downloaded: download it first")
         return
     try:
-        store = (named_domain_store if order.is_dry else domain_store)(order.domain, order.options)
+        if order.is_dry:
+            store = named_domain_store(order.domain, order.options.store_server)
+        else:
+            store = domain_store(order.domain, order.options)
     except SmartcrawlError as error:
         logger.error("embedding is skipped: %s", error)
         for source in order.sources:

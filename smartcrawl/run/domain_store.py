@@ -45,7 +45,7 @@ def domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
     """
     server = options.store_server
     if domain.vector_store_id:
-        return replace(server, store=check_store_id(domain.vector_store_id, str(domain.path)))
+        return named_domain_store(domain, server)
     database = registry_database(options.registry)
     with _making(database, domain):
         now = load_domain(options.sharepoint.storage, domain.domain_id)
@@ -53,13 +53,14 @@ def domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
     return replace(server, store=check_store_id(store, str(domain.path)))
 
 
-def named_domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
+def named_domain_store(domain: Domain, server: VectorStoreOptions) -> VectorStoreOptions:
     """Return the options of the store that domain.json names; without one its id is empty.
 
+    ``server``: options without a store.
+
     Raises:
-        SmartcrawlError: a setting, or the id, is wrong.
+        SettingError: the id can be none.
     """
-    server = options.store_server
     if not domain.vector_store_id:
         return server
     return replace(server, store=check_store_id(domain.vector_store_id, str(domain.path)))

@@ -6,10 +6,10 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import replace
 
 from smartcrawl.model.exceptions import PushError, SourceError
-from smartcrawl.model.vector_store_options import VectorStoreOptions, check_store_id
+from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.run.domain_store import named_domain_store
 from smartcrawl.run.pushing import push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 
@@ -31,7 +31,7 @@ def attached_file_ids(
     """
     if not domain.vector_store_id:
         raise SourceError(f"{domain.path} has no vector_store_id: nothing was removed")
-    store = replace(server, store=check_store_id(domain.vector_store_id, str(domain.path)))
+    store = named_domain_store(domain, server)
     key = push_key(store, environment)
     # Commands that ask no store do without these.
     from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415

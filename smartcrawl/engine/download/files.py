@@ -108,7 +108,9 @@ class FileHandler(BaseDownloadHandler):
             return None
         check = check_of_listing_entry(record.etag, record.content_length, entry)
         if check is Check.SKIP and _has_links_alone(page):
-            return Response(page.url, status=304, headers=_headers(entry.validator, None))
+            return Response(
+                page.url, status=304, headers=listed_file_headers(entry.validator, None)
+            )
         if check is not Check.HASH or not self._source.is_local:
             return None
         found = hash_listed_file(
@@ -120,7 +122,7 @@ class FileHandler(BaseDownloadHandler):
         )
         if found.body_hash != record.body_hash:
             return None
-        headers = _headers(found.validator, found.modified_at)
+        headers = listed_file_headers(found.validator, found.modified_at)
         return Response(page.url, status=304, headers=headers)
 
     def _read(self, page: Page, entry: Entry | None) -> Response:
@@ -138,7 +140,7 @@ class FileHandler(BaseDownloadHandler):
         else:
             etag = None if entry is None else entry.validator
             body = read_bucket_file(page.url, most=self._most, etag=etag)
-        headers = _headers(body.validator, body.modified_at)
+        headers = listed_file_headers(body.validator, body.modified_at)
         media = media_type_of_download(relative)
         if media is not None:
             headers["Content-Type"] = media
@@ -161,7 +163,8 @@ def _has_links_alone(page: Page) -> bool:
     )
 
 
-def _headers(validator: str | None, modified_at: int | None) -> dict[str, str]:
+def listed_file_headers(validator: str | None, modified_at: int | None) -> dict[str, str]:
+    """Return validator and time of a listed file, Unix seconds, as headers of an answer."""
     headers: dict[str, str] = {}
     if validator is not None:
         headers["ETag"] = validator

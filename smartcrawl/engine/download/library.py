@@ -13,7 +13,11 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.files import TOO_LARGE, media_type_of_download
+from smartcrawl.engine.download.files import (
+    TOO_LARGE,
+    listed_file_headers,
+    media_type_of_download,
+)
 from smartcrawl.engine.download.headers import BoundedHttpHandler
 from smartcrawl.engine.download.library_api import (
     LIBRARY_REQUEST,
@@ -26,7 +30,6 @@ from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.exceptions import AddressRefusedError, DefiniteRefusalError, StoreAwayError
 from smartcrawl.model.library import LibraryFile, LibraryItem, LibraryRow
 from smartcrawl.model.pages import VisitAttempt
-from smartcrawl.model.times import iso_time
 from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.listing.entries import Entry
@@ -102,7 +105,7 @@ class LibraryHandler(BoundedHttpHandler):
             return body
         self._library.note(row, item)
         request.meta[LIBRARY_FILE] = file
-        headers = {"ETag": entry.validator or "", "Last-Modified": _modified(entry)}
+        headers = listed_file_headers(entry.validator, entry.modified_at)
         media = media_type_of_download(self._library.places.indexed_name(item))
         if media is not None:
             headers["Content-Type"] = media
@@ -197,11 +200,6 @@ class LibraryHandler(BoundedHttpHandler):
         answer = await super().download_request(sent)
         request.meta["download_latency"] = sent.meta.get("download_latency", 0)
         return library_answer(answer)
-
-
-def _modified(entry: Entry) -> str:
-    """Return the time of the last change of an item as files have it."""
-    return "" if entry.modified_at is None else iso_time(entry.modified_at) or ""
 
 
 def _now() -> int:

@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from smartcrawl.index.outage import AwayError
 from smartcrawl.index.vectorstore.api import AbsentError, RefusedError
@@ -31,8 +31,6 @@ from smartcrawl.index.vectorstore.ports import (
 )
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.exceptions import PushError
-
-_T = TypeVar("_T")
 
 
 class Refusal(Enum):
@@ -57,14 +55,14 @@ class _Upload:
     file: StoredFile
     item: StoreItem
     answer: Future[UploadedFile]
-    begun: float  #: time
+    at: float  #: time at which it was begun
 
 
 @dataclass(slots=True)
 class _Attachment:
     file: StoredFile
     answer: Future[ListedFile]
-    begun: float  #: time
+    at: float  #: time at which it was begun
 
 
 class Giving:
@@ -77,43 +75,25 @@ class Giving:
         self._asking, self._rows, self._items, self._pushed = asking, rows, items, pushed
         self._api = asking.api
         self._most: Final = asking.options.concurrency
-        self._threads = ThreadPoolExecutor(self._most) if self._most > 1 else None
+        self._threads = ThreadPoolExecutor(self._most)
         self._begun: deque[_Upload | _Attachment] = deque()
         self._waited = asking.clock()  #: time of the end of the last wait for the server
 
     def upload(self, item: StoreItem) -> None:
         """Begin to upload an item; its body is kept open until it is done."""
         self._asking.check_ending()
-        file, kept = self._rows.intend(item), self._kept(item)
-        answer = self._begin(partial(self._send, file, kept))
-        self._begun.append(_Upload(file, kept, answer, self._asking.clock()))
+        file = self._rows.intend(item)
+        if not isinstance(item.body, bytes):  # it is closed when the next item is asked for
+            item = item._replace(body=os.fdopen(os.dup(item.body.fileno()), "rb"))
+        answer = self._threads.submit(self._send, file, item)
+        self._begun.append(_Upload(file, item, answer, self._asking.clock()))
 
     def attach(self, file: StoredFile) -> None:
         """Begin to attach a file that is uploaded."""
         self._asking.check_ending()
         given = self._attributes(file)
-        answer = self._begin(partial(self._api.attach, file.file or "", given))
+        answer = self._threads.submit(self._api.attach, file.file or "", given)
         self._begun.append(_Attachment(file, answer, self._asking.clock()))
-
-    def _begin(self, request: Callable[[], _T]) -> Future[_T]:
-        if self._threads is not None:
-            return self._threads.submit(request)
-        done: Future[_T] = Future()
-        try:
-            done.set_result(request())
-        except Exception as error:  # noqa: BLE001 - it is raised where the result is taken
-            done.set_exception(error)
-        return done
-
-    def _kept(self, item: StoreItem) -> StoreItem:
-        """Return an item whose body stays open after the next one is asked for."""
-        if self._threads is None or isinstance(item.body, bytes):
-            return item
-        return item._replace(body=os.fdopen(os.dup(item.body.fileno()), "rb"))
-
-    def _release(self, item: StoreItem) -> None:
-        if self._threads is not None and not isinstance(item.body, bytes):
-            item.body.close()
 
     def ended(self, *, all_: bool = False) -> Iterator[Given]:
         """Yield the files whose giving has ended, until fewer than the most are under way.
@@ -128,7 +108,7 @@ class Giving:
             try:
                 found = self._uploaded(begun)
             finally:
-                self._release(begun.item)
+                _release(begun.item)
             if isinstance(found, Given):
                 yield found
             else:
@@ -136,12 +116,11 @@ class Giving:
 
     def close(self) -> None:
         """Wait for requests that are under way, and record what they uploaded."""
-        if self._threads is not None:
-            self._threads.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
         for begun in self._begun:
             if not isinstance(begun, _Upload):
                 continue
-            self._release(begun.item)
+            _release(begun.item)
             if not begun.answer.cancelled() and begun.answer.exception() is None:
                 self._rows.note_upload(begun.file, begun.answer.result())
                 self._pushed.uploaded += 1
@@ -154,7 +133,7 @@ class Giving:
 
         An upload without an answer may have been made: another try is another intent.
         """
-        file, item, request, at = begun.file, begun.item, begun.answer.result, begun.begun
+        file, item, request, at = begun.file, begun.item, begun.answer.result, begun.at
         while True:
             try:
                 found = request()
@@ -206,7 +185,7 @@ class Giving:
 
     def _listed(self, begun: _Attachment) -> ListedFile:
         id_, given = begun.file.file or "", self._attributes(begun.file)
-        request, at = begun.answer.result, begun.begun
+        request, at = begun.answer.result, begun.at
         patience = self._asking.new_patience()  # the server may answer everything else
         while True:
             try:
@@ -233,3 +212,9 @@ class Giving:
             return
         (wait or self._asking.patience.wait)(failure)
         self._waited = self._asking.clock()
+
+
+def _release(item: StoreItem) -> None:
+    """Close the body of an item that is done."""
+    if not isinstance(item.body, bytes):
+        item.body.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -9,6 +10,7 @@ from hashlib import sha256
 from typing import BinaryIO, Final, NamedTuple, Protocol
 
 _LONGEST: Final = 512  #: characters of an attribute's value
+_INTENT_BYTES: Final = 8
 DOMAIN: Final = "smartcrawl_domain"
 SOURCE: Final = "smartcrawl_source"
 URL: Final = "smartcrawl_url"
@@ -95,6 +97,28 @@ class StoredFile(NamedTuple):
     intended_at: int  #: Unix seconds
     uploaded_at: int | None = None  #: Unix seconds, by the server's clock
     embedded_at: int | None = None  #: Unix seconds at which it was attached, by that clock
+
+    @classmethod
+    def adopted(
+        cls, found: ListedFile, version: ItemVersion, status: FileStatus, now: int
+    ) -> StoredFile:
+        """Return a file of ours in the store that no row has; ``now``: Unix seconds."""
+        at = found.created_at
+        return cls(new_intent(), version, "", None, found.id, status, now, None, at)
+
+    def uploaded(self, found: UploadedFile) -> StoredFile:
+        """Return it with the id that the server gave to it."""
+        at = found.created_at
+        return self._replace(file=found.id, status=FileStatus.UPLOADED, uploaded_at=at)
+
+    def listed(self, status: FileStatus, found: ListedFile) -> StoredFile:
+        """Return it with its status, and since when it is attached."""
+        return self._replace(status=status, embedded_at=found.created_at)
+
+
+def new_intent() -> str:
+    """Return the unique id of an upload."""
+    return secrets.token_hex(_INTENT_BYTES)
 
 
 class ListedFile(NamedTuple):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
 
 from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, VectorStoreApi
 from smartcrawl.index.vectorstore.asking import StoreAsking
-from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
 from smartcrawl.index.vectorstore.ports import (
     FileStatus,
     ItemVersion,
@@ -19,13 +16,11 @@ from smartcrawl.index.vectorstore.ports import (
     StoreItems,
     UploadedFile,
 )
-from smartcrawl.index.vectorstore.reading import StoreReader
+from smartcrawl.index.vectorstore.reading import StoreReader, items_together, planned_push
 from smartcrawl.index.vectorstore.rows import store_number, stored_files
 from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
-
-_AT_ONCE: Final = 16  #: items that are read together
 
 
 class LookedRows:
@@ -35,30 +30,26 @@ class LookedRows:
         self, connection: Connection, *, url: str, store: str, source: int, now: int
     ) -> None:
         """``now``: Unix seconds."""
-        number = store_number(connection, url, store)
-        self._files = [] if number is None else stored_files(connection, number, source)
-        self._now = now
+        self._connection, self._source, self._now = connection, source, now
+        self._store = store_number(connection, url, store)
 
     def files(self, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
-        """Return the rows, the oldest intent first."""
-        del versions  # they are not shared: a dry run is rare
-        return list(self._files)
+        """Return the rows, the oldest intent first; equal versions are shared, by record.no."""
+        if self._store is None:
+            return []
+        return stored_files(self._connection, self._store, self._source, versions)
 
     def adopt(self, found: ListedFile, version: ItemVersion, status: FileStatus) -> StoredFile:
         """Return the row of a file of ours that is in the store, and that no row has."""
-        intent = secrets.token_hex(8)
-        at = found.created_at
-        return StoredFile(intent, version, "", None, found.id, status, self._now, None, at)
+        return StoredFile.adopted(found, version, status, self._now)
 
     def note_upload(self, file: StoredFile, found: UploadedFile) -> StoredFile:
         """Return a file with the id that the server gave to it."""
-        return file._replace(
-            file=found.id, status=FileStatus.UPLOADED, uploaded_at=found.created_at
-        )
+        return file.uploaded(found)
 
     def note_listed(self, file: StoredFile, status: FileStatus, listed: ListedFile) -> StoredFile:
         """Return a file with its status, and since when it is attached."""
-        return file._replace(status=status, embedded_at=listed.created_at)
+        return file.listed(status, listed)
 
     def note(self, files: Iterable[StoredFile], status: FileStatus) -> list[StoredFile]:
         """Return files with their status."""
@@ -97,41 +88,18 @@ class PushPreview:
         return pushed
 
     def _count(self, api: VectorStoreApi | None, pushed: Pushed) -> None:
-        versions = {version.no: version for version in self._items.versions()}
-        files, listed = [], set[str]()
+        reader = None
         if api is not None:
-            asking = StoreAsking(
-                api,
-                self._options,
-                clock=time.monotonic,
-                sleep=time.sleep,
-                is_ending=self._is_ending,
-            )
+            clock, sleep, is_ending = time.monotonic, time.sleep, self._is_ending
+            asking = StoreAsking(api, self._options, clock=clock, sleep=sleep, is_ending=is_ending)
             asking.ask(api.check_store)
             reader = StoreReader(api, self._rows, asking.ask, self._now)
-            files = reader.files(self._items, versions)
-            listed = set(reader.listed)
-            pushed.adopted = len(reader.adopted - {file.intent for file in files if _leaves(file)})
-        plan = push_plan(versions, files, self._items.kept(), is_full=self._is_full)
-        pushed.pages, pushed.unchanged = len(versions), plan.unchanged
-        given = self._given(plan)
-        pushed.uploaded = len(given)
-        pushed.attached = len(given) + sum(
-            file.status is FileStatus.UPLOADED for file in plan.under_way
-        )
+        plan = planned_push(reader, self._items, pushed, is_full=self._is_full)
+        given = {item.version.no for item in items_together(self._items, plan.missing)}
+        attached = [file for file in plan.under_way if file.status is FileStatus.UPLOADED]
         done = given | {file.version.no for file in plan.under_way}
-        pushed.completed = len(done)
+        pushed.uploaded, pushed.completed = len(given), len(done)
+        pushed.attached = len(given) + len(attached)
         former = [file for no in done for file in plan.former.get(no, ())]
+        listed = reader.listed if reader is not None else {}
         pushed.detached = sum(file.file in listed for file in (*plan.leaving, *former))
-
-    def _given(self, plan: PushPlan) -> set[int]:
-        """Return the numbers of the items whose files can be given now."""
-        found: set[int] = set()
-        for start in range(0, len(plan.missing), _AT_ONCE):
-            numbers = plan.missing[start : start + _AT_ONCE]
-            found |= {item.version.no for item in self._items.items(numbers)}
-        return found
-
-
-def _leaves(file: StoredFile) -> bool:
-    return file.status is FileStatus.LEAVING

@@ -14,7 +14,7 @@ from typing import Final
 from smartcrawl.index.vectorstore.api import AbsentError, RefusedError, VectorStoreApi
 from smartcrawl.index.vectorstore.asking import StoreAsking
 from smartcrawl.index.vectorstore.giving import Given, Giving, Refusal
-from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
+from smartcrawl.index.vectorstore.plan import PushPlan
 from smartcrawl.index.vectorstore.ports import (
     FileStatus,
     ListedFile,
@@ -22,12 +22,16 @@ from smartcrawl.index.vectorstore.ports import (
     StoredFile,
     StoreItems,
 )
-from smartcrawl.index.vectorstore.reading import StoreReader, status_of_listed
+from smartcrawl.index.vectorstore.reading import (
+    StoreReader,
+    items_together,
+    planned_push,
+    status_of_listed,
+)
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 
-_AT_ONCE: Final = 16  #: pages that are read together
 _IN_FLIGHT: Final = 64  #: files that the store embeds at the same time
 _FIRST_LOOK: Final = 0.1  #: seconds before files are looked at again; doubled each time
 _LONGEST_LOOK: Final = 5.0
@@ -85,13 +89,7 @@ class Push:
 
     def _work(self) -> None:
         self._ask(self._api.check_store)
-        versions = {version.no: version for version in self._items.versions()}
-        files = self._reader.files(self._items, versions)
-        plan = push_plan(versions, files, self._items.kept(), is_full=self._is_full)
-        self._pushed.pages = len(versions)
-        self._pushed.unchanged = plan.unchanged
-        gone = {file.intent for file in plan.leaving}
-        self._pushed.adopted = len(self._reader.adopted - gone)
+        plan = planned_push(self._reader, self._items, self._pushed, is_full=self._is_full)
         self._former = plan.former
         self._report_done()
         self._remove(plan.leaving)
@@ -153,11 +151,10 @@ class Push:
                     self._take(giving.ended())
                 else:
                     self._flying[file.file or ""] = file
-            for start in range(0, len(plan.missing), _AT_ONCE):
-                for item in self._items.items(plan.missing[start : start + _AT_ONCE]):
-                    self._make_room()
-                    giving.upload(item)
-                    self._take(giving.ended())
+            for item in items_together(self._items, plan.missing):
+                self._make_room()
+                giving.upload(item)
+                self._take(giving.ended())
             self._take(giving.ended(all_=True))
         finally:
             giving.close()

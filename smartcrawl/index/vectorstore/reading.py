@@ -6,17 +6,20 @@ their attributes; an upload without an id by the unique name of its intent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
 from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
+from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
 from smartcrawl.index.vectorstore.ports import (
     HASH,
     FileStatus,
     ItemVersion,
     ListedFile,
+    Pushed,
     StoredFile,
+    StoreItem,
     StoreItems,
     UploadedFile,
     attribute_of_url,
@@ -25,6 +28,7 @@ from smartcrawl.model.exceptions import PushError
 
 _LATE: Final = 3_600  #: seconds after which an upload without an answer does not appear any more
 _SKEW: Final = 86_400  #: seconds that the server's clock may be behind ours
+_AT_ONCE: Final = 16  #: items that are looked up together
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 _FAILED: Final = ("failed", "cancelled")  #: statuses that a file of a store does not leave
 
@@ -212,6 +216,31 @@ class StoreReader:
             self.adopted.add(adopted.intent)
             found.append(adopted)
         return found
+
+
+def planned_push(
+    reader: StoreReader | None, items: StoreItems, pushed: Pushed, *, is_full: bool
+) -> PushPlan:
+    """Read a store, and return the work that makes it equal; ``reader`` None: it is empty.
+
+    Notes in ``pushed`` how many items there are. ``is_full``: every item is given again.
+
+    Raises:
+        AbsentError: the store is gone.
+    """
+    versions = {version.no: version for version in items.versions()}
+    files = reader.files(items, versions) if reader is not None else []
+    plan = push_plan(versions, files, items.kept(), is_full=is_full)
+    pushed.pages, pushed.unchanged = len(versions), plan.unchanged
+    if reader is not None:
+        pushed.adopted = len(reader.adopted - {file.intent for file in plan.leaving})
+    return plan
+
+
+def items_together(items: StoreItems, numbers: Sequence[int]) -> Iterator[StoreItem]:
+    """Yield some items, several of which are looked up together."""
+    for start in range(0, len(numbers), _AT_ONCE):
+        yield from items.items(numbers[start : start + _AT_ONCE])
 
 
 def status_of_listed(file: ListedFile) -> FileStatus:

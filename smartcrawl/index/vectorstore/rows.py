@@ -6,7 +6,6 @@ announces, and changed after the answer that it records.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
@@ -18,6 +17,7 @@ from smartcrawl.index.vectorstore.ports import (
     StoredFile,
     StoreItem,
     UploadedFile,
+    new_intent,
 )
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
@@ -47,7 +47,6 @@ _LEAVE_OTHERS = """
 UPDATE store_file SET status = 'leaving'
  WHERE store = ? AND source = ? AND no = ? AND intent <> ? AND file IS NOT NULL
 """
-_INTENT_BYTES: Final = 8
 _NO_VERSIONS: Final[Mapping[int, ItemVersion]] = MappingProxyType({})
 
 
@@ -75,7 +74,7 @@ class StoreRows:
 
     def intend(self, item: StoreItem) -> StoredFile:
         """Record the intent to upload a file; its name has the unique id."""
-        intent = secrets.token_hex(_INTENT_BYTES)
+        intent = new_intent()
         name = f"{item.name}-{intent}{item.ending}"
         file = StoredFile(
             intent, item.version, name, item.size, None, FileStatus.INTENDED, self._now
@@ -85,27 +84,23 @@ class StoreRows:
 
     def adopt(self, found: ListedFile, version: ItemVersion, status: FileStatus) -> StoredFile:
         """Record a file of ours that is in the store, and that no row has."""
-        intent = secrets.token_hex(_INTENT_BYTES)
-        file = StoredFile(
-            intent, version, "", None, found.id, status, self._now, None, found.created_at
-        )
+        file = StoredFile.adopted(found, version, status, self._now)
         self._insert(file, None)
         return file
 
     def note_upload(self, file: StoredFile, found: UploadedFile) -> StoredFile:
         """Record the id that the server gave to a file."""
-        status = FileStatus.UPLOADED
-        values = (found.id, found.created_at, status.value, file.intent)
+        values = (found.id, found.created_at, FileStatus.UPLOADED.value, file.intent)
         with transaction(self._connection):
             self._connection.execute(_UPLOADED, values)
-        return file._replace(file=found.id, status=status, uploaded_at=found.created_at)
+        return file.uploaded(found)
 
     def note_listed(self, file: StoredFile, status: FileStatus, listed: ListedFile) -> StoredFile:
         """Record the status of a file that is attached, and since when it is."""
         with transaction(self._connection):
             self._connection.execute(_STATUS, (status.value, Many([file.intent])))
             self._connection.execute(_SINCE, (listed.created_at, file.intent))
-        return file._replace(status=status, embedded_at=listed.created_at)
+        return file.listed(status, listed)
 
     def note(self, files: Iterable[StoredFile], status: FileStatus) -> list[StoredFile]:
         """Record the status of files."""
