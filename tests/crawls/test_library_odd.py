@@ -152,6 +152,28 @@ def test_a_missing_file_that_cannot_be_had_has_no_path(crawl: Crawl, stage: Libr
     libraries.check_maps()
 
 
+def test_items_that_need_no_request_wait_for_no_host(crawl: Crawl, stage: LibraryStage) -> None:
+    """Else each file of a renamed folder would wait as long as one that is downloaded."""
+    libraries, library = stage.begin(crawl)
+    noted = crawl.folder / "latencies"
+    crawl.environment |= {
+        "ARRANGED_BY": "tests.crawls.noted_latencies", "LATENCIES": str(noted),
+        "AUTOTHROTTLE_ENABLED": "1", "AUTOTHROTTLE_START_DELAY": "0",
+    }  # fmt: skip
+    library.rename("Reports", "Old")
+    libraries.download()
+    renamed = [float(line) for line in noted.read_text("utf-8").splitlines()]
+    noted.unlink()
+    library.add("new.txt", b"New.")
+
+    libraries.download()
+
+    downloaded = [float(line) for line in noted.read_text("utf-8").splitlines()]
+    assert renamed.count(0.0) == 2  # the others are answers of the API
+    assert 0.0 not in downloaded
+    assert downloaded
+
+
 @pytest.mark.parametrize("api", ["rest", "graph"])
 def test_withheld_removals_stay_until_they_are_approved(
     api: str,
