@@ -78,6 +78,11 @@ def download(server: SharepointServer, request: Request) -> Answer:
     return Answer(200, entry.content, {"Content-Type": "application/octet-stream"})
 
 
+def download_path(tenant: str, unique_id: str) -> str:
+    """The path of the download address of a file, which cannot be guessed."""
+    return f"/download/{hashlib.sha256(f'{tenant}{unique_id}'.encode()).hexdigest()}"
+
+
 def _check_token(server: SharepointServer, request: Request) -> None:
     given = request.headers.get("authorization", "")
     token = server.issuer.token(given)
@@ -190,10 +195,9 @@ class _Graph:
 
     def _ticket(self, entry: Entry) -> str:
         """Return an address that gives the bytes of a file to anyone who knows it."""
-        secret = hashlib.sha256(f"{self.tenant.id}{entry.unique_id}".encode()).hexdigest()
-        path = f"/download/{secret}"
+        path = download_path(self.tenant.id, entry.unique_id)
         self.server.tickets[path] = entry
-        return f"{self.server.origin('content')}{path}?tempauth=v1.{secret[:16]}"
+        return f"{self.server.origin('content')}{path}?tempauth=v1.{path[-16:]}"
 
     # Lists
 
