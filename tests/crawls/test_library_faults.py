@@ -85,7 +85,7 @@ def _other_list(payload: dict[str, Any]) -> None:
 
 
 #: Words that each reason has for whoever reads it.
-REMEDY = "crawl again|check |correct |grant |give it|index the column"
+REMEDY = "crawl again|check |correct |grant |give it|give the app|index the column"
 WRONG = (
     Wrong("401", "expired", "401"),
     Wrong("403", "403", "403"),
