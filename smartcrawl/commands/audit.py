@@ -1,4 +1,4 @@
-"""``scrapy audit``: compare the registry with the Elasticsearch that it writes, and repair it."""
+"""``scrapy audit``: compare the registry with what it writes, index and libraries; repair it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.commands.audit_text import print_audit_command, print_audit_command_as_json
+from smartcrawl.commands.audit_domains import (
+    AuditedDomains,
+    audited_domains,
+    missing_library_files,
+)
+from smartcrawl.commands.audit_text import (
+    print_audit_command,
+    print_audit_command_as_json,
+    print_embedded_audit_as_json,
+)
 from smartcrawl.commands.salvage_text import print_salvage_command
 from smartcrawl.index import audit_rows
 from smartcrawl.index.audit import (
@@ -53,7 +62,6 @@ from smartcrawl.terminal.command import (
     ChangingCommand,
     base_command_missing_registry,
     count_argument,
-    print_json,
 )
 from smartcrawl.terminal.output import Output, print_complaint, print_note
 
@@ -63,7 +71,9 @@ _EMBEDDED: Final = (
 
 
 class Command(ChangingCommand):
-    """Compare registry and index, and repair the differences."""
+    """Compare the registry with its index and its libraries, and repair the differences."""
+
+    _domains: AuditedDomains
 
     def syntax(self) -> str:
         """Return its usage."""
@@ -80,7 +90,10 @@ class Command(ChangingCommand):
             " document in the Elasticsearch, by key, number and hash of the content. --repair"
             " writes missing and different documents without any download, and removes surplus"
             " ones; it takes over an index that was replaced or restored. The embedded index needs"
-            " no comparison. --salvage copies the readable part of a damaged file into a new one."
+            " no comparison. Of each domain of document libraries, the records are compared with"
+            " disk, maps, vector store and files_metadata.json; --repair corrects them out of what"
+            " is on disk, and the next download brings what is not. --salvage copies the readable"
+            " part of a damaged file into a new one."
             " Exit status: 0 registry and index agree, or agree now; 1 not carried out, or the"
             " file is damaged; 3 they differ, or something is missing; 4 a run is open."
         )
@@ -94,6 +107,11 @@ class Command(ChangingCommand):
             action="store_true",
             help="copy the readable part of a damaged registry into a new file, and print how much"
             " is missing; the damaged file is kept under another name",
+        )
+        parser.add_argument(
+            "--read-data",
+            action="store_true",
+            help="read every file of document libraries, and compare its bytes, too",
         )
         parser.add_argument(
             "--max",
@@ -158,6 +176,37 @@ class Command(ChangingCommand):
                 print_complaint("audit", problem)
             if found:
                 raise damaged_database_error(self.database.path, found[0])
+        with (
+            self.meter() as meter,
+            audited_domains(
+                connection,
+                self.options,
+                sources,
+                reads_data=opts.read_data,
+                is_mending=opts.repair and not self.dry,
+                tick=meter.report,
+            ) as domains,
+        ):
+            self._print_domain_problems(domains)
+            self._audit_index(connection, sources, domains, opts)
+
+    def _print_domain_problems(self, domains: AuditedDomains) -> None:
+        """Print what keeps domains from agreeing, beside their differences."""
+        Bar.erase()
+        for problem in domains.problems:
+            print_complaint("audit", problem)
+        for found, left in domains.found:
+            for reason in (found if left is None else left).reasons:
+                print_complaint("audit", f"{found.domain}: {reason}")
+        for domain in missing_library_files(domains):
+            line = self.again("library", "download", domain)
+            Output(sys.stderr).say("audit: bring the missing files with:", command=line, gap=1)
+
+    def _audit_index(
+        self, connection: Connection, sources: list[str], domains: AuditedDomains, opts: Namespace
+    ) -> None:
+        """Compare registry and index, and repair them with --repair."""
+        self._domains = domains
         if not has_remote_index(self.options, connection):
             self._print_embedded(opts)
             return
@@ -176,10 +225,13 @@ class Command(ChangingCommand):
             self._repair(connection, sink, sources, now, opts)
 
     def _print_embedded(self, opts: Namespace) -> None:
-        if opts.format == "json":
-            print_json({"index": "embedded", "agree": True})
-        else:
+        domains = self._domains
+        if opts.format != "json":
+            domains.print_text()
             print_note(_EMBEDDED)
+        else:
+            print_embedded_audit_as_json(domains)
+        self._print_repair(opts, agree=domains.agree)
 
     def _look(
         self, connection: Connection, sink: ElasticsearchSink, sources: list[str], opts: Namespace
@@ -283,14 +335,21 @@ class Command(ChangingCommand):
         else:
             agree = not left.total() and still is None
         if opts.format == "json":
-            print_audit_command_as_json(found, left, strange, agree=agree)
+            print_audit_command_as_json(found, left, strange, self._domains, agree=agree)
         else:
+            self._domains.print_text()
             print_audit_command(found, left, strange, agree=agree)
-        if not agree:
+        if left is not None and not agree:
             self.exitcode = WITHHELD
-            if left is None:
-                only = ["--source", opts.source] if opts.source else []
-                repair = self.again("audit", "--repair", *only)
-                Output(sys.stderr).say("audit: repair it with:", command=repair, gap=1)
-            else:
-                print_complaint("audit", "some differences could not be repaired")
+            print_complaint("audit", "some differences could not be repaired")
+        self._print_repair(opts, agree=agree and self._domains.agree)
+
+    def _print_repair(self, opts: Namespace, *, agree: bool) -> None:
+        """Print the command that repairs differences, unless it is this one."""
+        if agree:
+            return
+        self.exitcode = WITHHELD
+        if not opts.repair or self.dry:
+            only = ["--source", opts.source] if opts.source else []
+            repair = self.again("audit", "--repair", *only)
+            Output(sys.stderr).say("audit: repair it with:", command=repair, gap=1)

@@ -7,6 +7,7 @@ import sys
 from itertools import islice
 from typing import Any, Final
 
+from smartcrawl.commands.audit_domains import AuditedDomains
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.output import print_note, printed_json
@@ -70,12 +71,20 @@ def _row(kind: Kind, one: Finding) -> dict[str, Any]:
 
 
 def print_audit_command_as_json(
-    found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
+    found: AuditFindings,
+    left: AuditFindings | None,
+    strange: str | None,
+    domains: AuditedDomains,
+    *,
+    agree: bool,
 ) -> None:
-    """Print one JSON object; its lists are streamed, not kept in memory."""
+    """Print one JSON object; its lists are streamed, not kept in memory.
+
+    ``agree``: whether registry and index do.
+    """
     facts: dict[str, Any] = {
         "index": "elasticsearch",
-        "agree": agree,
+        "agree": agree and domains.agree,
         "mismatch": strange,
         "pages": found.pages,
         "documents": found.documents,
@@ -91,4 +100,19 @@ def print_audit_command_as_json(
             row = printed_json(one._asdict(), sys.stdout)
             print(f"{',' if number else ''}\n    {row}", end="")
         print("]" if place == len(Kind) else "],")
+    _print_domains_as_json(domains)
+
+
+def print_embedded_audit_as_json(domains: AuditedDomains) -> None:
+    """Print one JSON object about an index that is part of the registry."""
+    print(f'{{\n  "index": "embedded",\n  "agree": {json.dumps(domains.agree)}')
+    _print_domains_as_json(domains)
+
+
+def _print_domains_as_json(domains: AuditedDomains) -> None:
+    """Print the end of an object, with the key of the domains where there are some."""
+    if not domains.is_empty:
+        print('  , "domains": ', end="")
+        domains.print_json()
+        print()
     print("}")

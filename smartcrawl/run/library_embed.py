@@ -48,11 +48,16 @@ class LibraryEmbed(LibraryStep):
         self._store = store
 
     def embed(
-        self, *, is_full: bool = False, is_ending: Callable[[], bool] = lambda: False
+        self,
+        *,
+        is_full: bool = False,
+        is_ending: Callable[[], bool] = lambda: False,
+        is_mending: bool = False,
     ) -> EmbedResult:
         """Make the store equal to the source, and write the map of what is embedded.
 
-        ``is_full``: every file is given anew, and failed ones are tried again.
+        ``is_full``: every file is given anew, and failed ones are tried again. ``is_mending``:
+        entries that others took out of ``files_metadata.json`` come back.
 
         Raises:
             RunHeldError: another process embeds this source.
@@ -76,7 +81,10 @@ class LibraryEmbed(LibraryStep):
             pushed = push.run()
             del push  # it has the list of the store
             items.settle_failures()
-            self._write_maps(connection, no, rows, with_files=bool(items.refused) or is_full)
+            embedded = self._write_maps(
+                connection, no, rows, with_files=bool(items.refused) or is_full
+            )
+            self._note_versions(connection, no, embedded, is_mending=is_mending)
             return _result(pushed, items, store)
 
     def preview(
@@ -107,8 +115,11 @@ class LibraryEmbed(LibraryStep):
 
     def _write_maps(
         self, connection: Connection, no: int, rows: StoreRows, *, with_files: bool
-    ) -> None:
-        """Write the map of what is embedded, and that of the files where one was moved."""
+    ) -> Mapping[int, EmbeddedFile]:
+        """Write the map of what is embedded, and that of the files where one was moved.
+
+        Returns what is embedded, by record.no.
+        """
         maps = LibraryMaps(self._source, self._folder)
         if with_files:
             maps.write_files_map(library_rows(connection, no))
@@ -122,14 +133,19 @@ class LibraryEmbed(LibraryStep):
         failures = embed_failures(connection, no)
         errors = {number: failure.error for number, failure in failures.items()}
         maps.write_vectorstore_map(library_rows(connection, no), embedded, errors)
-        self._note_versions(connection, no, embedded)
+        return embedded
 
     def _note_versions(
-        self, connection: Connection, no: int, embedded: Mapping[int, EmbeddedFile]
+        self,
+        connection: Connection,
+        no: int,
+        embedded: Mapping[int, EmbeddedFile],
+        *,
+        is_mending: bool,
     ) -> None:
         """Add what is embedded to ``files_metadata.json`` (R3-141); known versions stay."""
         metadata = LibraryMetadata(self._domain, connection, datetime.now(UTC))
-        if metadata.has_all({file.file for file in embedded.values()}):
+        if not is_mending and metadata.has_all({file.file for file in embedded.values()}):
             return
         versions = [
             EmbeddedVersion(
@@ -138,7 +154,7 @@ class LibraryEmbed(LibraryStep):
             for row in library_rows(connection, no)
             if (file := embedded.get(row.no)) is not None
         ]
-        noted = metadata.update(versions)
+        noted = metadata.update(versions, is_mending=is_mending)
         for line in noted.lines:
             logger.warning("%s", line)
 

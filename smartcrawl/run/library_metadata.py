@@ -60,18 +60,25 @@ class LibraryMetadata:
         self._now = now
         self._path = domain.path.with_name(_CONFIG.FILES_METADATA_JSON)
 
-    def update(self, embedded: Iterable[EmbeddedVersion]) -> MetadataResult:
+    def update(
+        self, embedded: Iterable[EmbeddedVersion], *, is_mending: bool = False
+    ) -> MetadataResult:
         """Add the files that have no entry yet; all files of the store may be given.
+
+        ``is_mending``: entries of theirs that were taken out of the file come back as they were.
 
         Raises:
             OSError: the file cannot be written.
         """
         by_id = {file.openai_file_id: file for file in embedded}
-        if self.has_all(by_id.keys()):
+        if not is_mending and self.has_all(by_id.keys()):
             return MetadataResult()
-        before, after, lines = self._changed(
-            lambda entries: updated_metadata(entries, by_id.values())
-        )
+
+        def changed(entries: Sequence[Entry]) -> list[Entry]:
+            lost = self._lost(entries, by_id.keys()) if is_mending else []
+            return updated_metadata([*entries, *lost], by_id.values())
+
+        before, after, lines = self._changed(changed)
         return MetadataResult(after - before, 0, after, lines)
 
     def has_all(self, ids: Set[str]) -> bool:
@@ -167,6 +174,11 @@ class LibraryMetadata:
         """Return the entries as they were last written."""
         noted = noted_metadata(self._connection, self._domain.domain_id)
         return [json.loads(entry) for entry in noted]
+
+    def _lost(self, entries: Sequence[Entry], ids: Set[str]) -> list[Entry]:
+        """Return noted entries of some files that are not among entries."""
+        left = ids - {metadata_file_id(entry) for entry in entries}
+        return [entry for entry in self._noted() if left and metadata_file_id(entry) in left]
 
     def _set_aside(self) -> Path:
         """Keep a damaged file under another name, until it is replaced under its own, too."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,7 +16,12 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import ProcessedRow, library_rows, store_processed_rows
+from smartcrawl.registry.library.items import (
+    ProcessedRow,
+    library_rows,
+    library_rows_at,
+    store_processed_rows,
+)
 from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.run.library_check import LibraryCheck
 from smartcrawl.run.library_maps import LibraryMaps
@@ -137,6 +142,16 @@ class LibraryStep:
                 "verified": found.verified,
             },
         )
+
+    def let_come_again(self, paths: Sequence[str]) -> None:
+        """Let the next download bring the files at some paths; until then they stay on disk."""
+        if not paths:
+            return
+        with self._opened(self._source.name) as (connection, no):
+            rows = library_rows_at(connection, no, paths).values()
+            with transaction(connection):
+                store_processed_rows(connection, [ProcessedRow(row, None, None) for row in rows])
+            LibraryMaps(self._source, self._folder).write_files_map(library_rows(connection, no))
 
     def process(self) -> StepResult:
         """Convert originals for embedding; those that are converted already are left alone."""

@@ -85,16 +85,29 @@ def read_to_end(
         PushError: the list has no end, or the server is away: what was read proves nothing.
     """
     found: dict[str, _File] = {}
+    for files in pages_to_end(ask, page):
+        found |= {file.id: kept(file) for file in files}
+    return found
+
+
+def pages_to_end(ask: Ask, page: Page[_File]) -> Iterator[list[_File]]:
+    """Yield the pages of a list.
+
+    Raises:
+        PushError: the list has no end, or the server is away: what was read proves nothing.
+    """
+    lasts: set[str] = set()  # of the pages
     after: str | None = None
     while True:
         last = after
         files, more = ask(lambda: page(last))  # noqa: B023  # called at once
-        if more and files[-1].id in found:
+        if more and files[-1].id in lasts:
             raise PushError("the server's list of files has no end: nothing was changed")
-        found |= {file.id: kept(file) for file in files}
+        yield files
         if not more:
-            return found
+            return
         after = files[-1].id
+        lasts.add(after)
 
 
 class StoreReader:

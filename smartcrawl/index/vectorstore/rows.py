@@ -6,7 +6,7 @@ announces, and changed after the answer that it records.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -30,6 +30,19 @@ _ROWS = """
 SELECT intent, no, url, content_hash, facts, CASE WHEN file IS NULL THEN name ELSE '' END, size,
        file, status, intended_at, uploaded_at, embedded_at
   FROM store_file WHERE store = ? AND source = ? ORDER BY intended_at, intent
+"""
+_COLUMNS = """
+SELECT intent, no, url, content_hash, facts, '', size, file, status, intended_at, uploaded_at,
+       embedded_at
+  FROM store_file
+"""
+_COMPLETED = f"""
+{_COLUMNS} WHERE store = ? AND source = ? AND no IN carray(?) AND status = 'completed'
+   AND file IS NOT NULL ORDER BY intended_at, intent
+"""
+_BY_ID = f"{_COLUMNS} WHERE store = ? AND source = ? AND file IN carray(?)"
+_LEAVING = f"""
+{_COLUMNS} WHERE store = ? AND source = ? AND status = 'leaving' AND file IS NOT NULL
 """
 _UNANSWERED = """
 SELECT 1 FROM store_file WHERE store = ? AND source = ? AND file IS NULL LIMIT 1
@@ -146,24 +159,41 @@ def stored_files(
     Only files without an id have a name. ``versions``, by record.no: those that are equal are
     shared, as both are in memory.
     """
-    rows: Any = connection.execute(_ROWS, (store, source))
 
     def shared(version: ItemVersion) -> ItemVersion:
         known = versions.get(version.no)
         return known if known is not None and known == version else version
 
-    return [
-        StoredFile(
-            intent,
-            shared(ItemVersion(no, url, bytes(hash_), bytes(facts or b""))),
-            name,
-            size,
-            file,
-            FileStatus(status),
-            *times,
-        )
-        for intent, no, url, hash_, facts, name, size, file, status, *times in rows
-    ]
+    rows = _files(connection, _ROWS, (store, source))
+    return [file._replace(version=shared(file.version)) for file in rows]
+
+
+def completed_store_files(
+    connection: Connection, store: int, source: int, numbers: Sequence[int]
+) -> dict[int, StoredFile]:
+    """Return the completed files of some pages or items, by record.no; of several the newest."""
+    rows = _files(connection, _COMPLETED, (store, source, Many(numbers)))
+    return {file.version.no: file for file in rows}
+
+
+def store_files_by_id(
+    connection: Connection, store: int, source: int, ids: Sequence[str]
+) -> dict[str | None, StoredFile]:
+    """Return those of some files, by the id that the server gave, that the registry knows."""
+    rows = _files(connection, _BY_ID, (store, source, Many(ids)))
+    return {file.file: file for file in rows}
+
+
+def leaving_store_files(connection: Connection, store: int, source: int) -> Iterator[StoredFile]:
+    """Yield the files that are still to be detached or deleted."""
+    return _files(connection, _LEAVING, (store, source))
+
+
+def _files(connection: Connection, statement: str, values: tuple[Any, ...]) -> Iterator[StoredFile]:
+    rows: Any = connection.execute(statement, values)
+    for intent, no, url, hash_, facts, name, size, file, status, *times in rows:
+        version = ItemVersion(no, url, bytes(hash_), bytes(facts or b""))
+        yield StoredFile(intent, version, name, size, file, FileStatus(status), *times)
 
 
 def store_number(connection: Connection, url: str, store: str) -> int | None:

@@ -11,6 +11,9 @@ from smartcrawl.rules.model import Word
 
 _COLUMNS: Final = ", ".join(f"i.{name}" for name in LibraryRow._fields)
 _ALL: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? ORDER BY i.no"
+_PAGE: Final = f"""
+SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.no > ? ORDER BY i.no LIMIT ?
+"""
 _SOME: Final = f"SELECT {_COLUMNS} FROM library_item i WHERE i.no IN carray(?)"
 _AT: Final = f"""
 SELECT {_COLUMNS} FROM library_item i WHERE i.source = ? AND i.path IN carray(?) ORDER BY i.no
@@ -79,6 +82,23 @@ def library_rows(connection: Connection, source: int) -> Iterator[LibraryRow]:
     row: Any
     for row in connection.execute(_ALL, (source,)):
         yield LibraryRow._make(row)
+
+
+def library_row_batches(
+    connection: Connection, source: int, size: int
+) -> Iterator[list[LibraryRow]]:
+    """Yield the items of a source by number, ``size`` at a time; only those are in memory.
+
+    Each statement reads another moment.
+    """
+    last = 0
+    while True:
+        rows: Any = connection.execute(_PAGE, (source, last, size)).fetchall()
+        if not rows:
+            return
+        batch = list(map(LibraryRow._make, rows))
+        yield batch
+        last = batch[-1].no
 
 
 def library_rows_since(connection: Connection, source: int, moment: float) -> set[int]:

@@ -1,0 +1,280 @@
+"""Audit of a domain of libraries: its differences, and their repair without a download."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from tempfile import TemporaryFile
+from typing import Any, Final, Self
+
+from smartcrawl.index.vectorstore.rows import store_number
+from smartcrawl.model.exceptions import PushError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.vector_store_options import VectorStoreOptions
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.folder import LibraryFolder
+from smartcrawl.registry.library.items import library_row_batches
+from smartcrawl.run.audit_pairs import Difference, Pairs
+from smartcrawl.run.domain_store import named_domain_store
+from smartcrawl.run.embedded_items import EmbeddedItems
+from smartcrawl.run.library_audit import OTHER_BYTES, LibraryAudit, LibraryDifference, Place
+from smartcrawl.run.library_audit_store import StoreComparison
+from smartcrawl.run.library_embed import LibraryEmbed
+from smartcrawl.run.library_steps import LibraryStep
+from smartcrawl.run.pushing import push_key
+from smartcrawl.sources.sharepoint.domains import Domain
+from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
+from smartcrawl.sources.sharepoint.metadata import metadata_file_id
+from smartcrawl.sources.sharepoint.metadata_stream import streamed_metadata
+from smartcrawl.sources.sharepoint.source import SharepointSource
+
+_BATCH: Final = 500  #: items of one look-up
+_NUMBER: Final = "SELECT no FROM source WHERE name = ?"
+
+Tick = Callable[[int], None]  #: takes a number of items that were compared just now
+
+
+class DomainFindings:
+    """The differences of one domain, in a temporary file: only their counts are in memory."""
+
+    def __init__(self, domain: str) -> None:
+        self.domain = domain
+        self.items = 0  #: of all compared sources
+        self.reasons: list[str] = []  #: for what was not compared
+        self.counts = {place: dict.fromkeys(Difference, 0) for place in Place}
+        self._file = TemporaryFile("w+", encoding="utf-8", errors="surrogatepass")  # noqa: SIM115
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def add(self, found: LibraryDifference) -> None:
+        """Add a difference."""
+        self.counts[found.place][found.difference] += 1
+        self._file.write(json.dumps(found) + "\n")
+
+    def __iter__(self) -> Iterator[LibraryDifference]:
+        """Yield the differences in the order in which they were found."""
+        self._file.seek(0)
+        for line in self._file:
+            place, difference, *words = json.loads(line)
+            yield LibraryDifference(Place(place), Difference(difference), *words)
+
+    def total(self) -> int:
+        """Return the number of differences."""
+        return sum(sum(counts.values()) for counts in self.counts.values())
+
+    @property
+    def agree(self) -> bool:
+        """Whether everything was compared, and no difference was found."""
+        return not (self.total() or self.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A source that was downloaded."""
+
+    source: SharepointSource
+    no: int
+    audit: LibraryAudit
+
+
+class DomainAudit:
+    """The audit of some sources of one domain."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        options: Options,
+        connection: Connection,
+        names: Collection[str] = (),
+        *,
+        reads_data: bool = False,
+    ) -> None:
+        """``names``: of the sources, as the engine has them; empty: all of the domain.
+
+        ``reads_data``: whether to read every file, and compare its bytes.
+        """
+        self.domain = domain
+        self._options, self._connection = options, connection
+        self._reads_data = reads_data
+        self._sources = [each for each in domain.every_source if not names or each.name in names]
+
+    def has_items(self) -> bool:
+        """Whether one of the sources was downloaded once."""
+        return any(self._number(source) is not None for source in self._sources)
+
+    def _number(self, source: SharepointSource) -> int | None:
+        number: int | None = self._connection.execute(_NUMBER, (source.name,)).get
+        return number
+
+    def compare(self, tick: Tick = lambda count: None) -> DomainFindings:
+        """Compare records, disk, maps, vector store and metadata; the caller closes the findings.
+
+        What cannot be compared is a reason in the findings.
+        """
+        findings = DomainFindings(self.domain.domain_id)
+        sources = list(self._downloaded(findings))
+        for each in sources:
+            try:
+                findings.items += each.audit.compare_files(reads_data=self._reads_data, tick=tick)
+            except OSError as error:
+                place = error.filename or each.source.folder
+                findings.reasons.append(f"{place} cannot be read ({error.strerror})")
+            each.audit.compare_files_map()
+        store = self._store(findings)
+        if store is not None and sources:
+            try:
+                self._compare_store(findings, sources, store)
+            except SmartcrawlError as error:
+                findings.reasons.append(f"the vector store was not compared: {error}")
+            for each in sources:
+                each.audit.compare_vectorstore_map(store)
+            self._compare_metadata(findings, sources, store)
+        return findings
+
+    def _downloaded(self, findings: DomainFindings) -> Iterator[_Source]:
+        for source in self._sources:
+            no = self._number(source)
+            if no is not None:
+                audit = LibraryAudit(self._connection, source, no, findings.add)
+                yield _Source(source, no, audit)
+
+    def _store(self, findings: DomainFindings) -> VectorStoreOptions | None:
+        """Return the options of the store; None: the domain has none, or no usable one."""
+        try:
+            store = named_domain_store(self.domain, self._options.store_server)
+        except SmartcrawlError as error:
+            findings.reasons.append(str(error))
+            return None
+        return store if store.store else None
+
+    def _compare_store(
+        self, findings: DomainFindings, sources: list[_Source], store: VectorStoreOptions
+    ) -> None:
+        """Compare the items with the store, whose list is read once.
+
+        Raises:
+            SmartcrawlError: a setting is missing, or the server is away.
+        """
+        key = push_key(store)
+        # Commands that ask no store do without these.
+        from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
+            AbsentError,
+            RefusedError,
+            VectorStoreApi,
+        )
+        from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.reading import pages_to_end  # noqa: PLC0415
+
+        patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
+        number = store_number(self._connection, store.url, store.store)
+        with ExitStack() as stack:
+            api = stack.enter_context(closing(VectorStoreApi(store, key)))
+            sides = []
+            for each in sources:
+                items = EmbeddedItems(
+                    self._connection,
+                    each.source,
+                    each.no,
+                    LibraryFolder(each.source.folder),
+                    is_full=False,
+                    is_dry=True,
+                )
+                side = StoreComparison(each.audit, self._connection, items, number)
+                sides.append(stack.enter_context(side))
+                side.expect()
+            try:
+                patience.asked(api.check_store)
+                for page in pages_to_end(patience.asked, api.listed_page):
+                    for side in sides:
+                        side.find(page)
+            except AbsentError:
+                gone = "the server has no such store: correct vector_store_id in domain.json"
+                place, missing = Place.VECTOR_STORE, Difference.MISSING
+                findings.add(LibraryDifference(place, missing, "", store.store, gone))
+                return
+            except RefusedError as error:
+                raise PushError(f"{store.destination} refuses the list ({error})") from error
+            for side in sides:
+                side.report()
+
+    def _compare_metadata(
+        self, findings: DomainFindings, sources: list[_Source], store: VectorStoreOptions
+    ) -> None:
+        """Find the embedded files without an entry (R3-141); others may have entries there."""
+        name = CRAWLER_HARDCODED_CONFIG.FILES_METADATA_JSON
+        number = store_number(self._connection, store.url, store.store)
+        missing, changed = Difference.MISSING, Difference.CHANGED
+        with Pairs() as pairs:
+            for each in sources:
+                for rows in library_row_batches(self._connection, each.no, _BATCH):
+                    for file in each.audit.embedded(number, store, rows).values():
+                        pairs.expect(file.file, each.source.source_id)
+            try:
+                for entry in streamed_metadata(self.domain.path.with_name(name)):
+                    id_ = metadata_file_id(entry)
+                    if id_ is not None and (value := pairs.expected(id_)) is not None:
+                        pairs.find(id_, value)
+            except FileNotFoundError:
+                pass  # its entries are missing
+            except (OSError, ValueError) as error:
+                why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+                findings.add(LibraryDifference(Place.METADATA, changed, "", name, why))
+                return
+            for pair in pairs.differences():
+                if pair.difference is missing:
+                    source = pairs.expected(pair.key) or ""
+                    detail = f"entry of {name}"
+                    found = LibraryDifference(Place.METADATA, missing, source, pair.name, detail)
+                    findings.add(found)
+
+    def mend(self, findings: DomainFindings) -> list[str]:
+        """Repair differences: the disk and the maps, and the store out of the disk.
+
+        Files that are not on disk come with the next download. Returns reasons for what was not
+        repaired.
+
+        Raises:
+            RunHeldError: another process is at a source.
+            SmartcrawlError: a setting is missing, or the registry cannot be written.
+        """
+        reasons: list[str] = []
+        store = named_domain_store(self.domain, self._options.store_server)
+        for source in self._sources:
+            if self._number(source) is None:
+                continue
+            step = LibraryStep(source, self._options)
+            step.check()
+            step.let_come_again(_damaged(findings, source.source_id))
+            if store.store:
+                embed = LibraryEmbed(source, self._options, self.domain, store)
+                reasons += embed.embed(is_mending=True).reasons
+        return reasons
+
+
+def _damaged(findings: DomainFindings, source_id: str) -> list[str]:
+    """Return the paths of files whose bytes are others, though size and date are right."""
+    return [
+        found.item
+        for found in findings
+        if found.source == source_id and found.detail == OTHER_BYTES
+    ]
+
+
+def audit_as_json(findings: DomainFindings, left: DomainFindings | None) -> dict[str, Any]:
+    """Return the keys of a domain but its list of differences; ``left``: after a repair."""
+    after = findings if left is None else left
+    return {
+        "domain": findings.domain,
+        "agree": after.agree,
+        "items": findings.items,
+        "reasons": after.reasons,
+        "counts": findings.counts,
+        "left": None if left is None else left.counts,
+    }
