@@ -2,27 +2,34 @@
 
 Whole runs and requests to the API behave alike over SQLite and PostgreSQL, so that each such test
 is run with one of them in the short form: half of the tests with either. What the two databases
-do by themselves is tested in tests/registry, always with both.
+do by themselves is tested in tests/registry, always with both. Likewise a library is read by one
+API of the two, REST or Graph, where a test is about what becomes of its items.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 from zlib import crc32
 
 import pytest
 
 DATABASES: Final = ("sqlite", "postgres")
+APIS: Final = ("rest", "graph")
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/server/")  #: where one database is enough
-_EITHER: Final = "any-database"
+_LIBRARIES: Final = "tests/crawls/test_library_"  #: where one API is enough …
+#: … but for what the two do by themselves, and for the edge cases of the requirements.
+_BOTH_APIS: Final = tuple(
+    f"{_LIBRARIES}{name}.py" for name in ("edges", "faults", "histories", "kill", "refusals")
+)
 
 
 def left_to_slow(items: Sequence[pytest.Item]) -> set[str]:
     """Return the ids of tests that are not part of the short form."""
     out = {item.nodeid for item in items if item.get_closest_marker("slow")}
-    for twins in _twins(item for item in items if item.nodeid not in out):
-        kept = chosen_database(twins[0].nodeid)
-        out |= {item.nodeid for item in twins if database_in(item.nodeid) != kept}
+    for words, is_enough in ((DATABASES, _is_whole_run), (APIS, _is_of_a_library)):
+        for twins in _twins((item for item in items if item.nodeid not in out), words, is_enough):
+            kept = chosen_word(twins[0].nodeid, words)
+            out |= {item.nodeid for item in twins if word_in(item.nodeid, words) != kept}
     for cases in _cases(item for item in items if item.nodeid not in out):
         marker = cases[0].get_closest_marker("few")
         if marker is not None:
@@ -31,31 +38,40 @@ def left_to_slow(items: Sequence[pytest.Item]) -> set[str]:
     return out
 
 
-def database_in(nodeid: str) -> str | None:
-    """Return the database that the id of a test names.
+def _is_whole_run(nodeid: str) -> bool:
+    return nodeid.startswith(_WHOLE_RUNS)
 
-    >>> database_in("tests/crawls/test_kill.py::test_a_run[auto-postgres]")
+
+def _is_of_a_library(nodeid: str) -> bool:
+    return nodeid.startswith(_LIBRARIES) and not nodeid.startswith(_BOTH_APIS)
+
+
+def word_in(nodeid: str, words: Sequence[str]) -> str | None:
+    """Return the database, or the API, that the id of a test names.
+
+    >>> word_in("tests/crawls/test_kill.py::test_a_run[auto-postgres]", DATABASES)
     'postgres'
-    >>> database_in("tests/crawls/test_kill.py::test_postgres_alone")
+    >>> word_in("tests/crawls/test_kill.py::test_postgres_alone", DATABASES)
     """
-    words = nodeid.partition("[")[2].removesuffix("]").split("-")
-    return next((word for word in words if word in DATABASES), None)
+    named = nodeid.partition("[")[2].removesuffix("]").split("-")
+    return next((word for word in named if word in words), None)
 
 
-def without_database(nodeid: str) -> str:
-    """Return what the ids of a test have in common, whichever database it is run with.
+def without_word(nodeid: str, words: Sequence[str]) -> str:
+    """Return what the ids of a test have in common, whichever of the words it is run with.
 
-    >>> without_database("tests/crawls/test_kill.py::test_a_run[auto-postgres]")
+    >>> without_word("tests/crawls/test_kill.py::test_a_run[auto-postgres]", DATABASES)
     'tests/crawls/test_kill.py::test_a_run[auto-any-database]'
     """
+    either = "any-database" if words == DATABASES else "any-api"
     name, _, rest = nodeid.partition("[")
-    words = rest.removesuffix("]").split("-")
-    return f"{name}[{'-'.join(_EITHER if word in DATABASES else word for word in words)}]"
+    named = rest.removesuffix("]").split("-")
+    return f"{name}[{'-'.join(either if word in words else word for word in named)}]"
 
 
-def chosen_database(nodeid: str) -> str:
-    """Return the database of a test in the short form: always the same for the same test."""
-    return DATABASES[crc32(without_database(nodeid).encode()) % len(DATABASES)]
+def chosen_word(nodeid: str, words: Sequence[str]) -> str:
+    """Return the database, or the API, of a test in the short form: the same each time."""
+    return words[crc32(without_word(nodeid, words).encode()) % len(words)]
 
 
 def evenly(total: int, most: int) -> set[int]:
@@ -69,12 +85,14 @@ def evenly(total: int, most: int) -> set[int]:
     return {round(no * (total - 1) / max(1, most - 1)) for no in range(most)}
 
 
-def _twins(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:
-    """Yield the tests that differ by nothing but their database."""
+def _twins(
+    items: Iterable[pytest.Item], words: Sequence[str], is_enough: Callable[[str], bool]
+) -> Iterator[list[pytest.Item]]:
+    """Yield the tests that differ by nothing but one of the words, where one of them is enough."""
     found: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
-        if item.nodeid.startswith(_WHOLE_RUNS) and database_in(item.nodeid) is not None:
-            found[without_database(item.nodeid)].append(item)
+        if is_enough(item.nodeid) and word_in(item.nodeid, words) is not None:
+            found[without_word(item.nodeid, words)].append(item)
     yield from (twins for twins in found.values() if len(twins) > 1)
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.short_form import chosen_database, left_to_slow
+from tests.short_form import APIS, DATABASES, chosen_word, left_to_slow
 
 RUN = "tests/crawls/test_runs.py::test_a_run"
 
@@ -33,16 +33,16 @@ def ids(test: str, *words: str) -> list[str]:
 @pytest.mark.parametrize("case", ["auto", "off", "auto-302"])
 def test_a_whole_run_has_one_database(case: str):
     both = ids(RUN, f"{case}-sqlite", f"{case}-postgres")
-    kept = chosen_database(both[0])
+    kept = chosen_word(both[0], DATABASES)
 
-    assert chosen_database(both[1]) == kept
+    assert chosen_word(both[1], DATABASES) == kept
     assert left([Item(id_) for id_ in both]) == {id_ for id_ in both if kept not in id_}
     assert left([Item(both[0])]) == left([Item(both[1])]) == set()
 
 
 def test_either_database_has_its_share():
     tests = [f"tests/server/test_api.py::test_{number}[sqlite]" for number in range(200)]
-    assert 80 < sum(chosen_database(id_) == "sqlite" for id_ in tests) < 120
+    assert 80 < sum(chosen_word(id_, DATABASES) == "sqlite" for id_ in tests) < 120
 
 
 @pytest.mark.parametrize(
@@ -50,6 +50,21 @@ def test_either_database_has_its_share():
 )
 def test_the_registry_is_tested_with_both(test: str):
     assert left([Item(id_) for id_ in ids(test, "sqlite", "postgres")]) == set()
+
+
+def test_a_library_is_read_by_one_api():
+    test = "tests/crawls/test_library_lists.py::test_a_list"
+    both = ids(test, "rest", "graph")
+    kept = chosen_word(both[0], APIS)
+    assert left([Item(id_) for id_ in both]) == {id_ for id_ in both if kept not in id_}
+    others = ids(test, "rest-sqlite", "graph-postgres")  # each with a database of its own
+    assert left([Item(id_) for id_ in others]) == set()
+
+
+@pytest.mark.parametrize("name", ["library_edges", "library_kill", "crawl_lists"])
+def test_the_apis_themselves_are_tested_with_both(name: str):
+    both = ids(f"tests/crawls/test_{name}.py::test_a_list", "rest", "graph")
+    assert left([Item(id_) for id_ in both]) == set()
 
 
 def test_few_cases_are_spread_evenly():
