@@ -6,16 +6,50 @@ import os
 import time
 from collections.abc import Mapping
 from contextlib import closing
+from typing import Final
 
-from smartcrawl.model.exceptions import PushError, SourceError
+from smartcrawl.model.exceptions import PushError, SmartcrawlError, SourceError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.run.domain_store import named_domain_store
 from smartcrawl.run.pushing import push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 
+_SECONDS: Final = 10.0  #: of waiting for an answer about a store
+
 
 class StoreAbsentError(SourceError):
     """The vector store of a domain is gone."""
+
+
+def is_domain_store_gone(
+    domain: Domain, server: VectorStoreOptions, *, environment: Mapping[str, str] = os.environ
+) -> bool:
+    """Whether the server says that it does not have the store of a domain, in one request.
+
+    A server that is away or refuses, or a setting that is wrong, proves nothing.
+    """
+    if not domain.vector_store_id:
+        return False
+    try:
+        store = named_domain_store(domain, server)
+        key = push_key(store, environment)
+    except SmartcrawlError:
+        return False
+    from smartcrawl.index.outage import AwayError  # noqa: PLC0415  # as below
+    from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
+        AbsentError,
+        RefusedError,
+        VectorStoreApi,
+    )
+
+    with closing(VectorStoreApi(store, key, timeout=_SECONDS)) as api:
+        try:
+            api.check_store()
+        except AbsentError:
+            return True
+        except (AwayError, RefusedError, SmartcrawlError):
+            return False
+    return False
 
 
 def attached_file_ids(

@@ -100,7 +100,9 @@ def _ours(place: Place) -> list[str]:
 
 
 def _detached(place: Place) -> None:
-    del place.server.stores["vs_1"][_ours(place)[-1]]  # another one than is misplaced
+    stores, uploads = place.server.stores["vs_1"], place.server.uploads
+    misplaced = Q1.decode()
+    del stores[next(id_ for id_ in _ours(place) if uploads[id_]["content"] != misplaced)]
 
 
 def _put_twice(place: Place) -> None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smartcrawl.model.exceptions import RegistryError, SourceError
 from smartcrawl.model.library import SourceType
 from smartcrawl.registry.connection import Connection
+from smartcrawl.run.library_store import is_domain_store_gone
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import (
     Query,
@@ -165,13 +166,15 @@ class _Libraries:
         self._context = context
         self._once = Once(context)
         self._storage = context.options.sharepoint.storage
+        self._store_server = context.options.store_server
         self._followed = 0
 
     async def answer(self, request: Request, order: _Order) -> Response:
         """Order a job, and follow it.
 
         Raises:
-            ApiError: there is no such domain or source, or this server follows too many jobs.
+            ApiError: there is no such domain, source or store, or this server follows too many
+                jobs.
             JobError: another process is at the step.
         """
         sources = await to_thread.run_sync(self._sources, order)
@@ -222,15 +225,23 @@ class _Libraries:
         """Return the sources of an order (R3-67).
 
         Raises:
-            ApiError: there is no such domain or source, or its domain.json has problems.
+            ApiError: there is no such domain or source, its domain.json has problems, or the
+                server of its vector store does not have that any more.
         """
         domain = requested_domain(self._storage, order.domain)
         try:
-            return domain.sources(order.choices.scope, order.choices.source)
+            sources = domain.sources(order.choices.scope, order.choices.source)
         except SourceError as error:
             raise api_not_found(
                 "Source not found", reason="the domain has no source of this id in this scope"
             ) from error
+        # A crawl has other steps, too: it goes on without this one (R3-116).
+        if order.action == "embed" and is_domain_store_gone(domain, self._store_server):
+            raise api_not_found(
+                "Vector store not found",
+                reason="the vector store of the domain is gone: correct its vector_store_id",
+            )
+        return sources
 
     def _refuse_held(self, sources: list[SharepointSource]) -> None:
         """Refuse an order while a process that is no job is at one of its sources.

@@ -107,6 +107,18 @@ def test_an_unknown_domain_and_a_store_that_is_gone_are_not_found(archive: Archi
     assert archive.metadata.read_bytes() == before
 
 
+@pytest.mark.covers("E-19", "R3-67")
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_an_embedding_into_a_store_that_is_gone_is_no_job(archive: Archive, method: str):
+    archive.stores.stores.clear()
+    given = {"domain_id": "DOMAIN01"}
+    words = {"params": given} if method == "GET" else {"json": given}
+    answer = ask(archive.app, method, "/v2/crawler/embed_data", **words)
+    assert (answer.status_code, error_of(answer)["code"]) == (404, "NOT_FOUND")
+    assert "correct its vector_store_id" in answer.text
+    assert archive.stores.acts == ["store"]
+
+
 def test_a_wrong_query_is_refused(archive: Archive):
     for query in ({}, {"domain_id": "../x"}, {"domain_id": "DOMAIN01", "more": "1"}):
         answer = archive.ask(**query)

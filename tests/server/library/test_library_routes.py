@@ -130,6 +130,14 @@ def test_an_unknown_domain_or_source_is_not_found(quay: Quay, path: str, given: 
     assert quay.desk.rows("SELECT * FROM library_job") == []
 
 
+def test_a_store_that_cannot_be_asked_is_no_store_that_is_gone(quay: Quay, tmp_path: Path):
+    declare(tmp_path, vector_store_id="vs_1")
+    with quay.serving(1):
+        answer = quay.ask("GET", STEPS["embed"], params={"domain_id": "DOMAIN01"})
+    assert answer.status_code == 200
+    assert words_of(quay, answer)[0] == "embed"
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [
