@@ -181,6 +181,36 @@ def test_a_change_reaches_the_store(case: Case, begin: Callable[[], Place]):
     assert {"upload", "attach", "detach", "delete"}.isdisjoint(place.server.acts)
 
 
+@pytest.mark.covers("R3-97", "R3-147")
+def test_a_restored_file_is_given_again_with_the_properties_that_it_had(
+    begin: Callable[[], Place],
+):
+    place = begin()
+    place.embed()
+    place.add_others()
+    metadata = place.domain().with_name("files_metadata.json")
+    entries = json.loads(metadata.read_text("utf-8"))
+    (first,) = [entry for entry in entries if entry["filename"] == "Q1.txt"]
+    first["tags"] = {"deep": ["kept"]}
+    metadata.write_text(json.dumps(entries), encoding="utf-8")
+    place.library.delete("Reports/Q1.txt")
+    place.libraries.download()
+    assert place.embed()["detached"] == 1
+    place.check({path: body for path, body in BEFORE.items() if body != Q1})
+    place.library.restore("Reports/Q1.txt")
+    place.libraries.download()
+
+    found = place.embed()
+
+    assert (found["uploaded"], found["detached"]) == (1, 0)
+    place.check(BEFORE)
+    of_file = [
+        entry for entry in json.loads(metadata.read_text("utf-8")) if entry["filename"] == "Q1.txt"
+    ]
+    assert [entry["tags"] for entry in of_file] == [{"deep": ["kept"]}] * 2
+    assert len({entry["openai_file_id"] for entry in of_file}) == 2
+
+
 def _items(server: MakingStores) -> set[str]:
     return {
         entry["attributes"].get("smartcrawl_item", "")

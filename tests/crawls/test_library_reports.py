@@ -122,3 +122,28 @@ def test_cleanup_says_why_nothing_was_removed(rest_stage: LibraryStage, crawl: C
     (libraries.folder() / "vectorstore_map.csv").write_bytes(columns)
     assert "has no vector_store_id" in crawl.run("library", "cleanup", DOMAIN, expect=1).err
     assert "no domain 'OTHER'" in crawl.run("library", "cleanup", "OTHER", expect=1).err
+
+
+@pytest.mark.alone
+@pytest.mark.covers("R3-20", "R3-23")
+@pytest.mark.parametrize(("fate", "archives_then"), [("within", 0), ("before", 0), ("after", 1)])
+def test_a_crawl_that_is_killed_at_its_archive_leaves_a_whole_one_or_none(
+    rest_stage: LibraryStage, crawl: Crawl, fate: str, archives_then: int
+):
+    libraries, _ = rest_stage.begin(crawl)
+    crawl.environment |= {"ARRANGED_BY": "tests.crawls.killed_archive", "DIES_AT": fate}
+    crawl.run("library", "crawl", DOMAIN, expect=-9)
+    for name in ("ARRANGED_BY", "DIES_AT"):
+        del crawl.environment[name]
+    whole = [path for path in archives(libraries) if path.suffix == ".zip"]
+    assert len(whole) == archives_then
+    assert len(json.loads(crawl.run("library", "reports", "--format", "json").out)) == archives_then
+
+    libraries.library("crawl", DOMAIN)
+
+    found = archives(libraries)
+    assert len(found) == archives_then + 1
+    for path in found:
+        assert archived(path)["complete"] is True
+        with ZipFile(path) as archive:
+            assert archive.testzip() is None
