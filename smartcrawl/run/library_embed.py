@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 
-from smartcrawl.index.vectorstore.ports import FileStatus, Pushed
+from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.options import Options
 from smartcrawl.model.vector_store_options import VectorStoreOptions
@@ -127,8 +127,8 @@ class LibraryEmbed(LibraryStep):
             file.version.no: EmbeddedFile(
                 file.file, self._store.store, file.uploaded_at or file.embedded_at, file.embedded_at
             )
-            for file in rows.files()
-            if file.file is not None and file.status is FileStatus.COMPLETED
+            for file in rows.completed()
+            if file.file is not None
         }
         failures = embed_failures(connection, no)
         errors = {number: failure.error for number, failure in failures.items()}

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -37,7 +36,7 @@ def push_plan(
     each completed file counts as one of a former version.
     """
     plan = PushPlan()
-    by_page: dict[int, list[StoredFile]] = defaultdict(list)
+    by_page: dict[int, tuple[StoredFile, ...]] = {}  # lists would take twice the memory
     for file in files:
         if file.file is None:
             continue
@@ -47,9 +46,9 @@ def push_plan(
         elif is_kept:
             continue
         else:
-            by_page[file.version.no].append(file)
+            by_page[file.version.no] = (*by_page.get(file.version.no, ()), file)
     for no, version in sorted(versions.items()):
-        found = by_page.get(no, [])
+        found: Sequence[StoredFile] = by_page.get(no, ())
         if is_full:
             plan.former[no] = [file for file in found if file.status is FileStatus.COMPLETED]
             found = [file for file in found if file.status is not FileStatus.COMPLETED]
@@ -62,7 +61,7 @@ def _stays(file: StoredFile, digest: bytes | None) -> bool:
     return digest is None or is_same
 
 
-def _plan_page(plan: PushPlan, version: ItemVersion, files: list[StoredFile]) -> None:
+def _plan_page(plan: PushPlan, version: ItemVersion, files: Sequence[StoredFile]) -> None:
     present = [file for file in files if file.version == version]
     kept = max(present, key=_progress, default=None)  # the first of equal ones
     is_done = kept is not None and kept.status is FileStatus.COMPLETED

@@ -131,13 +131,15 @@ class StoreReader:
             AbsentError: the store is gone.
         """
         rows = self._rows.files(versions)
-        ids = {file.file for file in rows}
-        self._listed = read_to_end(
-            self._ask,
-            self._api.listed_page,
-            # A large store is in memory: the attributes of a file that is known are not used.
-            lambda file: file._replace(attributes=_NONE) if file.id in ids else file,
-        )
+        known_ids = {file.file: file.file for file in rows if file.file is not None}
+
+        def slim(file: ListedFile) -> ListedFile:
+            """Return a file as it is kept: a large store is in memory."""
+            id_ = known_ids.get(file.id)
+            return file if id_ is None else file._replace(id=id_, attributes=_NONE)
+
+        self._listed = read_to_end(self._ask, self._api.listed_page, slim)
+        known_ids.clear()
         known = [self._seen(file) for file in self.recovered(rows)]
         ids = {file.file for file in known}
         orphans = [

@@ -40,6 +40,10 @@ _COMPLETED = f"""
 {_COLUMNS} WHERE store = ? AND source = ? AND no IN carray(?) AND status = 'completed'
    AND file IS NOT NULL ORDER BY intended_at, intent
 """
+_ALL_COMPLETED = f"""
+{_COLUMNS} WHERE store = ? AND source = ? AND status = 'completed' AND file IS NOT NULL
+ ORDER BY intended_at, intent
+"""
 _BY_ID = f"{_COLUMNS} WHERE store = ? AND source = ? AND file IN carray(?)"
 _LEAVING = f"""
 {_COLUMNS} WHERE store = ? AND source = ? AND status = 'leaving' AND file IS NOT NULL
@@ -79,6 +83,10 @@ class StoreRows:
     def files(self, versions: Mapping[int, ItemVersion] = _NO_VERSIONS) -> list[StoredFile]:
         """Return the rows, the oldest intent first; equal ``versions`` are shared, by record.no."""
         return stored_files(self._connection, self._store, self._source, versions)
+
+    def completed(self) -> Iterator[StoredFile]:
+        """Yield the completed files, one at a time in memory, the oldest intent first."""
+        return _files(self._connection, _ALL_COMPLETED, (self._store, self._source))
 
     def has_unanswered(self) -> bool:
         """Whether an upload was intended whose id is not known."""
@@ -191,9 +199,11 @@ def leaving_store_files(connection: Connection, store: int, source: int) -> Iter
 
 def _files(connection: Connection, statement: str, values: tuple[Any, ...]) -> Iterator[StoredFile]:
     rows: Any = connection.execute(statement, values)
+    times_by_value: dict[Any, Any] = {}  # many are equal, and all are in memory
     for intent, no, url, hash_, facts, name, size, file, status, *times in rows:
         version = ItemVersion(no, url, bytes(hash_), bytes(facts or b""))
-        yield StoredFile(intent, version, name, size, file, FileStatus(status), *times)
+        shared = [times_by_value.setdefault(time, time) for time in times]
+        yield StoredFile(intent, version, name, size, file, FileStatus(status), *shared)
 
 
 def store_number(connection: Connection, url: str, store: str) -> int | None:
