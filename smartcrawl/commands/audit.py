@@ -81,7 +81,7 @@ class Command(ChangingCommand):
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Compare the registry with its Elasticsearch, and repair the differences"
+        return "Compare the registry with its index and its libraries, and repair the differences"
 
     def long_desc(self) -> str:
         """Return its help text."""
@@ -279,6 +279,8 @@ class Command(ChangingCommand):
                 raise SinkError(f"{strange}; to repair it, compare all of it: without --source")
             gone = found.counts[Kind.SURPLUS]
             if foreign and self._withheld(gone, found.documents, opts.max):
+                if opts.format != "json":
+                    self._domains.print_text()
                 return
             ahead = is_index_ahead(found, facts, last_sequence_number(connection, "number"))
             epoch = (

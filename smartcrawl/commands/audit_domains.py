@@ -122,7 +122,9 @@ def audited_domains(
                 continue
             found = stack.enter_context(audit.compare(count))
             left = None
-            if is_mending:
+            if is_mending and found.agree:
+                left = found
+            elif is_mending:
                 reasons = audit.mend(found)
                 left = stack.enter_context(audit.compare(count))
                 left.reasons += reasons
