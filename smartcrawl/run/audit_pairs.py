@@ -56,10 +56,7 @@ class Pair(NamedTuple):
 
 
 class Pairs:
-    """Two sides, each a set of keys with a value; both are in a temporary file.
-
-    Use it as a context manager, which removes the file.
-    """
+    """Two sides, each a set of keys with a value; both are in a temporary file."""
 
     def __init__(self) -> None:
         self._place = 0
@@ -70,6 +67,10 @@ class Pairs:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Remove the file."""
         self._database.close()
 
     def expect(

@@ -187,7 +187,7 @@ class DomainAudit:
                     is_dry=True,
                 )
                 side = StoreComparison(each.audit, self._connection, items, number)
-                sides.append(stack.enter_context(side))
+                sides.append(stack.enter_context(closing(side)))
                 side.expect()
             try:
                 patience.asked(api.check_store)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
 from itertools import islice
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from smartcrawl.index.vectorstore.ports import (
     HASH,
@@ -31,10 +29,7 @@ _NOT_DELETED: Final = "its file is detached, and is to be deleted"
 
 
 class StoreComparison:
-    """Compares the items of one source with a store, whose list comes page by page.
-
-    Use it as a context manager.
-    """
+    """Compares the items of one source with a store, whose list comes page by page."""
 
     def __init__(
         self, audit: LibraryAudit, connection: Connection, items: EmbeddedItems, store: int | None
@@ -42,23 +37,14 @@ class StoreComparison:
         """``store``: its number in the registry; None: the registry does not know it."""
         self._audit, self._connection, self._items, self._store = audit, connection, items, store
         self._pairs = Pairs()
-        self._stack = ExitStack()
         self._leaving: set[str | None] = set()
         if store is not None:
             rows = leaving_store_files(connection, store, items.source_no)
             self._leaving = {file.file for file in rows}
 
-    def __enter__(self) -> Self:
-        self._stack.enter_context(self._pairs)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._stack.__exit__(kind, error, trace)
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._pairs.close()
 
     def expect(self) -> None:
         """Add the items that the store is to have, and those whose files may stay."""

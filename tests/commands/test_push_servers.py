@@ -12,9 +12,8 @@ import pytest
 from tests.commands.killed_push import TRANSACTIONS
 from tests.commands.two_sources import TwoSources
 from tests.crawls.commands import Scrapy
-from tests.index.vectorstore.any_store import AnyStore, any_store
-from tests.index.vectorstore.store_server import stores_server
-from tests.servers import POISON, ogx_server
+from tests.index.vectorstore.any_store import SERVERS, AnyStore, any_server, any_store
+from tests.servers import POISON
 
 pytestmark = pytest.mark.alone
 
@@ -75,20 +74,11 @@ class Place(TwoSources):
         assert self.server.uploads() == ours | set(theirs)
 
 
-@pytest.fixture(
-    scope="module",
-    params=["blunt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ours", "ogx"))],
-)
+@pytest.fixture(scope="module", params=SERVERS)
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a server."""
-    if request.param == "ogx":
-        with ogx_server() as real:
-            yield real.url
-    else:
-        with stores_server() as ours:
-            ours.is_blunt = request.param == "blunt"
-            ours.fails = lambda text: "cannot be embedded" if POISON in text else ""
-            yield ours.url
+    with any_server(request.param) as address:
+        yield address
 
 
 @pytest.fixture

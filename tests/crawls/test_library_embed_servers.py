@@ -17,9 +17,8 @@ from tests.crawls.commands import Crawl
 from tests.crawls.libraries import DOMAIN, SOURCE, LibraryCrawl
 from tests.crawls.library_stage import BEFORE, Q1, LibraryStage, rest_stage
 from tests.crawls.test_library_story import CASES, Case
-from tests.index.vectorstore.any_store import AnyStore, any_store
-from tests.index.vectorstore.store_server import stores_server
-from tests.servers import POISON, ogx_server
+from tests.index.vectorstore.any_store import SERVERS, AnyStore, any_server, any_store
+from tests.servers import POISON
 from tests.servers.sharepoint import Library
 
 __all__ = ["rest_stage"]  # a fixture
@@ -27,20 +26,11 @@ __all__ = ["rest_stage"]  # a fixture
 pytestmark = pytest.mark.alone
 
 
-@pytest.fixture(
-    scope="module",
-    params=["blunt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ours", "ogx"))],
-)
+@pytest.fixture(scope="module", params=SERVERS)
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of a server."""
-    if request.param == "ogx":
-        with ogx_server() as real:
-            yield real.url
-    else:
-        with stores_server() as ours:
-            ours.is_blunt = request.param == "blunt"
-            ours.fails = lambda text: "cannot be embedded" if POISON in text else ""
-            yield ours.url
+    with any_server(request.param) as address:
+        yield address
 
 
 class Shore:

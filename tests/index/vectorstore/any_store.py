@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import openai
+import pytest
 from openai.types.vector_stores import VectorStoreFile
 
+from tests.index.vectorstore.store_server import stores_server
 from tests.openai_server import KEY
+from tests.servers import POISON, ogx_server
 
 
 class AnyStore:
@@ -68,6 +71,23 @@ class AnyStore:
     def stores(self) -> set[str]:
         """Return the ids of all stores."""
         return {store.id for store in self._client.vector_stores.list()}
+
+
+#: Each server; ours and the real one are in the slow tier.
+SERVERS = ["blunt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ours", "ogx"))]
+
+
+@contextmanager
+def any_server(name: str) -> Iterator[str]:
+    """Start a server and yield its address: ours, ours with the ways of ogx (blunt), or ogx."""
+    if name == "ogx":
+        with ogx_server() as real:
+            yield real.url
+    else:
+        with stores_server() as ours:
+            ours.is_blunt = name == "blunt"
+            ours.fails = lambda text: "cannot be embedded" if POISON in text else ""
+            yield ours.url
 
 
 @contextmanager
