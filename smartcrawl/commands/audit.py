@@ -71,7 +71,7 @@ _EMBEDDED: Final = (
 
 
 class Command(ChangingCommand):
-    """Compare the registry with its index and its libraries, and repair the differences."""
+    """Compare the registry with index and libraries, and repair differences."""
 
     _domains: AuditedDomains
 
@@ -81,7 +81,7 @@ class Command(ChangingCommand):
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
-        return "Compare the registry with its index and its libraries, and repair the differences"
+        return "Compare the registry with index and libraries, and repair differences"
 
     def long_desc(self) -> str:
         """Return its help text."""

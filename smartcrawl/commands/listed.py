@@ -22,7 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "forget": "Remove an address or a source, and unpin it",
     "undo": "Restore the pages that a run, or a command after it, removed",
     "embed": "Make the vectors that are missing, without a request to any source",
-    "audit": "Compare the registry with its index and its libraries, and repair the differences",
+    "audit": "Compare the registry with index and libraries, and repair differences",
     "library": "Download, process, embed or check the document libraries of a domain",
     "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
     "push": "Make an OpenAI vector store equal to the stored pages of a source",
