@@ -20,6 +20,7 @@ from smartcrawl.run.library_audit import Place
 from smartcrawl.sources.sharepoint.domains import domain_ids, load_domain
 from smartcrawl.terminal.output import printed_json
 from smartcrawl.terminal.tables import (
+    Column,
     print_table,
     printed_name_column,
     printed_note_column,
@@ -27,13 +28,20 @@ from smartcrawl.terminal.tables import (
     printed_word_column,
 )
 
-_SHOWN: Final = 20  #: differences of a domain in a table
-_COLUMNS: Final = (
-    printed_word_column("difference"),
-    printed_name_column("source"),
-    printed_whole_column("item"),
-    printed_note_column("detail"),
-)
+SHOWN: Final = 20  #: differences of a domain, or of a kind, in a table
+
+
+def audit_columns(thing: str) -> tuple[Column, ...]:
+    """Return the columns of a table of differences; ``thing``: the name of what differs."""
+    return (
+        printed_word_column("difference"),
+        printed_name_column("source"),
+        printed_whole_column(thing),
+        printed_note_column("detail"),
+    )
+
+
+_COLUMNS: Final = audit_columns("item")
 #: Names of the places, as they follow "missing in".
 _PLACES: Final = {
     Place.FILES: "on disk",
@@ -148,13 +156,13 @@ def _print_domain(found: DomainFindings, left: DomainFindings | None) -> None:
             "item": each.item,
             "detail": f"{_PLACES[each.place]}{each.detail and ': '}{each.detail}",
         }
-        for each in islice(shown, _SHOWN)
+        for each in islice(shown, SHOWN)
     ]
     if rows:
         print()
         print_table(_COLUMNS, rows)
-    if shown.total() > _SHOWN:
-        print(f"and {shown.total() - _SHOWN:,} more (--format json lists all)")
+    if shown.total() > SHOWN:
+        print(f"and {shown.total() - SHOWN:,} more (--format json lists all)")
     if shown.agree:
         print("records, disk, maps, vector store and metadata agree")
 

@@ -7,25 +7,13 @@ import sys
 from itertools import islice
 from typing import Any, Final
 
-from smartcrawl.commands.audit_domains import AuditedDomains
+from smartcrawl.commands.audit_domains import SHOWN, AuditedDomains, audit_columns
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.output import print_note, printed_json
-from smartcrawl.terminal.tables import (
-    print_table,
-    printed_name_column,
-    printed_note_column,
-    printed_whole_column,
-    printed_word_column,
-)
+from smartcrawl.terminal.tables import print_table
 
-_SHOWN: Final = 20  #: differences of each kind in a table
-_COLUMNS: Final = (
-    printed_word_column("difference"),
-    printed_name_column("source"),
-    printed_whole_column("page"),
-    printed_note_column("detail"),
-)
+_COLUMNS: Final = audit_columns("page")
 #: Names of the kinds of differences, for 1 and for any other number.
 _WORDS: Final = {
     Kind.MISSING: ("missing document", "missing documents"),
@@ -46,7 +34,7 @@ def print_audit_command(
     if strange is not None:
         print_note(strange)
     shown = found if left is None else left
-    rows = [_row(kind, one) for kind in Kind for one in islice(shown.of(kind), _SHOWN)]
+    rows = [_row(kind, one) for kind in Kind for one in islice(shown.of(kind), SHOWN)]
     for kind in Kind:
         number = found.counts[kind]
         after = "" if left is None else f", {left.counts[kind]:,} left"
@@ -54,7 +42,7 @@ def print_audit_command(
     if rows:
         print()
         print_table(_COLUMNS, rows)
-    more = sum(max(0, shown.counts[kind] - _SHOWN) for kind in Kind)
+    more = sum(max(0, shown.counts[kind] - SHOWN) for kind in Kind)
     if more:
         print(f"and {more:,} more (--format json lists all)")
     if agree:

@@ -80,7 +80,7 @@ def _edited_row(name: str) -> Callable[[Place], object]:
 
 
 def _foreign_row(name: str) -> Callable[[Place], object]:
-    """One row of an item that nobody knows, and one that is no row."""
+    """One row of an item that the registry lacks, and one that is no row."""
     return lambda place: _edit(
         _map(place, name),
         lambda rows: [*rows, b",".join([b"x"] * (rows[0].count(b",") + 1)) + b"\r\n", b"x\r\n"],
