@@ -157,6 +157,7 @@ USER_AGENT = _env(
 CONCURRENT_REQUESTS = _env("CONCURRENT_REQUESTS", 16)  # in flight, all hosts
 CONCURRENT_REQUESTS_PER_DOMAIN = _env("CONCURRENT_REQUESTS_PER_DOMAIN", 3)  # in flight, each host
 DOWNLOAD_DELAY = _env("DOWNLOAD_DELAY", 0)  # seconds between requests to a host, at least
+DOWNLOAD_DELAY_JITTER = 0  # Scrapy's 0.5 would let a delay be half of it
 AUTOTHROTTLE_ENABLED = _env("AUTOTHROTTLE_ENABLED", True)  # adapt the delay to the server's latency
 AUTOTHROTTLE_START_DELAY = _env("AUTOTHROTTLE_START_DELAY", 0.1)  # seconds, before the first answer
 AUTOTHROTTLE_MAX_DELAY = _env("AUTOTHROTTLE_MAX_DELAY", 60)  # seconds, however slow the server

@@ -236,7 +236,7 @@ def test_the_lane_is_as_polite_as_the_engine(crawl: Crawl):
 
         site.began = []
         site.seconds = 0
-        told = counts(crawl, site, DOWNLOAD_DELAY="0.1", DOWNLOAD_DELAY_JITTER="0")
+        told = counts(crawl, site, DOWNLOAD_DELAY="0.1")
 
         assert told["lane/not_modified"] == 20
         gaps = [after - before for before, after in pairwise(site.began)]
@@ -408,7 +408,7 @@ def test_a_signal_ends_the_waits_of_the_lane(site: Site, crawl: Crawl):
     fill(site, 10)
     crawl(site.url("/"))
     site.clear()
-    quick = {**TELLING, "AUTOTHROTTLE_ENABLED": "0", "DOWNLOAD_DELAY_JITTER": "0"}
+    quick = {**TELLING, "AUTOTHROTTLE_ENABLED": "0"}
     with crawl.start(site.url("/"), settings={**quick, "DOWNLOAD_DELAY": 8}) as running:
         wait_until(lambda: site.count("/"), "the first page is asked")
         time.sleep(1)

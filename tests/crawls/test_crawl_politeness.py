@@ -111,9 +111,8 @@ def test_a_delay_is_kept_between_requests(crawl: Crawl):
     with Counting() as site:
         site.seconds = 0
         fill(site, 6)
-        settings = {"DOWNLOAD_DELAY": 0.25, "RANDOMIZE_DOWNLOAD_DELAY": 0}
 
-        crawl(site.url("/"), settings=settings)
+        crawl(site.url("/"), settings={"DOWNLOAD_DELAY": 0.25})
 
     gaps = [after - before for before, after in zip(site.began, site.began[1:], strict=False)]
     assert len(gaps) == 7

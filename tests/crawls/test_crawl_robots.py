@@ -289,7 +289,7 @@ def test_a_delay_of_ours_that_is_longer_than_the_hosts_wins(crawl: Crawl):
         for n in range(4):
             site.pages[f"/{n}"] = html(f"Page {n}")
 
-        crawl(site.url("/"), settings={"DOWNLOAD_DELAY": 0.4, "DOWNLOAD_DELAY_JITTER": 0})
+        crawl(site.url("/"), settings={"DOWNLOAD_DELAY": 0.4})
 
     assert len(site.arrived) == 6
     assert site.took() > 5 * 0.4 - 0.3

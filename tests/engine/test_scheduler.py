@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 from scrapy import Request, Spider, signals
-from scrapy.core.downloader import Slot
+from scrapy.core.downloader import Downloader, Slot
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.extensions.throttle import AutoThrottle
@@ -481,6 +481,17 @@ def delays(
     )
     throttle._response_downloaded(Response(request.url, status=status), request, Reader())
     return slot.delay
+
+
+@pytest.mark.covers("R2-21")
+def test_no_slot_shortens_the_delay_by_chance():
+    paced = {name: value for name, value in SETTINGS.items() if name.startswith("DOWNLOAD_DELAY")}
+    downloader = Downloader(get_crawler(Reader, paced | {"DOWNLOAD_DELAY": 2}))
+    downloader._start_slot_gc = lambda: None  # it needs a loop
+
+    name, slot = downloader._get_slot(Request("http://a.example/"))
+
+    assert (name, {slot.download_delay() for _ in range(20)}) == ("a.example", {2})
 
 
 @pytest.mark.parametrize("status", [200, 304])
