@@ -170,7 +170,7 @@ class DomainAudit:
             VectorStoreApi,
         )
         from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
-        from smartcrawl.index.vectorstore.reading import pages_to_end  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.reading import store_pages  # noqa: PLC0415
 
         patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
         number = store_number(self._connection, store.url, store.store)
@@ -190,8 +190,7 @@ class DomainAudit:
                 sides.append(stack.enter_context(closing(side)))
                 side.expect()
             try:
-                patience.asked(api.check_store)
-                for page in pages_to_end(patience.asked, api.listed_page):
+                for page in store_pages(patience.asked, api):
                     for side in sides:
                         side.find(page)
             except AbsentError:

@@ -68,11 +68,14 @@ class LibraryCheck:
 
         A misplaced file goes back to its place, and files that no item refers to are deleted.
         """
-        whole = list(library_rows(connection, self._no))
-        read = maps.read_files_map(whole)
-        agreeing = {row.no for row in whole if read.agrees(row)}
-        rows = list(map(_slim, whole))
-        del whole
+        rows: list[LibraryRow] = []
+        digests: dict[str, bytes] = {}
+        for row in library_rows(connection, self._no):
+            digests[row.unique_id] = maps.mapped_digest(row)
+            rows.append(_slim(row))
+        read = maps.read_files_map(digests)
+        del digests
+        agreeing = {row.no for row in rows if row.unique_id in read.read.agreeing}
         read = read.without_agreeing()
         lines = list(read.lines)
         if rows:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Final
 
 from smartcrawl.model.library import LibraryItem, LibraryRow
@@ -46,10 +47,6 @@ class ReadFilesMap:
     def is_whole(self) -> bool:
         """Whether it could be read, but for single rows."""
         return self.read.state is MapState.WHOLE
-
-    def agrees(self, row: LibraryRow) -> bool:
-        """Whether the map has the row of an item as it was written."""
-        return row.unique_id in self.read.agreeing
 
     def without_agreeing(self) -> ReadFilesMap:
         """Return itself without the ids of rows that agree, which take memory."""
@@ -115,6 +112,10 @@ def files_map_row(row: LibraryRow, prefix: str) -> FilesMapRow:
     )
 
 
+def _digest(row: FilesMapRow) -> bytes:
+    return blake2b(repr(tuple(row)).encode(), digest_size=16).digest()
+
+
 class _NotWholeError(Exception):
     """Leaves a map as it was."""
 
@@ -128,13 +129,18 @@ class LibraryMaps:
         self._listed: MapFileWriter | None = None
         self._writing = ExitStack()
 
-    def read_files_map(self, rows: Iterable[LibraryRow]) -> ReadFilesMap:
-        """Return the map of files, however damaged it is; ``rows``: the stored items."""
-        stored = {row.unique_id: row for row in rows}
+    def mapped_digest(self, row: LibraryRow) -> bytes:
+        """Return 16 bytes that stand for the row of an item in the map of files."""
+        return _digest(files_map_row(row, self._prefix))
+
+    def read_files_map(self, stored: Mapping[str, bytes]) -> ReadFilesMap:
+        """Return the map of files, however damaged it is.
+
+        ``stored``: `mapped_digest` of each stored item, by unique id.
+        """
 
         def is_expected(found: FilesMapRow) -> bool:
-            row = stored.get(found.sharepoint_unique_file_id)
-            return row is not None and found == files_map_row(row, self._prefix)
+            return stored.get(found.sharepoint_unique_file_id) == _digest(found)
 
         path = self._root / _CONFIG.FILE_MAP_CSV
         try:

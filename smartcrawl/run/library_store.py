@@ -74,13 +74,12 @@ def attached_file_ids(
         VectorStoreApi,
     )
     from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
-    from smartcrawl.index.vectorstore.reading import read_to_end  # noqa: PLC0415
+    from smartcrawl.index.vectorstore.reading import store_pages  # noqa: PLC0415
 
     patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
     with closing(VectorStoreApi(store, key)) as api:
         try:
-            patience.asked(api.check_store)
-            return set(read_to_end(patience.asked, api.listed_page))
+            return {file.id for page in store_pages(patience.asked, api) for file in page}
         except AbsentError as error:
             raise StoreAbsentError(
                 f"{store.destination} has no vector store {store.store} ({error}): nothing was"

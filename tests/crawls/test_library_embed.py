@@ -152,7 +152,7 @@ def test_a_first_embed_makes_the_store_and_a_second_reads_its_list(begin: Callab
     place.check(BEFORE)
     second = place.embed()
     assert (second["uploaded"], second["unchanged"]) == (0, 3)
-    assert set(place.server.acts) == {"store", "list"}
+    assert set(place.server.acts) == {"list"}
     place.check(BEFORE)
 
 
@@ -274,7 +274,7 @@ def test_a_store_that_is_gone_ends_the_embedding(begin: Callable[[], Place]):
     kept = place.server.stores.pop("vs_1")
     found = place.embed(expect=3)
     assert "404" in json.dumps(found["reasons"])
-    assert place.server.acts == ["store"]
+    assert place.server.acts == ["list"]
     assert place.map_rows() == before
     place.server.stores["vs_1"] = kept
     assert place.embed()["unchanged"] == 3

@@ -78,12 +78,12 @@ def test_each_mode_of_embed(begin: Callable[[], Place], row: list[str]):
     place.libraries.download()
     before = set(place.server.uploads)
     found = place.embed("--mode", mode, *(["--dry-run"] if dry == "yes" else []))
-    assert (requested, place.server.acts[:2]) == ("list", ["store", "list"])
+    assert (requested, place.server.acts[:1]) == ("list", ["list"])
     after = set(place.server.uploads)
     assert len(after - before) == place.server.acts.count("upload") == files_in(given)
     assert len(before - after) == place.server.acts.count("detach") == files_in(removed)
     if dry == "yes":
-        assert set(place.server.acts) == {"store", "list"}
+        assert set(place.server.acts) == {"list"}
         assert found["uploaded"] > 0
 
 

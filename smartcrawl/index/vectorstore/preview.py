@@ -92,7 +92,6 @@ class PushPreview:
         if api is not None:
             clock, sleep, is_ending = time.monotonic, time.sleep, self._is_ending
             asking = StoreAsking(api, self._options, clock=clock, sleep=sleep, is_ending=is_ending)
-            asking.ask(api.check_store)
             reader = StoreReader(api, self._rows, asking.ask, self._now)
         plan = planned_push(reader, self._items, pushed, is_full=self._is_full)
         given = {item.version.no for item in items_together(self._items, plan.missing)}

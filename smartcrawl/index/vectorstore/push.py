@@ -88,7 +88,6 @@ class Push:
         return self._pushed
 
     def _work(self) -> None:
-        self._ask(self._api.check_store)
         plan = planned_push(self._reader, self._items, self._pushed, is_full=self._is_full)
         self._former = plan.former
         self._report_done()

@@ -29,7 +29,8 @@ from smartcrawl.model.exceptions import PushError
 _LATE: Final = 3_600  #: seconds after which an upload without an answer does not appear any more
 _SKEW: Final = 86_400  #: seconds that the server's clock may be behind ours
 _AT_ONCE: Final = 16  #: items that are looked up together
-_NONE: Final[Mapping[str, str]] = MappingProxyType({})
+#: The entry of each file of a store that is completed and has nothing new: there are many.
+_AS_STORED: Final = ListedFile("", "completed", "", MappingProxyType({}), 0)
 _FAILED: Final = ("failed", "cancelled")  #: statuses that a file of a store does not leave
 
 
@@ -76,18 +77,28 @@ class ReadRows(Protocol):
         """Forget files."""
 
 
-def read_to_end(
-    ask: Ask, page: Page[_File], kept: Callable[[_File], _File] = lambda file: file
-) -> dict[str, _File]:
-    """Return all entries of a list by their ids; ``kept`` returns what is kept of one.
+def read_to_end(ask: Ask, page: Page[_File]) -> dict[str, _File]:
+    """Return all entries of a list by their ids.
 
     Raises:
         PushError: the list has no end, or the server is away: what was read proves nothing.
     """
-    found: dict[str, _File] = {}
-    for files in pages_to_end(ask, page):
-        found |= {file.id: kept(file) for file in files}
-    return found
+    return {file.id: file for files in pages_to_end(ask, page) for file in files}
+
+
+def store_pages(ask: Ask, api: VectorStoreApi) -> Iterator[list[ListedFile]]:
+    """Yield the pages of the list of a store's files.
+
+    Raises:
+        AbsentError: the store is gone; servers may have an empty list for it.
+        PushError: the list has no end, or the server is away: what was read proves nothing.
+    """
+    is_empty = True
+    for files in pages_to_end(ask, api.listed_page):
+        is_empty = is_empty and not files
+        yield files
+    if is_empty:
+        ask(api.check_store)
 
 
 def pages_to_end(ask: Ask, page: Page[_File]) -> Iterator[list[_File]]:
@@ -131,21 +142,28 @@ class StoreReader:
             AbsentError: the store is gone.
         """
         rows = self._rows.files(versions)
-        known_ids = {file.file: file.file for file in rows if file.file is not None}
-
-        def slim(file: ListedFile) -> ListedFile:
-            """Return a file as it is kept: a large store is in memory."""
-            id_ = known_ids.get(file.id)
-            return file if id_ is None else file._replace(id=id_, attributes=_NONE)
-
-        self._listed = read_to_end(self._ask, self._api.listed_page, slim)
-        known_ids.clear()
+        self._listed = self._read(rows)
         known = [self._seen(file) for file in self.recovered(rows)]
         ids = {file.file for file in known}
         orphans = [
-            file for file in self._listed.values() if file.id not in ids and file.has(items.marks)
+            file
+            for id_, file in self._listed.items()
+            if id_ not in ids and file is not _AS_STORED and file.has(items.marks)
         ]
         return [*known, *self._adopted(orphans, items, versions)]
+
+    def _read(self, rows: Sequence[StoredFile]) -> dict[str, ListedFile]:
+        """Return the files of the store by id; all that are as in ``rows`` share one entry."""
+        known = {file.file: file for file in rows if file.file is not None}
+        listed: dict[str, ListedFile] = {}
+        for files in store_pages(self._ask, self._api):
+            for file in files:
+                row = known.get(file.id)
+                if row is None or row.file is None:
+                    listed[file.id] = file
+                else:
+                    listed[row.file] = _AS_STORED if _is_as_stored(file, row) else file
+        return listed
 
     def recovered(self, files: Sequence[StoredFile]) -> list[StoredFile]:
         """Return files, after looking for those whose upload was intended and got no answer."""
@@ -256,6 +274,11 @@ def items_together(items: StoreItems, numbers: Sequence[int]) -> Iterator[StoreI
     """Yield some items, several of which are looked up together."""
     for start in range(0, len(numbers), _AT_ONCE):
         yield from items.items(numbers[start : start + _AT_ONCE])
+
+
+def _is_as_stored(file: ListedFile, row: StoredFile) -> bool:
+    is_known = row.status is FileStatus.COMPLETED and row.embedded_at is not None
+    return is_known and file.status == _AS_STORED.status
 
 
 def status_of_listed(file: ListedFile) -> FileStatus:
