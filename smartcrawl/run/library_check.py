@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 
@@ -14,7 +14,6 @@ from smartcrawl.registry.library.items import (
     library_rows,
     library_rows_since,
 )
-from smartcrawl.registry.library.shelf import KEPT
 from smartcrawl.rules.library import (
     Corrections,
     ExpectedFile,
@@ -22,6 +21,7 @@ from smartcrawl.rules.library import (
     decide_library_corrections,
     integrity_line,
 )
+from smartcrawl.run.library_checked_rows import CheckedRow, MadeOfRows
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import list_original_path, original_of_embedded
@@ -68,33 +68,31 @@ class LibraryCheck:
 
         A misplaced file goes back to its place, and files that no item refers to are deleted.
         """
-        rows: list[LibraryRow] = []
+        rows: dict[str, CheckedRow] = {}
         digests: dict[str, bytes] = {}
-        for row in library_rows(connection, self._no):
-            digests[row.unique_id] = maps.mapped_digest(row)
-            rows.append(_slim(row))
+        for whole in library_rows(connection, self._no):
+            digests[whole.unique_id] = maps.mapped_digest(whole)
+            rows[whole.unique_id] = CheckedRow.of(whole)
         read = maps.read_files_map(digests)
         del digests
-        agreeing = {row.no for row in rows if row.unique_id in read.read.agreeing}
-        read = read.without_agreeing()
         lines = list(read.lines)
         if rows:
-            lines += read.unknown_lines({row.unique_id for row in rows})
+            lines += read.unknown_lines(rows.keys())
         newer = (
             set() if not read.is_whole else library_rows_since(connection, self._no, read.written)
         )
-        mapped = {
-            row.unique_id: self._stored(row)
-            for row in rows
-            if row.no in newer or row.no in agreeing or _is_kept(row)
-        }
+        agreeing = read.read.agreeing
+
+        def mapped(row: CheckedRow) -> StoredRow | None:
+            """Return the row of the map, as far as it agrees; None: the map has none."""
+            is_in_map = row.no in newer or row.unique_id in agreeing or row.is_kept
+            return self._stored(row) if is_in_map else None
+
         found, again = self._corrected(connection, rows, mapped, lines)
         again |= {*found.missing_in_map}
         # A step found that the original was missing (R3-79).
-        again |= {
-            row.unique_id for row in rows if row.path is None and row.sharepoint_error is None
-        }
-        taken = {row.path for row in rows}
+        again |= {row.unique_id for row in rows.values() if row.path is None and not row.has_error}
+        taken = {row.path for row in rows.values()}
         adoptable = {
             unique_id: row for unique_id, row in read.adoptable.items() if row.path not in taken
         }
@@ -122,15 +120,14 @@ class LibraryCheck:
         ``is_whole``: whether this run listed the library to its end. Without that, a file may
         belong to an item that the registry does not know yet: no row is no reason to delete.
         """
-        rows = list(map(_slim, library_rows(connection, self._no)))
+        rows = {row.unique_id: CheckedRow.of(row) for row in library_rows(connection, self._no)}
         lines: list[str] = []
-        stored = {row.unique_id: self._stored(row) for row in rows}
-        found, again = self._corrected(connection, rows, stored, lines)
+        found, again = self._corrected(connection, rows, self._stored, lines)
         paths = found.orphans if is_whole else _without_owner(found, rows, before.known)
         orphans = self._without_orphans(paths, lines)
         lines += [
             f"{row.path} is missing or damaged: the next download brings it"
-            for row in rows
+            for row in rows.values()
             if row.unique_id in again
         ]
         return replace(
@@ -154,22 +151,19 @@ class LibraryCheck:
     def _corrected(
         self,
         connection: Connection,
-        rows: Sequence[LibraryRow],
-        mapped: Mapping[str, StoredRow],
+        rows: Mapping[str, CheckedRow],
+        mapped: Callable[[CheckedRow], StoredRow | None],
         lines: list[str],
     ) -> tuple[Corrections, set[str]]:
         """Compare the disk with the items and a map, and move misplaced files.
 
         Returns the corrections, and the unique ids of the items that are missing on the disk.
         """
-        on_disk, damaged = self._scanned(connection, rows)
-        expected = {
-            row.unique_id: ExpectedFile((row.path,), self._size(row))
-            for row in rows
-            if row.path is not None
-        }
-        found = decide_library_corrections(expected, mapped, on_disk, damaged)
-        again = set(found.missing_on_disk) | self._without_original(rows)
+        on_disk, damaged = self._scanned(connection, rows.values())
+        found = decide_library_corrections(
+            MadeOfRows(rows, self._expected), MadeOfRows(rows, mapped), on_disk, damaged
+        )
+        again = set(found.missing_on_disk) | self._without_original(rows.values())
         for move in found.moves:
             try:
                 self._folder.rename(move.source, move.target)
@@ -181,7 +175,7 @@ class LibraryCheck:
         return found, again
 
     def _scanned(
-        self, connection: Connection, rows: Sequence[LibraryRow]
+        self, connection: Connection, rows: Iterable[CheckedRow]
     ) -> tuple[dict[str, int], set[str]]:
         """Return sizes of the files on disk by path, and the paths of damaged ones."""
         facts = self._walked()
@@ -221,7 +215,7 @@ class LibraryCheck:
         """Return the paths of the files that are orphans unless an item refers to them."""
         return list(self._walked())
 
-    def _is_damaged(self, row: LibraryRow, path: str, facts: tuple[int, int]) -> bool:
+    def _is_damaged(self, row: CheckedRow, path: str, facts: tuple[int, int]) -> bool:
         """Whether size or date of a file is not that of its item.
 
         What is made of an item has its date, and a size of its own.
@@ -231,7 +225,7 @@ class LibraryCheck:
         is_shared = path == list_original_path(self._source.source_id)
         return not (is_shared or path.startswith(f"{_FAILED}/")) and facts[1] != row.last_modified
 
-    def _without_original(self, rows: Sequence[LibraryRow]) -> set[str]:
+    def _without_original(self, rows: Iterable[CheckedRow]) -> set[str]:
         """Return the unique ids of processed pages whose original is missing or damaged (M-53)."""
         if self._source.source_type is not SourceType.SITEPAGES:
             return set()
@@ -246,9 +240,9 @@ class LibraryCheck:
     def _damaged(
         self,
         connection: Connection,
-        rows: Mapping[int, LibraryRow],
+        rows: Mapping[int, CheckedRow],
         facts: Mapping[str, tuple[int, int]],
-    ) -> Iterator[LibraryRow]:
+    ) -> Iterator[CheckedRow]:
         """Yield those of some items whose bytes are others; where they are not, the time is set."""
         hashes = library_body_hashes(connection, list(rows))
         for no, row in rows.items():
@@ -262,32 +256,26 @@ class LibraryCheck:
                 pass
             yield row
 
-    def _size(self, row: LibraryRow) -> int | None:
+    def _expected(self, row: CheckedRow) -> ExpectedFile | None:
+        """Return the place of an item's file; None: it has none."""
+        return None if row.path is None else ExpectedFile((row.path,), self._size(row))
+
+    def _size(self, row: CheckedRow) -> int | None:
         """Return the bytes that the file of an item must have; None: not those of the library."""
         is_as_listed = self._source.source_type is SourceType.FILES
         failed = row.path is not None and row.path.startswith(f"{_FAILED}/")
         return row.file_size if is_as_listed and not failed else None
 
-    def _stored(self, row: LibraryRow) -> StoredRow:
+    def _stored(self, row: CheckedRow) -> StoredRow:
         """Return an item as a row of the map; the original of a processed one is kept (M-53)."""
-        path, has_error = row.path or "", row.sharepoint_error is not None
+        path = row.path or ""
         if self._source.source_type is SourceType.FILES:  # it is its own original
-            return StoredRow(path, has_error, path)
-        return StoredRow(path, has_error, original_of_embedded(path))
-
-
-def _slim(row: LibraryRow) -> LibraryRow:
-    """Return a row without what only maps have: all rows of a source are in memory at once."""
-    return row._replace(filename="", server_relative_url="")
-
-
-def _is_kept(row: LibraryRow) -> bool:
-    """Whether a file made way for another: its row has a place that the map never had."""
-    return row.path is not None and row.path.startswith(f"{KEPT}/")
+            return StoredRow(path, row.has_error, path)
+        return StoredRow(path, row.has_error, original_of_embedded(path))
 
 
 def _without_owner(
-    found: Corrections, rows: Sequence[LibraryRow], known: Collection[str]
+    found: Corrections, rows: Mapping[str, CheckedRow], known: Collection[str]
 ) -> list[str]:
     """Return the files that neither an item nor the map names; none where there is no item."""
     return [path for path in found.orphans if path not in known] if rows else []

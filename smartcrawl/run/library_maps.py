@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Set
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
@@ -47,10 +47,6 @@ class ReadFilesMap:
     def is_whole(self) -> bool:
         """Whether it could be read, but for single rows."""
         return self.read.state is MapState.WHOLE
-
-    def without_agreeing(self) -> ReadFilesMap:
-        """Return itself without the ids of rows that agree, which take memory."""
-        return replace(self, read=self.read._replace(agreeing=frozenset()))
 
     def unknown_lines(self, known: Set[str]) -> list[str]:
         """Return lines about rows of items that are not stored; ``known``: unique ids."""
