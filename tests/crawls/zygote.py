@@ -15,9 +15,11 @@ the folder that it works in.
 
 import gc
 import json
+import logging
 import os
 import sys
 import tempfile
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -27,7 +29,7 @@ from threading import Thread
 import twisted
 from scrapy import cmdline
 from scrapy.settings import default_settings
-from scrapy.utils.versions import get_versions
+from scrapy.utils import versions
 
 import smartcrawl
 
@@ -60,6 +62,7 @@ def main() -> None:
     assert "twisted.internet.reactor" not in sys.modules, twisted.__version__
     gc.collect()
     gc.freeze()  # no fork looks at what all of them share
+    gc.set_threshold(50_000)  # a small crawl has nothing that is worth looking for
     for line in sys.stdin:
         order = json.loads(line)
         if isinstance(order, str):
@@ -81,14 +84,24 @@ def main() -> None:
 def _look_up_commands() -> None:
     """Do what every command does first, so that its results are there already.
 
-    The entry points are those of the packages that are installed: to read them, each command
-    would open two hundred files.
+    The entry points and versions are those of the packages that are installed: to read them, each
+    command would open two hundred files.
     """
-    for package in ("scrapy.commands", "smartcrawl.commands"):
-        cmdline._get_commands_from_module(package, inproject=True)
+    packages = ("scrapy.commands", "smartcrawl.commands")
+    classes = {package: list(cmdline._iter_command_classes(package)) for package in packages}
+    cmdline._iter_command_classes = classes.__getitem__
     found = {group: entry_points(group=group) for group in ("scrapy.commands",)}
     cmdline.entry_points = lambda group: found[group]
-    get_versions()
+    versions._version = cache(versions._version)
+    versions.get_versions()
+    set_level = logging.Logger.setLevel
+
+    def set_other_level(logger: logging.Logger, level: int | str) -> None:
+        """Set a level that is another one; each time all loggers forget what they know."""
+        if logger.level != level:
+            set_level(logger, level)
+
+    logging.Logger.setLevel = set_other_level  # type: ignore[method-assign]
 
 
 def _status(pid: int) -> int:
