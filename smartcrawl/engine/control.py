@@ -118,6 +118,7 @@ class RunControl:
         control = cls(crawler, run)
         crawler.signals.connect(control.opened, signal=signals.spider_opened)
         crawler.signals.connect(control.closed, signal=signals.spider_closed)
+        crawler.signals.connect(control.stopped, signal=signals.engine_stopped)
         return control
 
     def opened(self) -> None:
@@ -158,6 +159,9 @@ class RunControl:
         """End looking: what comes now finds the run sealed, or is found by the seal."""
         if self._watch is not None:
             self._watch.stop()
+
+    def stopped(self) -> None:
+        """Drop nothing any more; until now the last batch may have waited for an embedder."""
         if self._timer is not None:
             self._timer.cancel()
 

@@ -23,7 +23,12 @@ from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.pushing import push_run_pages
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
-from smartcrawl.engine.vectors import close_run_embedder, log_embedding_destination, pay_run_debts
+from smartcrawl.engine.vectors import (
+    close_run_embedder,
+    drop_embedding_with_run,
+    log_embedding_destination,
+    pay_run_debts,
+)
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
@@ -95,6 +100,7 @@ class RunLifecycle:
             logger.warning("nothing is asked: %s", _over_words(run))
             return
         log_embedding_destination(run.options)
+        drop_embedding_with_run(run)
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 

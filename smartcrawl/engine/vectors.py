@@ -48,9 +48,11 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
     """Embed the chunks of a source that have no vector, after the end of its run.
 
     An error leaves them for the next run, or for ``scrapy embed``. After one that lasts, such as a
-    refused key, nothing is asked.
+    refused key, nothing is asked; nor is it after an order, which ends the run at once.
     """
     if run.batches.embedder is None or run.failure is not None or run.opened.over:
+        return
+    if run.halt.order is not None:
         return
     if run.opened.shared and not run.ending.ended_here:
         return  # one worker pays; two would embed the same chunks
@@ -71,6 +73,12 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
             counted_noun(paid.owed, "chunk"),
             program_name(),
         )
+
+
+def drop_embedding_with_run(run: Run) -> None:
+    """Let an order that drops a run's work end a call of its embedder, too."""
+    if run.batches.embedder is not None:
+        run.halt.when_dropped(run.batches.embedder.close)
 
 
 def close_run_embedder(run: Run) -> None:

@@ -6,10 +6,11 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 
 import pytest
 
-from smartcrawl.rules.model import RunState
+from smartcrawl.rules.model import RunOrder, RunState
 from tests.crawls.commands import Crawl, Result, Running, wait_until
 from tests.crawls.orders import (
     CANCEL,
@@ -27,6 +28,8 @@ from tests.crawls.orders import (
     wait_until_it_hangs,
 )
 from tests.extract.made_documents import pdf
+from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, embeddings_server
+from tests.openai_server import KEY, Reply, error
 from tests.raw_site import RawSite, whole
 
 pytestmark = [pytest.mark.alone]
@@ -164,6 +167,67 @@ def test_a_document_that_is_being_read_does_not_hold_the_end(
     assert "/1" not in visited(crawl)
     crawl(raw.url(), resume=1)
     assert visited(crawl) == {"/", "/0", "/1"}
+
+
+@pytest.fixture
+def embedder(crawl: Crawl) -> Iterator[EmbeddingsServer]:
+    """The embedder of the crawls of a test; a call that waited for it would take a minute."""
+    with embeddings_server() as server:
+        crawl.environment |= server.settings | {"OPENAI_API_KEY": KEY}
+        yield server
+
+
+@pytest.mark.covers("RD-21")
+@pytest.mark.sqlite
+def test_an_embedder_that_hangs_does_not_hold_the_end(
+    crawl: Crawl, raw: RawSite, embedder: EmbeddingsServer
+):
+    """The batch that waits for it is stored without vectors."""
+    goes_on = Event()
+
+    def hung(asked: Asked) -> Reply | None:
+        goes_on.wait(60)
+        return None
+
+    embedder.answer = hung
+    hang(raw)
+    settings = {**SLOW, "EMBEDDING_TIMEOUT_SECONDS": "60"}
+    with crawl.start(raw.url(), settings=settings) as running:
+        wait_until_it_hangs(raw, running)
+        wait_until(lambda: embedder.asked, "the embedder is asked")
+        since = time.monotonic()
+        assert order(crawl, PAUSE)
+        result = ended(running, since)
+    goes_on.set()
+
+    assert len(embedder.asked) == 1, "something was asked after the order"
+    assert held_leases(crawl) == []
+    assert state(crawl) == (RunState.INTERRUPTED, '["paused"]', False, "pause"), result
+    check_pages(crawl, raw, 1)
+    check_resumed(crawl, raw, 1)
+    assert crawl.runs()[0]["owed"] == 0
+
+
+@pytest.mark.covers("RD-21")
+@pytest.mark.sqlite
+@pytest.mark.parametrize("what", [PAUSE, CANCEL])
+def test_a_run_that_is_ordered_to_end_pays_no_debts(
+    crawl: Crawl, raw: RawSite, embedder: EmbeddingsServer, what: RunOrder
+):
+    embedder.answer = lambda asked: error("busy", 503)
+    hang(raw)
+    settings = {**SLOW, "EMBEDDING_WAIT_SECONDS": "1"}
+    with crawl.start(raw.url(), settings=settings) as running:
+        wait_until_it_hangs(raw, running)
+        running.until_it_says("pages are stored without vectors for now")
+        embedder.answer = lambda asked: None
+        embedder.asked.clear()
+        since = time.monotonic()
+        assert order(crawl, what)
+        ended(running, since)
+
+    assert embedder.asked == []
+    assert held_leases(crawl) == []
 
 
 def wait_for_reader(pid: int) -> int:

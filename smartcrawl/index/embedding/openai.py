@@ -20,6 +20,7 @@ from smartcrawl.index.embedding.ports import (
     mean_of_vectors,
     normed_vector,
 )
+from smartcrawl.index.embedding.waiting import GivenUpError, Waiting
 from smartcrawl.index.openai_sdk import openai_key
 from smartcrawl.index.outage import AwayError
 from smartcrawl.model.embedder_options import EmbedderOptions
@@ -53,6 +54,7 @@ class OpenAIEmbedder:
         self.destination: str | None = options.destination
         self._api, self._options = api, options
         self._closed = Event()
+        self._waiting: Waiting[tuple[list[object], str]] = Waiting()
         self._patience = EmbedderPatience(
             options.destination, options.wait, clock, sleep or self._closed.wait
         )
@@ -95,6 +97,7 @@ class OpenAIEmbedder:
     def close(self) -> None:
         """Close connections; a call that waits in another thread ends with an EmbedderError."""
         self._closed.set()
+        self._waiting.give_up()
         self._api.close()
 
     def _batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
@@ -174,10 +177,11 @@ class OpenAIEmbedder:
         while True:
             if self._stopped:
                 raise EmbedderError(self._stopped, lasting=True)
-            if self._closed.is_set():
-                raise EmbedderError("the embedder was closed: nothing is asked", lasting=True)
             try:
-                vectors, model = self._api.embeddings(texts)
+                vectors, model = self._waiting.made(lambda: self._api.embeddings(texts))
+            except GivenUpError:
+                closed = "the embedder was closed: nothing is asked"
+                raise EmbedderError(closed, lasting=True) from None
             except AwayError as failure:
                 self._patience.wait(failure)
             except UnfitError:

@@ -362,8 +362,11 @@ def test_an_answer_that_is_none_gives_no_vector(
     assert len(server.asked) == 2
 
 
-def test_close_wakes_a_call_that_waits(server: EmbeddingsServer):
+@pytest.mark.parametrize("hangs", [False, True], ids=["busy", "hangs"])
+def test_close_wakes_a_call_that_waits(server: EmbeddingsServer, hangs: bool):
     server.answer = lambda asked: error("slow down", 429, Retry_After="30")
+    if hangs:
+        server.hangs.set()
     found = OpenAIEmbedder.open(options(server), {"OPENAI_API_KEY": KEY})
     caught: list[EmbedderError] = []
     waits = threading.Thread(target=lambda: caught.append(failure(found)))
@@ -374,7 +377,10 @@ def test_close_wakes_a_call_that_waits(server: EmbeddingsServer):
     waits.join(5)
 
     assert not waits.is_alive()
+    server.released.set()
     assert "the embedder was closed" in str(caught[0])
+    assert "the embedder was closed" in str(failure(found))
+    assert len(server.asked) == 1
 
 
 # Requests that the server refuses for good
