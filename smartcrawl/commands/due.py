@@ -19,6 +19,7 @@ from smartcrawl.model.urls import display_url, normalize_url, request_url, url_d
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
+from smartcrawl.registry.jobs import load_registry_jobs
 from smartcrawl.registry.ordered import stored_documents_source
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.opening import run_source_named
@@ -139,10 +140,15 @@ class Command(CrawlCommand):
         ]
         if documents is not None and DOCUMENTS.name not in declared:
             runs.append(SpiderRun(spiders[DOCUMENTS.spider], {**given, "source": DOCUMENTS.name}))
+        if not runs and (jobs := load_registry_jobs(options)):
+            raise RegistryError(
+                "no source is crawled by a plain due: jobs of the HTTP API are started by its"
+                f" scheduler; {program_name()} due --source {next(iter(jobs))} crawls one"
+            )
         if not runs:
             raise RegistryError(
-                f"nothing was crawled yet: begin with {program_crawl_line('https://…')}, or declare"
-                f" sources in {options.sources_file}"
+                "nothing was crawled yet of which there still is a source: begin with"
+                f" {program_crawl_line('https://…')}, or declare sources in {options.sources_file}"
             )
         return runs
 

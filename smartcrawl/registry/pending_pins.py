@@ -21,6 +21,13 @@ SELECT r.id FROM record r
  WHERE r.id IN carray(?) AND r.source IN (SELECT no FROM source WHERE name IN carray(?))
 """
 _POSTED = "SELECT id FROM pending_pin WHERE id IN carray(?) AND source IN carray(?)"
+_DUE = """
+UPDATE state SET next_visit = :now
+ WHERE next_visit > :now AND no IN (
+       SELECT r.no FROM record r
+        WHERE r.id IN carray(:ids)
+          AND r.source IN (SELECT no FROM source WHERE name IN carray(:sources)))
+"""
 _PIN = """
 INSERT INTO pin (no, source, at, priority)
 SELECT r.no, r.source, w.at, w.priority
@@ -62,6 +69,17 @@ def stored_address_ids(
         rows: Any = connection.execute(statement, (Many(ids), Many(sources))).fetchall()
         known.update(bytes(key) for (key,) in rows)
     return known
+
+
+def make_stored_addresses_due(
+    connection: Connection, ids: Sequence[bytes], sources: Sequence[str], now: int
+) -> None:
+    """Make the records of ids (32 bytes each) due, in the same transaction (RD-16).
+
+    ``now``: Unix seconds. A visit is only brought forward; nothing else of a record changes.
+    """
+    named = {"ids": Many(ids), "sources": Many(sources), "now": now}
+    connection.execute(_DUE, named)
 
 
 def store_pending_pin_rows(connection: Connection, pins: Iterable[PendingPin]) -> None:

@@ -76,10 +76,10 @@ def create_app(
     app = Bodies(app)
     app = Guard(app, server)
     app = Faults(app)
-    app = Deprecations(app, versions)
     app = Limits(app, server, clock, options.redis)  # around all that answers errors
     app = Identity(app, KeyCache(stores, clock))
     app = Faults(app)  # those of the limits and of the keys
+    app = Deprecations(app, versions)
     app = Measured(app, context.metrics)
     return RequestIds(app)
 

@@ -120,7 +120,7 @@ def add_error_handlers(api: FastAPI) -> None:
     kinds: Mapping[type[Exception], Callable[[Request, Any], ApiError]] = {
         ApiError: _as_raised,
         JobError: lambda _, error: api_error_of_job(error),
-        RequestValidationError: _of_validation,
+        RequestValidationError: lambda _, error: api_error_of_defects(error.errors()),
         HTTPException: _of_routing,
         RegistryError: _of_store,
         SinkError: _of_store,
@@ -184,9 +184,9 @@ def _allowed(request: Request) -> list[str]:
     return sorted(found, key=_METHODS.index)
 
 
-def _of_validation(_: Request, error: RequestValidationError) -> ApiError:
-    """Return the first defect of a request; its field decides the code (R2-10, R2-11)."""
-    first: Mapping[str, Any] = error.errors()[0]
+def api_error_of_defects(defects: Sequence[Mapping[str, Any]]) -> ApiError:
+    """Return the first of pydantic's errors; its field decides the code (R2-10, R2-11)."""
+    first = defects[0]
     place: Sequence[Any] = first["loc"]
     names = [part for part in place[1:] if isinstance(part, str)]
     field = names[-1] if names else None

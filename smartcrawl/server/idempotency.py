@@ -132,6 +132,16 @@ class Once:
         await self._copy(key, reply)
         return reply.response()
 
+    async def refuse(self, request: Request, body: bytes, error: ApiError) -> Response:
+        """Answer a request that is refused before any work; its key keeps the refusal, too.
+
+        Raises:
+            ApiError: the error, where there is no key; or one about the key.
+        """
+        if self._key(request) is None:
+            raise error
+        return await self.answer(request, body, lambda _: _error_replied(request, error))
+
     def _key(self, request: Request) -> str | None:
         given = request.headers.getlist(HEADER)
         if not given:
@@ -200,10 +210,14 @@ def _errors_replied(request: Request, work: Work) -> Work:
         try:
             return work(connection)
         except JobError as error:
-            response = error_response(api_error_of_job(error), request_id_of(request.scope))
-            return Reply(response.status_code, bytes(response.body).decode())
+            return _error_replied(request, api_error_of_job(error))
 
     return replied
+
+
+def _error_replied(request: Request, error: ApiError) -> Reply:
+    response = error_response(error, request_id_of(request.scope))
+    return Reply(response.status_code, bytes(response.body).decode(), error.headers)
 
 
 def _owner(request: Request) -> str:

@@ -15,14 +15,16 @@ pytestmark = [pytest.mark.sqlite]
 _LOOPBACK = {"ALLOW_NETWORKS": "127.0.0.0/8"}
 
 
-def create(crawl: Crawl, site: Site, *, host: str = "127.0.0.1", **config: object) -> str:
+def create(
+    crawl: Crawl, site: Site, *, name: str = "docs", host: str = "127.0.0.1", **config: object
+) -> str:
     """Store a job for three pages; return its id. `host`: of the seed, as it is spelled there."""
     site.pages["/"] = html("Home", "/a", "/b")
     site.pages["/a"] = html("A", text="alpha")
     site.pages["/b"] = html("B", text="beta")
     now = int(time.time())
     body = {
-        "name": "docs",
+        "name": name,
         "seed_urls": [site.url("/").replace("127.0.0.1", host)],
         "config": {"crawl_delay_ms": 0, "user_agent": "Jobber/7", **config},
     }
@@ -103,6 +105,46 @@ def test_reports_know_a_job_as_a_source(crawl: Crawl, site: Site):
     assert "docs" in story
     assert "/new" in registered
     assert "not declared" not in crawled.err + start(crawl).err
+
+
+@pytest.mark.covers("R2-20")
+def test_what_is_due_of_a_job_is_crawled_by_name_only(crawl: Crawl, site: Site):
+    """The scheduler of the API starts jobs (docs/adr/0052)."""
+    create(crawl, site)
+    crawl.environment |= _LOOPBACK
+    start(crawl)
+    crawl.rows("UPDATE state SET next_visit = 0")
+    site.clear()
+
+    others = crawl.run("due", expect=1)
+    status = json.loads(crawl.run("status", "--format", "json").out)
+    assert site.log == []
+    assert "due --source docs crawls one" in others.err
+    assert [source["source"] for source in status["sources"]] == ["docs"]
+
+    crawl.run("due", "--source", "docs")
+
+    assert {r.path for r in site.log} == {"/robots.txt", "/", "/a", "/b"}
+
+
+@pytest.mark.covers("G-12")
+def test_a_deleted_job_is_crawled_and_swept_by_no_command(crawl: Crawl, site: Site):
+    """Not even one that is named like its seed's host, as an undeclared source is."""
+    id_ = create(crawl, site, name="127.0.0.1")
+    crawl.environment |= _LOOPBACK | {"LOST_THRESHOLD": "1", "ORPHAN_THRESHOLD": "1"}
+    crawl.run("crawl", "site", "-a", "source=127.0.0.1")
+    delete(crawl, id_)
+    crawl.rows("UPDATE state SET next_visit = 0")
+    site.clear()
+
+    plain = crawl.run("due", expect=1)
+    named = crawl.run("due", "--source", "127.0.0.1", expect=1)
+
+    assert "of which there still is a source" in plain.err
+    assert "there is no source '127.0.0.1'" in named.err
+    assert site.log == []
+    assert len(crawl.pages()) == 3
+    assert "alpha" in crawl.run("search", "alpha").out
 
 
 @pytest.mark.covers("G-12")

@@ -10,7 +10,7 @@ import pytest
 from scrapy.core.downloader import Slot
 from twisted.internet.defer import Deferred
 
-from smartcrawl.engine.control import OrderWatch, _refuse_queue
+from smartcrawl.engine.control import DROP_AFTER, LOOK, OrderWatch, _refuse_queue
 from smartcrawl.engine.download.halted import HaltedRequestError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
@@ -44,6 +44,12 @@ def pause(place: Path | str) -> None:
 def watch(place: Path | str, loop: asyncio.AbstractEventLoop) -> OrderWatch:
     run: Any = _Named(place)
     return OrderWatch(run, loop)
+
+
+@pytest.mark.covers("RD-21")
+def test_what_is_in_flight_is_given_up_within_one_and_a_half_seconds():
+    assert LOOK == 0.5
+    assert LOOK + DROP_AFTER <= 1.5
 
 
 def test_the_order_of_a_file_is_found_by_the_thread(tmp_path: Path):

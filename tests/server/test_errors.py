@@ -1,10 +1,12 @@
 """One envelope for every error, whatever goes wrong (R2-09 to R2-13)."""
 
+import io
 import logging
 from pathlib import Path
 from typing import Annotated
 
 import pytest
+from anyio import to_thread
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,7 +15,9 @@ from smartcrawl.server.context import Context
 from smartcrawl.server.errors import CODES, ApiError
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.limits import Limits
+from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.server.versions import Version
+from smartcrawl.terminal.log_lines import printed_line_formatter
 from tests.server.api_client import application, ask, ask_all, error_of
 
 
@@ -58,6 +62,11 @@ def add_routes(_: Context, router: APIRouter) -> None:
     @router.get("/orders")
     def get(query: Annotated[Listed, Query()]) -> Listed:
         return query
+
+    @router.get("/lines")
+    async def lines() -> None:
+        logging.getLogger("a.route").warning("on the loop")
+        await to_thread.run_sync(logging.getLogger("a.route").warning, "in a thread")
 
     @router.get("/errors/{name}")
     def fail(name: str) -> None:
@@ -112,6 +121,24 @@ def test_each_request_has_an_id_of_its_own(app):
     answers = ask_all(app, [("GET", "/nothing", given)] * 20)
 
     assert len({error_of(answer)["request_id"] for answer in answers}) == 20
+
+
+def test_each_line_of_a_request_has_its_id_in_text_too(app):
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(printed_line_formatter("text"))
+    handler.addFilter(WithRequestId())
+    logger = logging.getLogger("a.route")
+    logger.addHandler(handler)
+    try:
+        answer = ask(app, "GET", "/api/v1/lines")
+        logger.warning("of no request")
+    finally:
+        logger.removeHandler(handler)
+
+    id_ = answer.headers["X-Request-Id"]
+    told = [line.partition("WARNING: ")[2] for line in lines.getvalue().splitlines()]
+    assert told == [f"on the loop ({id_})", f"in a thread ({id_})", "of no request"]
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/nothing", "/api/v1/orders/", "/api/v1/Orders"])

@@ -1,8 +1,10 @@
 """Keys: made, found, expired, revoked; and what each scope permits."""
 
+import hmac
 import time
 from collections.abc import Callable
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -69,6 +71,28 @@ def test_the_registry_has_no_secret(connection: Connection):
     secret = text.rpartition(f"{key.id}_")[2]
     assert secret.encode() not in b"".join(str(value).encode() for value in row)
     assert not any(secret.encode() in bytes(v) for v in row if isinstance(v, bytes))
+    stored = connection.execute("SELECT hash FROM api_key").get
+    assert bytes(stored) == sha256(text.encode()).digest()
+
+
+def test_hashes_are_compared_in_constant_time(
+    connection: Connection, monkeypatch: pytest.MonkeyPatch
+):
+    """ATT-48."""
+    text, _ = make_api_key(connection, "Grafana", Scope.READ, NOW)
+    other = text[:-1] + ("A" if text[-1] != "A" else "B")
+    compared: list[tuple[bytes, bytes]] = []
+
+    def noted(known: bytes, given: bytes) -> bool:
+        compared.append((known, given))
+        return known == given
+
+    monkeypatch.setattr(hmac, "compare_digest", noted)
+
+    assert find_api_key(connection, text, NOW) is not None
+    assert find_api_key(connection, other, NOW) is None
+    known = sha256(text.encode()).digest()
+    assert compared == [(known, known), (known, sha256(other.encode()).digest())]
 
 
 def test_a_key_expires_and_is_revoked(connection: Connection):

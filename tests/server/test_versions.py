@@ -27,13 +27,15 @@ NEW = Version("/api/v2", (add_routes,))
 
 @pytest.mark.covers("R2-03", "R2-05")
 def test_two_versions_are_served_and_the_old_one_says_when_it_ends(tmp_path: Path):
-    app = application(tmp_path, versions=(OLD, NEW))
+    app = application(tmp_path, versions=(OLD, NEW), monitoring_limit=3)
 
     old, new = (ask(app, "GET", f"/api/{version}/name") for version in ("v1", "v2"))
     missing = ask(app, "GET", "/api/v1/nothing")
+    refused = ask(app, "GET", "/api/v1/name")
 
     assert (old.json(), new.json()) == ("/api/v1", "/api/v2")
-    for answer in (old, missing):
+    assert (missing.status_code, refused.status_code) == (404, 429)
+    for answer in (old, missing, refused):
         assert answer.headers["Deprecation"] == "@1798761600"
         assert answer.headers["Sunset"] == "Sat, 01 Jan 2028 00:00:00 GMT"
     assert not {"deprecation", "sunset"} & set(new.headers)

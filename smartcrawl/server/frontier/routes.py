@@ -9,7 +9,12 @@ from anyio import to_thread
 from fastapi import APIRouter, Depends, Request, Response
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.pending_pins import PendingPin, store_pending_pin_rows, stored_address_ids
+from smartcrawl.registry.pending_pins import (
+    PendingPin,
+    make_stored_addresses_due,
+    store_pending_pin_rows,
+    stored_address_ids,
+)
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import PostedCounts
 from smartcrawl.server.data.queries import refuse_api_query
@@ -86,10 +91,11 @@ class _Posting:
         return context.stores.read(work)
 
     def _stored(self, connection: Connection, prepared: _Prepared) -> dict[str, int]:
-        """Store the new addresses; return the counts of R2-34."""
+        """Store the new addresses, and make known ones due; return the counts of R2-34."""
         now = int(self._context.clock())
         ids = list({each.id: None for each in prepared.candidates})
         known = stored_address_ids(connection, ids, prepared.sources)
+        make_stored_addresses_due(connection, sorted(known), prepared.sources, now)
         pins: list[PendingPin] = []
         duplicates = blocked = 0
         for each in prepared.candidates:

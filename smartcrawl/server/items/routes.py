@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Annotated, Any, Final, Self, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from smartcrawl.model.file_urls import url_item_kind
@@ -15,13 +14,14 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import AddedItem, QueuedItems, ReindexedItem
 from smartcrawl.server.data.queries import refuse_api_query
-from smartcrawl.server.errors import api_invalid_input
+from smartcrawl.server.errors import ApiError, api_error_of_defects, api_invalid_input
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.orders import ItemOrders
 from smartcrawl.sources.jobs.definition import declared_job_address
 
 _URL: Final = "https://docs.example.com/guide"
 _Body = TypeVar("_Body", bound=BaseModel)
+_Work = Callable[[ItemOrders], dict[str, Any]]
 
 
 def _address(name: str, *, of_files: bool = False) -> AfterValidator:
@@ -89,8 +89,7 @@ def checked_request_body(model: type[_Body], body: bytes) -> _Body:
     """Return the body of a request, which the layer of bodies has checked.
 
     Raises:
-        ApiError: there is none.
-        RequestValidationError: it does not fit.
+        ApiError: there is none, or it does not fit.
     """
     if not body:
         raise api_invalid_input(None, "a JSON body is missing")
@@ -98,8 +97,8 @@ def checked_request_body(model: type[_Body], body: bytes) -> _Body:
         return model.model_validate_json(body)
     except ValidationError as error:
         defects = error.errors(include_url=False, include_input=False)
-        raise RequestValidationError(
-            [defect | {"loc": ("body", *defect["loc"])} for defect in defects]
+        raise api_error_of_defects(
+            [{**defect, "loc": ("body", *defect["loc"])} for defect in defects]
         ) from None  # its text would repeat the request
 
 
@@ -117,10 +116,17 @@ class _Orders:
         self._context = context
         self._once = Once(context)
 
-    async def answer(
-        self, request: Request, body: bytes, order: Callable[[ItemOrders], dict[str, Any]]
-    ) -> Response:
-        """Answer with the result of an order."""
+    async def answer(self, request: Request, ordered: Callable[[bytes], _Work]) -> Response:
+        """Answer with the result of the order that ``ordered`` reads out of the body.
+
+        Raises:
+            ApiError: the body is wrong, and has no key.
+        """
+        body = await request.body()
+        try:
+            order = ordered(body)
+        except ApiError as error:
+            return await self._once.refuse(request, body, error)
 
         def work(connection: Connection) -> Reply:
             now = int(self._context.clock())
@@ -159,11 +165,11 @@ def add_routes(context: Context, router: APIRouter) -> None:
         openapi_extra=_described(AddOrder, url=_URL, force=False),
     )
     async def add_url_document(request: Request) -> Response:
-        body = await request.body()
-        order = checked_request_body(AddOrder, body)
-        return await orders.answer(
-            request, body, lambda items: items.add(order.url, force=order.force)
-        )
+        def ordered(body: bytes) -> _Work:
+            order = checked_request_body(AddOrder, body)
+            return lambda items: items.add(order.url, force=order.force)
+
+        return await orders.answer(request, ordered)
 
     @router.post(
         "/ReindexItem",
@@ -176,11 +182,13 @@ def add_routes(context: Context, router: APIRouter) -> None:
         openapi_extra=_described(ReindexOrder, source=_URL, force=True),
     )
     async def reindex_item(request: Request) -> Response:
-        body = await request.body()
-        order = checked_request_body(ReindexOrder, body)
-        span = _span(order, context)
-        field = "id" if order.source is None else "source"
-        return await orders.answer(request, body, lambda items: items.reindex(*span, field))
+        def ordered(body: bytes) -> _Work:
+            order = checked_request_body(ReindexOrder, body)
+            span = _span(order, context)
+            field = "id" if order.source is None else "source"
+            return lambda items: items.reindex(*span, field)
+
+        return await orders.answer(request, ordered)
 
     @router.post(
         "/RebuildIndex",
@@ -193,6 +201,8 @@ def add_routes(context: Context, router: APIRouter) -> None:
         openapi_extra=_described(RebuildOrder, force=True),
     )
     async def rebuild(request: Request) -> Response:
-        body = await request.body()
-        order = checked_request_body(RebuildOrder, body)
-        return await orders.answer(request, body, lambda items: items.rebuild(force=order.force))
+        def ordered(body: bytes) -> _Work:
+            order = checked_request_body(RebuildOrder, body)
+            return lambda items: items.rebuild(force=order.force)
+
+        return await orders.answer(request, ordered)

@@ -24,7 +24,7 @@ from smartcrawl.server.data.queries import (
     refuse_api_query,
     refuse_repeated_parameter,
 )
-from smartcrawl.server.errors import api_not_found, api_unavailable
+from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.routes import checked_request_body
 from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
@@ -169,6 +169,16 @@ class _Libraries:
         self._store_server = context.options.store_server
         self._followed = 0
 
+    async def post(
+        self, request: Request, action: str, model: type[LibraryCrawl] | type[LibraryStep]
+    ) -> Response:
+        """Order the job of a body, and follow it, as ``answer`` does."""
+        try:
+            given = checked_request_body(model, await request.body())
+        except ApiError as error:
+            return await self._once.refuse(request, await _asked(request), error)
+        return await self.answer(request, _Order.of(action, given))
+
     async def answer(self, request: Request, order: _Order) -> Response:
         """Order a job, and follow it.
 
@@ -180,7 +190,6 @@ class _Libraries:
         sources = await to_thread.run_sync(self._sources, order)
         if self._followed >= MOST:
             raise api_unavailable(f"this server follows {MOST} jobs already")
-        body = str(request.url.query).encode() + b"\n" + await request.body()
 
         def work(connection: Connection) -> Reply:
             if not order.choices.dry_run:
@@ -191,7 +200,7 @@ class _Libraries:
                 200, {"id": jobs.create(order.domain, order.action, order.choices, now).id}
             )
 
-        reply = await self._once.answer(request, body, work)
+        reply = await self._once.answer(request, await _asked(request), work)
         if reply.status_code != 200:
             return reply  # a refusal that is kept with its key
         id_ = str(json.loads(bytes(reply.body))["id"])
@@ -259,6 +268,11 @@ class _Libraries:
                 )
 
 
+async def _asked(request: Request) -> bytes:
+    """Return what two requests with one key have in common."""
+    return str(request.url.query).encode() + b"\n" + await request.body()
+
+
 def _finder(id_: str) -> Callable[[Connection], LibraryJob]:
     return lambda seen: LibraryJobs(seen).get(id_)
 
@@ -280,8 +294,7 @@ def _add_crawl(libraries: _Libraries, router: APIRouter) -> None:
 
     @router.post("/crawl", summary=summary, **_DESCRIBED, **_by_body(LibraryCrawl))
     async def post_crawl(request: Request) -> Response:
-        given = checked_request_body(LibraryCrawl, await request.body())
-        return await libraries.answer(request, _Order.of("crawl", given))
+        return await libraries.post(request, "crawl", LibraryCrawl)
 
 
 def _add_step(libraries: _Libraries, router: APIRouter, action: str) -> None:
@@ -296,5 +309,4 @@ def _add_step(libraries: _Libraries, router: APIRouter, action: str) -> None:
         path, summary=summary, operation_id=f"post_{action}", **_DESCRIBED, **_by_body(LibraryStep)
     )
     async def post_step(request: Request) -> Response:
-        given = checked_request_body(LibraryStep, await request.body())
-        return await libraries.answer(request, _Order.of(action, given))
+        return await libraries.post(request, action, LibraryStep)

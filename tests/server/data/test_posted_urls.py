@@ -51,6 +51,12 @@ def counts(library: Library, *urls: Any, **given: Any) -> tuple[int, int, int]:
     return found.added, found.duplicates, found.blocked
 
 
+ROWS = """
+SELECT r.url, s.next_visit, s.status, s.standing, s.last_checked
+  FROM record r JOIN state s USING (no)
+"""
+
+
 def pending(library: Library) -> list[tuple[Any, ...]]:
     rows = library.execute("SELECT source, url, priority FROM pending_pin ORDER BY url")
     return [tuple(row) for row in rows]
@@ -95,6 +101,27 @@ def test_an_address_that_is_known_or_sent_twice_is_a_duplicate(library: Library)
         ("docs", "https://docs.example.com/a", 2),
         ("docs", "https://docs.example.com/new", 5),
     ]
+
+
+@pytest.mark.covers("RD-16", "R2-34")
+def test_a_known_address_becomes_due_and_nothing_else_of_it_changes(library: Library):
+    known, due, other = (f"https://docs.example.com/{name}" for name in ("known", "due", "other"))
+    library.put(known)
+    library.put(due)
+    library.put(other)
+    library.execute("UPDATE source SET name = 'docs', declared = TRUE WHERE no = 1")
+    library.execute("UPDATE state SET next_visit = ?", (NOW + 9_000,))
+    library.execute(
+        "UPDATE state SET next_visit = ? WHERE no = (SELECT no FROM record WHERE url = ?)",
+        (NOW - 50, due),
+    )
+    before = {url: row for url, *row in library.execute(ROWS)}
+
+    assert counts(library, known, due, "https://docs.example.com/new") == (1, 2, 0)
+
+    after = {url: row for url, *row in library.execute(ROWS)}
+    assert after == before | {known: [NOW, *before[known][1:]]}
+    assert library.execute("SELECT count(*) FROM pin") == [(0,)]
 
 
 @pytest.mark.covers("R2-34")

@@ -23,7 +23,14 @@ from tests.server.data.library import NOW, Library
 from tests.server.data.origins import Origin, plain
 
 PATH = "/api/v1/robots"
+SECONDS = download.SECONDS
 LOOPBACK = (ip_network("127.0.0.0/8"),)
+
+
+def test_a_download_takes_five_seconds_at_most():
+    assert SECONDS == 5
+
+
 RULES = b"""
 User-agent: *
 Disallow: /admin/   # secret

@@ -1,7 +1,10 @@
 """Statistics of the frontier, and the status of all items (E-09, E-17)."""
 
+import threading
+
 import pytest
 
+from smartcrawl.server.data import frontier_stats, search_status
 from smartcrawl.server.data.answers import FrontierStats, SearchStatus
 from smartcrawl.server.data.frontier_stats import MOST_HOSTS
 from tests.server.api_client import error_of
@@ -13,6 +16,27 @@ STATUS = "/api/SearchStatus"
 
 def address(number: int, host: str = "example.com") -> str:
     return f"https://{host}/{number}"
+
+
+@pytest.mark.parametrize(
+    ("path", "work"), [(FRONTIER, "api_frontier"), (STATUS, "api_search_status")]
+)
+def test_statistics_are_counted_beside_the_event_loop(
+    library: Library, monkeypatch: pytest.MonkeyPatch, path: str, work: str
+):
+    threads: list[threading.Thread] = []
+    module = frontier_stats if path == FRONTIER else search_status
+    count = getattr(module, work)
+
+    def noted(*given: object) -> object:
+        threads.append(threading.current_thread())
+        return count(*given)
+
+    monkeypatch.setattr(module, work, noted)
+    library.read(path)
+
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 @pytest.mark.covers("E-09", "R2-36")

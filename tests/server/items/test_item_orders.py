@@ -330,8 +330,12 @@ def test_equal_keys_are_one_order(desk: Desk, path: str, body: dict[str, object]
             pool.map(lambda app: ask(app, "POST", path, json=body, headers=headers), servers)
         )
     other = desk.post(path, {**body, "force": True, "x": 1}, headers=headers)
+    broken = {"Idempotency-Key": str(uuid4())}
+    refused = [desk.post(path, {**body, "x": number}, headers=broken) for number in (1, 1, 2)]
 
     assert {(a.status_code, a.text) for a in answers} == {(202, answers[0].text)}
-    assert other.status_code == 400
+    assert other.status_code == 422
+    assert [answer.status_code for answer in refused] == [400, 400, 422]
+    assert refused[0].text == refused[1].text, "with the id of the first request"
     assert answers[0].json().get("reindexGeneration", 1) == 1
     assert len(desk.waiting()) == 1

@@ -11,7 +11,7 @@ from redis import Redis
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.server import idempotency
-from smartcrawl.server.idempotency import KEPT
+from smartcrawl.server.idempotency import KEPT, MOST
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.keys import Scope, make_api_key
 from tests.server.api_client import application, ask, error_of
@@ -21,6 +21,11 @@ from tests.server.test_serve import serving
 
 def keyed(key: object = None) -> dict[str, str]:
     return {"Idempotency-Key": str(uuid4() if key is None else key)}
+
+
+@pytest.mark.covers("R2-15", "R2-17")
+def test_a_client_has_a_thousand_keys_in_a_day():
+    assert (KEPT, MOST) == (86_400, 1_000)
 
 
 @pytest.mark.covers("R2-14", "R2-16", "R2-17")

@@ -28,6 +28,7 @@ from smartcrawl.server.keys import Scope, make_api_key
 from tests.server.api_client import application, ask, error_of
 from tests.server.jobs.conftest import JOBS, NOW, Api, body
 
+USUAL_WAIT = control.WAIT
 DAILY = {"type": "recurring", "cron": "0 0 * * *"}
 
 
@@ -35,6 +36,10 @@ DAILY = {"type": "recurring", "cron": "0 0 * * *"}
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers wait for the effect of an order only shortly."""
     monkeypatch.setattr(control, "WAIT", 0.2)
+
+
+def test_an_answer_waits_two_seconds_for_the_effect_of_an_order():
+    assert USUAL_WAIT == 2
 
 
 def running(api: Api, name: str = "docs") -> tuple[str, str, int]:
