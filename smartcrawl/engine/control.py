@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from contextlib import suppress
 from typing import Final, Self
 
 from scrapy import signals
 from scrapy.core.downloader import Slot
 from scrapy.crawler import Crawler
-from scrapy.exceptions import NotConfigured
+from scrapy.exceptions import CloseSpider, NotConfigured
 from twisted.python.failure import Failure
 
 from smartcrawl.engine.current_run import run_of_crawler
@@ -27,6 +28,7 @@ logger = logging.getLogger(__name__)
 
 LOOK: Final = 0.5  #: seconds between two looks for an order
 DROP_AFTER: Final = 1.0  #: seconds from the look that found the order; 1.5 from the order at most
+_FIRST_LOOK: Final = 1.0  #: seconds to wait for the first look before anything is sent
 _LAST_LOOK: Final = 0.2  #: seconds to wait for a look that is under way when the run ends
 
 
@@ -46,6 +48,7 @@ class OrderWatch:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._work, name="orders", daemon=True)
         self.found: asyncio.Future[RunOrder] = loop.create_future()
+        self.looked = asyncio.Event()  #: set after the first look
 
     def start(self) -> None:
         """Begin to look."""
@@ -60,6 +63,8 @@ class OrderWatch:
 
     def _work(self) -> None:
         order = self.look()
+        if order is None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.looked.set)
         while order is None and not self._ended.wait(LOOK):
             order = self.look()
         self._close()
@@ -90,6 +95,7 @@ class OrderWatch:
     def _report(self, order: RunOrder) -> None:
         if not self.found.done():
             self.found.set_result(order)
+        self.looked.set()
 
 
 class RunControl:
@@ -121,19 +127,33 @@ class RunControl:
         crawler.signals.connect(control.stopped, signal=signals.engine_stopped)
         return control
 
-    def opened(self) -> None:
-        """Begin to look for an order."""
-        self._watch = OrderWatch(self._run, asyncio.get_running_loop())
-        self._watch.found.add_done_callback(self._obey)
-        self._watch.start()
+    async def opened(self) -> None:
+        """Begin to look for an order, which may have come while the crawl was set up.
+
+        Raises:
+            CloseSpider: it has: nothing is sent at all.
+        """
+        self._watch = watch = OrderWatch(self._run, asyncio.get_running_loop())
+        watch.start()
+        with suppress(TimeoutError):  # a registry that is away or slow delays no crawl
+            await asyncio.wait_for(watch.looked.wait(), _FIRST_LOOK)
+        if watch.found.done():
+            raise CloseSpider(self._halted(watch.found.result()))
+        watch.found.add_done_callback(self._obey)
+
+    def _halted(self, order: RunOrder) -> str:
+        """Send nothing more; return the reason for the end of the spider."""
+        run, reason = self._run, ORDER_REASONS[order]
+        logger.warning("run %d of %s is %s by order", run.opened.no, run.source.name, reason)
+        run.halt.order = order
+        return reason
 
     def _obey(self, found: asyncio.Future[RunOrder]) -> None:
         """Send nothing more, and end the spider."""
-        run, engine, reason = self._run, self._crawler.engine, ORDER_REASONS[found.result()]
+        engine = self._crawler.engine
         if engine is None or engine.spider is None:
             return
-        logger.warning("run %d of %s is %s by order", run.opened.no, run.source.name, reason)
-        run.halt.order = found.result()
+        reason = self._halted(found.result())
         self._crawler.signals.connect(self._reached, signal=signals.request_reached_downloader)
         self._refuse()
         self._timer = asyncio.get_running_loop().call_later(DROP_AFTER, self._drop)

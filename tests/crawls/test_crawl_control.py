@@ -106,6 +106,20 @@ def test_a_run_is_paused_while_the_server_hangs_and_resumed_where_it_was(
     assert len(crawl.runs()) == 1
 
 
+@pytest.mark.covers("RD-21")
+def test_a_run_that_is_paused_while_it_is_set_up_asks_nothing(crawl: Crawl, raw: RawSite):
+    crawl.environment["ARRANGED_BY"] = "tests.crawls.ordered_at_start"
+    result = crawl(raw.url(), expect=3)
+    del crawl.environment["ARRANGED_BY"]
+
+    assert raw.log == [], result
+    assert state(crawl) == (RunState.INTERRUPTED, '["paused"]', False, "pause")
+    assert held_leases(crawl) == []
+    crawl(raw.url(), resume=1)
+    assert asked(raw) == dict.fromkeys(["/", *raw.paths], 1)
+    assert state(crawl) == (RunState.SWEPT, "[]", True, None)
+
+
 @pytest.mark.parametrize("lane", ["auto", "off"])
 def test_a_refresh_is_paused_in_the_lane_and_in_the_engine(crawl: Crawl, raw: RawSite, lane: str):
     crawl(raw.url())

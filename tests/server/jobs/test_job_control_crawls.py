@@ -1,8 +1,11 @@
 """Real crawls that are paused, resumed and cancelled over HTTP, by any of several servers."""
 
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -14,6 +17,7 @@ from tests.server.jobs.test_job_scheduler import Desk, opened
 from tests.server.test_serve import Server, serving
 from tests.site_server import Site, html
 
+ROOT = Path(__file__).resolve().parents[3]
 PAGES = {"/", *(f"/{n}" for n in range(60))}
 
 
@@ -96,6 +100,57 @@ def test_a_paused_job_survives_restarts_and_asks_each_page_once(desk: Desk, site
         assert len(site.log) == asked
         path = f"{server.url}/api/v1/jobs/{id_}"
         httpx.put(path, json=definition(site, 0)).raise_for_status()  # its run goes on with it
+        order(desk, server, id_, "resume", "running")
+        desk.until(lambda: shown(server, id_)["status"] == "scheduled")
+        ended = shown(server, id_)
+
+    assert (ended["complete"], ended["reasons"]) == (True, [])
+    assert [(one["job_id"], one["status"]) for one in ended["runs"]] == [(run, "ended")]
+    assert desk.connection.execute("SELECT count(*) FROM run").get == 1
+    assert Counter(r.path for r in site.log) == dict.fromkeys(PAGES, 1)
+
+
+@contextmanager
+def joined(desk: Desk, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Start workers that join the run of the job."""
+    settings = desk.settings | {"DATA_DIR": str(desk.folder)}
+    given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    command = [sys.executable, "-m", "scrapy", "crawl", "site", "-a", "source=docs", *given]
+    workers = []
+    for number in range(count):
+        with (desk.folder / "logs" / f"worker-{number}.log").open("w") as log:
+            workers.append(subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log))
+    try:
+        desk.until(lambda: desk.connection.execute("SELECT count(*) FROM lease").get == count + 1)
+        yield workers
+    finally:
+        for worker in workers:
+            if worker.poll() is None:
+                worker.kill()
+            worker.wait()
+
+
+@pytest.mark.covers("E-06", "RD-21", "M-39")
+@pytest.mark.parametrize("desk", ["workers"], indirect=True)
+def test_a_job_that_three_workers_crawl_is_paused_and_resumed_as_one(desk: Desk, site: Site):
+    with serving(desk.folder, **desk.settings) as server:
+        id_ = create(desk, server, site)
+        run = running(desk, server, site, id_)
+        with joined(desk, 2) as workers:
+            order(desk, server, id_, "pause", "paused")
+            assert [worker.wait(60) for worker in workers] == [3, 3]
+        desk.until(lambda: not desk.database.is_held("docs"))
+        asked = len(site.log)
+        assert asked < len(PAGES)
+        visited = "SELECT url FROM record JOIN state USING (no) WHERE visited_run = 1 AND kind = 0"
+        done = {f"/{url.split('/', 3)[3]}" for (url,) in desk.connection.execute(visited)}
+        assert done == {r.path for r in site.log}
+        paused = shown(server, id_)
+        assert (paused["status"], paused["reasons"]) == ("paused", ["paused"])
+
+        path = f"{server.url}/api/v1/jobs/{id_}"
+        httpx.put(path, json=definition(site, 0)).raise_for_status()
+        assert len(site.log) == asked
         order(desk, server, id_, "resume", "running")
         desk.until(lambda: shown(server, id_)["status"] == "scheduled")
         ended = shown(server, id_)
