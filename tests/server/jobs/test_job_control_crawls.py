@@ -110,6 +110,26 @@ def test_a_paused_job_survives_restarts_and_asks_each_page_once(desk: Desk, site
     assert Counter(r.path for r in site.log) == dict.fromkeys(PAGES, 1)
 
 
+@pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
+def test_a_setting_says_how_many_jobs_run_at_once(desk: Desk, site: Site):
+    with serving(desk.folder, **desk.settings, MAX_RUNNING_JOBS="1") as server:
+        first = create(desk, server, site)
+        running(desk, server, site, first)
+        more = definition(site, 0) | {"name": "more", "seed_urls": [site.url("/5")]}
+        created = httpx.post(f"{server.url}/api/v1/jobs", json=more).raise_for_status()
+        second = created.json()["job_id"]
+        desk.connection.execute(
+            "UPDATE job SET due_at = ? WHERE name = 'more'", (int(time.time()),)
+        )
+        desk.until(lambda: [state for _, state, *_ in desk.runs()] == ["running", "waiting"])
+        time.sleep(1.5)  # some ticks of the scheduler
+        assert [state for _, state, *_ in desk.runs()] == ["running", "waiting"]
+        assert desk.connection.execute("SELECT count(*) FROM run").get == 1
+
+        order(desk, server, first, "cancel", "cancelled")
+        desk.until(lambda: shown(server, second)["complete"] is True)
+
+
 @contextmanager
 def joined(desk: Desk, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Start workers that join the run of the job."""
