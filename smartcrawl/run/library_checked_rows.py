@@ -34,7 +34,7 @@ class CheckedRow(NamedTuple):
 
 
 class MadeOfRows(Mapping[str, _T]):
-    """What is made of rows, by unique id; each is made when it is asked for, and kept nowhere."""
+    """Values made of rows, by unique id; each is made when it is asked for, and kept nowhere."""
 
     def __init__(
         self, rows: Mapping[str, CheckedRow], made: Callable[[CheckedRow], _T | None]

@@ -74,7 +74,7 @@ def test_a_push_that_is_killed_is_made_up_for_by_the_next(place: Place, fate: st
 
     again = place.push("0", 0)
 
-    assert "before check_store" in again
+    assert "before listed_page" in again
     place.check()
     place.server.asked.clear()
     place.run("push", "--source", "docs")

@@ -78,7 +78,6 @@ def test_the_registry_has_no_secret(connection: Connection):
 def test_hashes_are_compared_in_constant_time(
     connection: Connection, monkeypatch: pytest.MonkeyPatch
 ):
-    """ATT-48."""
     text, _ = make_api_key(connection, "Grafana", Scope.READ, NOW)
     other = text[:-1] + ("A" if text[-1] != "A" else "B")
     compared: list[tuple[bytes, bytes]] = []

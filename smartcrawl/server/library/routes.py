@@ -269,7 +269,7 @@ class _Libraries:
 
 
 async def _asked(request: Request) -> bytes:
-    """Return what two requests with one key have in common."""
+    """Return the query and the body: two requests with one key have the same."""
     return str(request.url.query).encode() + b"\n" + await request.body()
 
 
