@@ -12,7 +12,7 @@ from tests.index.vectorstore.store_server import STORE, Stores, stores_server
 pytestmark = pytest.mark.alone
 
 KILLED = -9
-COUNT = 56  #: places that a push of this stage passes
+COUNT = 54  #: places that a push of this stage passes
 #: Places of the short form, between two steps of a page on its way to the store or out of it.
 SHORT = ("after intend", "after upload", "after attach", "after note_completed", "before delete")
 EVERY = [pytest.param(str(number), marks=pytest.mark.slow) for number in range(1, COUNT + 1)]
