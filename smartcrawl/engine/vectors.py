@@ -50,9 +50,7 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
     An error leaves them for the next run, or for ``scrapy embed``. After one that lasts, such as a
     refused key, nothing is asked; nor is it after an order, which ends the run at once.
     """
-    if run.batches.embedder is None or run.failure is not None or run.opened.over:
-        return
-    if run.halt.order is not None:
+    if run.batches.embedder is None or run.is_ending or run.opened.over:
         return
     if run.opened.shared and not run.ending.ended_here:
         return  # one worker pays; two would embed the same chunks

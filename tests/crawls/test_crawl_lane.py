@@ -236,9 +236,9 @@ def test_the_lane_is_as_polite_as_the_engine(crawl: Crawl):
 
         site.began = []
         site.seconds = 0
-        told = counts(crawl, site, DOWNLOAD_DELAY="0.1")
+        counted = counts(crawl, site, DOWNLOAD_DELAY="0.1")
 
-        assert told["lane/not_modified"] == 20
+        assert counted["lane/not_modified"] == 20
         gaps = [after - before for before, after in pairwise(site.began)]
         assert min(gaps[2:]) > 0.05  # half, for what the machine is slow to send or to note
 

@@ -121,13 +121,13 @@ def _says(message: str | None, words: str) -> bool:
 def test_each_kind_is_recorded_as_what_it_is(crawled: Crawled, group: str):
     """ATT-29, ATT-41, and kinds of other attacks."""
     wrong = []
-    for run, path, told in CASES[group]:
+    for run, path, expected in CASES[group]:
         record = crawled.records[run][path]
         message = record["errorMessage"]
-        fits = message is None if told.message is None else _says(message, told.message)
-        if (record["lastOutcome"], record["lastStatusCode"]) != told[:2] or not fits:
+        fits = message is None if expected.message is None else _says(message, expected.message)
+        if (record["lastOutcome"], record["lastStatusCode"]) != expected[:2] or not fits:
             wrong.append(
-                (run, path, told, record["lastOutcome"], record["lastStatusCode"], message)
+                (run, path, expected, record["lastOutcome"], record["lastStatusCode"], message)
             )
     assert wrong == []
 

@@ -137,8 +137,8 @@ def test_each_line_of_a_request_has_its_id_in_text_too(app):
         logger.removeHandler(handler)
 
     id_ = answer.headers["X-Request-Id"]
-    told = [line.partition("WARNING: ")[2] for line in lines.getvalue().splitlines()]
-    assert told == [f"on the loop ({id_})", f"in a thread ({id_})", "of no request"]
+    messages = [line.partition("WARNING: ")[2] for line in lines.getvalue().splitlines()]
+    assert messages == [f"on the loop ({id_})", f"in a thread ({id_})", "of no request"]
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/nothing", "/api/v1/orders/", "/api/v1/Orders"])
