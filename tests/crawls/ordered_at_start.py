@@ -1,6 +1,11 @@
-"""Imported before a command: its run is ordered to pause when it is open, before it begins."""
+"""Imported before a command: its run is ordered to pause when it is open, before it begins.
 
+The first look for an order takes longer than a seed would need to reach its server.
+"""
+
+import time
 from contextlib import closing
+from typing import Final
 
 from smartcrawl.engine.control import OrderWatch
 from smartcrawl.registry.database.databases import registry_database
@@ -8,7 +13,9 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.rules.model import RunOrder
 
-_start = OrderWatch.start
+_SLOW: Final = 0.6  #: seconds of the first look; RunControl waits for one second
+
+_start, _look = OrderWatch.start, OrderWatch.look
 
 
 def _ordered(watch: OrderWatch) -> None:
@@ -19,4 +26,11 @@ def _ordered(watch: OrderWatch) -> None:
     _start(watch)
 
 
+def _slow(watch: OrderWatch) -> RunOrder | None:
+    if not watch.looked.is_set():
+        time.sleep(_SLOW)
+    return _look(watch)
+
+
 OrderWatch.start = _ordered  # type: ignore[method-assign]
+OrderWatch.look = _slow  # type: ignore[method-assign]

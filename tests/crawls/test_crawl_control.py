@@ -113,6 +113,7 @@ def test_a_run_that_is_paused_while_it_is_set_up_asks_nothing(crawl: Crawl, raw:
     del crawl.environment["ARRANGED_BY"]
 
     assert raw.log == [], result
+    assert "Spider closed (paused)" in result.err
     assert state(crawl) == (RunState.INTERRUPTED, '["paused"]', False, "pause")
     assert held_leases(crawl) == []
     crawl(raw.url(), resume=1)
