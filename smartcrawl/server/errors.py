@@ -193,7 +193,7 @@ def api_error_of_defects(defects: Sequence[Mapping[str, Any]]) -> ApiError:
     reason = _reason(field, first)
     if _CONFIGURATION & set(names[:1]):
         return ApiError("INVALID_CONFIG", field=field, reason=reason)
-    if _ADDRESSES & set(names):
+    if _ADDRESSES & set(names) and first["type"] != "missing":
         return ApiError("INVALID_URL", field=field, reason=reason)
     return api_invalid_input(field, reason)
 

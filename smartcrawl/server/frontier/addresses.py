@@ -99,7 +99,7 @@ def _refusal(found: ErrorDetails) -> JobError:
         place, name = f"{place}[{last}]", str(above[-1])
     else:
         place = f"{place}.{last}".removeprefix(".")
-    code = INVALID_URL if name == "url" and found["type"] == "value_error" else INVALID_INPUT
+    code = INVALID_URL if name == "url" and found["type"] != "missing" else INVALID_INPUT
     return JobError(code, field=name, reason=f"{place} {_demand(found)}")
 
 

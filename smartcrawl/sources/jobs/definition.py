@@ -279,16 +279,16 @@ def _refusal(found: ErrorDetails) -> JobError:
         where = "the body" if owner is None else owner
         known = _MODELS[owner].model_fields
         reason = f"{where} has an unknown key; known are {', '.join(known)}"
-        return JobError(_code(names, found), field=shown, reason=reason)
+        return JobError(_code(path), field=shown, reason=reason)
     place = "".join(f"[{part}]" for part in path if isinstance(part, int))
-    return JobError(_code(names, found), field=field, reason=f"{field}{place} {_demand(found)}")
+    return JobError(_code(path), field=field, reason=f"{field}{place} {_demand(found)}")
 
 
-def _code(names: Sequence[str], found: ErrorDetails) -> str:
-    if names[0] in _CONFIGURES:
+def _code(path: Sequence[str | int]) -> str:
+    """Return the code of an error at a place of the body: an entry of ``seed_urls`` is an address."""
+    if path[0] in _CONFIGURES:
         return INVALID_CONFIG
-    is_address = names[0] == "seed_urls" and found["type"] in ("value_error", "string_unicode")
-    return INVALID_URL if is_address else INVALID_INPUT
+    return INVALID_URL if path[0] == "seed_urls" and len(path) > 1 else INVALID_INPUT
 
 
 def _demand(found: ErrorDetails) -> str:
