@@ -11,8 +11,8 @@ from typing import Final
 
 from smartcrawl.commands.audit_domains import (
     AuditedDomains,
-    audited_domains,
-    missing_library_files,
+    audit_command_domains,
+    files_missing_for_audit_command,
 )
 from smartcrawl.commands.audit_text import (
     print_audit_command,
@@ -178,7 +178,7 @@ class Command(ChangingCommand):
                 raise damaged_database_error(self.database.path, found[0])
         with (
             self.meter() as meter,
-            audited_domains(
+            audit_command_domains(
                 connection,
                 self.options,
                 sources,
@@ -198,7 +198,7 @@ class Command(ChangingCommand):
         for found, left in domains.found:
             for reason in (found if left is None else left).reasons:
                 print_complaint("audit", f"{found.domain}: {reason}")
-        for domain in missing_library_files(domains):
+        for domain in files_missing_for_audit_command(domains):
             line = self.again("library", "download", domain)
             Output(sys.stderr).say("audit: bring the missing files with:", command=line, gap=1)
 

@@ -15,9 +15,9 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.run.audit_pairs import Difference
-from smartcrawl.run.domain_audit import DomainAudit, DomainFindings, audit_as_json
+from smartcrawl.run.domain_audit import DomainAudit, DomainFindings, run_audit_as_json
 from smartcrawl.run.library_audit import Place
-from smartcrawl.sources.sharepoint.domains import domain_ids, load_domain
+from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain, sharepoint_domain_ids
 from smartcrawl.terminal.output import printed_json
 from smartcrawl.terminal.tables import (
     Column,
@@ -31,7 +31,7 @@ from smartcrawl.terminal.tables import (
 SHOWN: Final = 20  #: differences of a domain, or of a kind, in a table
 
 
-def audit_columns(thing: str) -> tuple[Column, ...]:
+def audit_command_columns(thing: str) -> tuple[Column, ...]:
     """Return the columns of a table of differences; ``thing``: the name of what differs."""
     return (
         printed_word_column("difference"),
@@ -41,7 +41,7 @@ def audit_columns(thing: str) -> tuple[Column, ...]:
     )
 
 
-_COLUMNS: Final = audit_columns("item")
+_COLUMNS: Final = audit_command_columns("item")
 #: Names of the places, as they follow "missing in".
 _PLACES: Final = {
     Place.FILES: "on disk",
@@ -80,7 +80,7 @@ class AuditedDomains:
         print("[", end="")
         for number, (found, left) in enumerate(self.found):
             print(f"{',' if number else ''}\n    {{")
-            for key, value in audit_as_json(found, left).items():
+            for key, value in run_audit_as_json(found, left).items():
                 print(f"      {json.dumps(key)}: {printed_json(value, sys.stdout)},")
             print('      "differences": [', end="")
             shown = found if left is None else left
@@ -92,7 +92,7 @@ class AuditedDomains:
 
 
 @contextmanager
-def audited_domains(
+def audit_command_domains(
     connection: Connection,
     options: Options,
     names: Sequence[str],
@@ -117,11 +117,11 @@ def audited_domains(
         tick("compared", done)
 
     with ExitStack() as stack:
-        for domain_id in domain_ids(options.sharepoint.storage):
+        for domain_id in sharepoint_domain_ids(options.sharepoint.storage):
             if names and not any(name.startswith(f"{domain_id}.") for name in names):
                 continue
             try:
-                domain = load_domain(options.sharepoint.storage, domain_id)
+                domain = load_sharepoint_domain(options.sharepoint.storage, domain_id)
             except SourceError as error:
                 audited.problems.append(str(error))
                 continue
@@ -167,7 +167,7 @@ def _print_domain(found: DomainFindings, left: DomainFindings | None) -> None:
         print("records, disk, maps, vector store and metadata agree")
 
 
-def missing_library_files(audited: AuditedDomains) -> list[str]:
+def files_missing_for_audit_command(audited: AuditedDomains) -> list[str]:
     """Return the domains some files of which only a download brings back."""
     return [
         found.domain

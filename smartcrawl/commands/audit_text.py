@@ -7,13 +7,13 @@ import sys
 from itertools import islice
 from typing import Any, Final
 
-from smartcrawl.commands.audit_domains import SHOWN, AuditedDomains, audit_columns
+from smartcrawl.commands.audit_domains import SHOWN, AuditedDomains, audit_command_columns
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.output import print_note, printed_json
 from smartcrawl.terminal.tables import print_table
 
-_COLUMNS: Final = audit_columns("page")
+_COLUMNS: Final = audit_command_columns("page")
 #: Names of the kinds of differences, for 1 and for any other number.
 _WORDS: Final = {
     Kind.MISSING: ("missing document", "missing documents"),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smartcrawl.commands.listed import COMMANDS
-from smartcrawl.commands.running import command_named, command_parser
+from smartcrawl.commands.running import command_named, front_door_parser
 from smartcrawl.model.redaction import redacted_line
 
 _USAGE: Final = 2  #: exit status of wrong usage
@@ -46,7 +46,7 @@ def completion_command(words: Sequence[str]) -> int:
 def options_of_commands() -> dict[str, list[Option]]:
     """Return the options of each command, as its own parser has them."""
     found = {
-        name: _options(command_parser(name, command_named(name)))
+        name: _options(front_door_parser(name, command_named(name)))
         for name in COMMANDS
         if name != "completion"
     }

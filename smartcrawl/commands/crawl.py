@@ -19,7 +19,7 @@ from scrapy.settings import BaseSettings
 from twisted.internet.error import ReactorNotRunning
 
 from smartcrawl.commands.summary import print_crawl_summary
-from smartcrawl.engine.download.lookup import resolve_seed_hosts
+from smartcrawl.engine.download.lookup import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.engine.project_settings import complete_scrapy_settings
@@ -46,7 +46,7 @@ from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.command import base_command_damage
 from smartcrawl.terminal.output import print_any_character, print_complaint
 from smartcrawl.terminal.standard_output import OutputError, printed
-from smartcrawl.terminal.usage import check_log_file_usage, check_usage
+from smartcrawl.terminal.usage import check_terminal_log_file_usage, check_terminal_usage
 
 logger = logging.getLogger(__name__)
 
@@ -102,13 +102,13 @@ class Command(ScrapyCrawl):
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         assert self.settings is not None
         complete_scrapy_settings(self.settings)
-        check_usage(self.parser, self.settings, args, opts)
+        check_terminal_usage(self.parser, self.settings, args, opts)
         super().process_options(args, opts)
         if opts.progress:
             self.settings.set("PROGRESS_FORMAT", opts.progress, priority="cmdline")
         try:
             Options.of(self.settings)
-            check_log_file_usage(self.settings)
+            check_terminal_log_file_usage(self.settings)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             sys.exit(FAILED)
@@ -219,7 +219,7 @@ class Command(ScrapyCrawl):
                     break
         finally:
             self.exitcode = worst
-            stop_reactor()
+            stop_reactor_of_command()
 
     async def _crawl(
         self, process: AsyncCrawlerProcess, spider: type[VisitSpider], arguments: dict[str, str]
@@ -231,7 +231,7 @@ class Command(ScrapyCrawl):
             self._set_of_job(crawler, arguments)
             if spider is SiteSpider:  # a spider of the user's own may take other arguments
                 options = Options.of(self.settings)
-                await resolve_seed_hosts(
+                await resolve_crawled_hosts(
                     source_of_run_arguments(options, arguments), options, self.settings
                 )
             await process.crawl(crawler, **arguments)
@@ -324,7 +324,7 @@ def print_crawl_closing_table(run: Run, settings: BaseSettings) -> None:
             logger.info("%s", line)
 
 
-def stop_reactor() -> None:
+def stop_reactor_of_command() -> None:
     """End the process of the crawls."""
     reactor: Any = sys.modules["twisted.internet.reactor"]
     with suppress(ReactorNotRunning):  # a signal may have stopped it already

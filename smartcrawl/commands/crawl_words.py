@@ -76,7 +76,7 @@ class CrawlWords:
         parser.add_argument("--nolog", action="store_true", help="log nothing")
 
 
-def scrapy_crawl_command_words(
+def command_line_of_scrapy_crawl(
     opts: Namespace,
     words: Sequence[str],
     declared: Mapping[str, str],
@@ -152,10 +152,10 @@ def _is_in_store(word: str) -> bool:
     return scheme in STORE_SCHEMES
 
 
-def start_command_words(word: str) -> tuple[str, str, str]:
+def command_line_of_crawl(word: str) -> tuple[str, str, str]:
     """Return the words of ``scrapy crawl`` that crawl an address or a folder.
 
-    >>> start_command_words("https://a.example/"), start_command_words("./docs")
+    >>> command_line_of_crawl("https://a.example/"), command_line_of_crawl("./docs")
     (('site', '-a', 'url=https://a.example/'), ('files', '-a', 'root=./docs'))
     """
     name = crawl_command_argument(word)

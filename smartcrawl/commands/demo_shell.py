@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.commands.crawl_words import start_command_words
+from smartcrawl.commands.crawl_words import command_line_of_crawl
 from smartcrawl.commands.demo_server import DemoError
 from smartcrawl.settings import defaults
 
@@ -115,7 +115,7 @@ class Shell:
     def _arguments(self, words: Words) -> Words:
         """Return the arguments of the program: Scrapy's crawl takes its address by -a."""
         if words[0] == "crawl" and self._name == _SCRAPYS:
-            return ("crawl", *start_command_words(words[1]))
+            return ("crawl", *command_line_of_crawl(words[1]))
         return words
 
 

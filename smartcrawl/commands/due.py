@@ -20,7 +20,7 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
 from smartcrawl.registry.jobs import load_registry_jobs
-from smartcrawl.registry.ordered import stored_documents_source
+from smartcrawl.registry.ordered import registry_source_of_documents
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.opening import run_source_named
 from smartcrawl.run.run import Run
@@ -119,7 +119,7 @@ class Command(CrawlCommand):
             with database.translated("read"):
                 connection = database.open()
                 known = refreshable_source_rows(connection)
-                documents = stored_documents_source(connection)
+                documents = registry_source_of_documents(connection)
                 connection.close()
         if named is not None and named not in declared and named in known:
             rest = {name: value for name, value in given.items() if name != "source"}

@@ -34,7 +34,7 @@ from smartcrawl.reports.exported_pages import ExportedPage, ExportedPages
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.terminal.command import RegistryCommand
 from smartcrawl.terminal.output import Output, printed_json
-from smartcrawl.terminal.whole_places import WholeFolder, whole_file, whole_folder
+from smartcrawl.terminal.whole_places import WholeFolder, whole_output_file, whole_output_folder
 
 _STANDARD_OUTPUT: Final = "-"
 _MOST_SECTIONS: Final = 40  #: of llms.txt; later ones go to the last
@@ -105,10 +105,10 @@ class Command(RegistryCommand):
             counted = _Counted(pages, lambda number: meter.report("written", number))
             match opts.format:
                 case "markdown":
-                    with whole_folder(opts.output) as folder:
+                    with whole_output_folder(opts.output) as folder:
                         _write_markdown(folder, counted)
                 case "llms":
-                    with whole_folder(opts.output) as folder:
+                    with whole_output_folder(opts.output) as folder:
                         common = common_address_folder(pages.addresses())
                         _write_llms(folder, counted, sources[0], common)
                 case _:
@@ -152,7 +152,7 @@ def _lines(output: str) -> Iterator[IO[str]]:
     if output == _STANDARD_OUTPUT:
         yield sys.stdout
         return
-    with whole_file(output) as file:
+    with whole_output_file(output) as file:
         yield file
 
 

@@ -104,9 +104,9 @@ def _options_before(words: list[str]) -> list[str]:
 def _folder(before: Sequence[str]) -> str:
     """Return the folder of all state; ``before``: the options that may name it."""
     if before:
-        from smartcrawl.commands.running import command_line_data_dir  # noqa: PLC0415  # as above
+        from smartcrawl.commands.running import front_door_data_dir  # noqa: PLC0415  # as above
 
-        return command_line_data_dir(before)
+        return front_door_data_dir(before)
     from smartcrawl.terminal.state_folder import state_folder  # noqa: PLC0415  # as above
 
     return str(state_folder(None, os.environ))

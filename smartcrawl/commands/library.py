@@ -18,32 +18,32 @@ from smartcrawl.commands.crawl import (
     HELD,
     INCOMPLETE,
     print_crawl_error,
-    stop_reactor,
+    stop_reactor_of_command,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.commands.library_actions import (
     ACTIONS,
     ADOPT,
     CRAWL,
-    carry_out_library_step,
+    carry_out_command_step,
+    command_steps_of_order,
     skip_sources_not_to_adopt,
-    steps_of_library_order,
 )
 from smartcrawl.commands.library_download import LibraryDownload
 from smartcrawl.commands.library_dry import DryLibraryDownload
 from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
-from smartcrawl.commands.library_others import OTHERS, carry_out_library_action
+from smartcrawl.commands.library_others import OTHERS, carry_out_command_action
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.library_archive import write_library_archive
+from smartcrawl.run.library_archive import write_library_run_archive
 from smartcrawl.run.library_job import LibraryJob
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.run.orders import MOST_RETRY_BATCHES
-from smartcrawl.sources.sharepoint.domains import SCOPES, load_domain
+from smartcrawl.sources.sharepoint.domains import SCOPES, load_sharepoint_domain
 from smartcrawl.terminal.command import base_command_damage
 from smartcrawl.terminal.output import print_complaint
 from smartcrawl.terminal.standard_output import OutputError, printed
@@ -130,7 +130,7 @@ class Command(CrawlCommand):
         if order.job is not None and not order.job.begin():
             self.exitcode = HELD
             return
-        steps = steps_of_library_order(order)
+        steps = command_steps_of_order(order)
         report = _begun_report(order)
         if order.action == ADOPT and not skip_sources_not_to_adopt(order, report):
             self._end(report, order)
@@ -151,7 +151,7 @@ class Command(CrawlCommand):
         assert self.settings is not None
         try:
             with base_command_damage(registry_database(Options.of(self.settings).registry)):
-                carry_out_library_action(args, dict(self.settings), opts)
+                carry_out_command_action(args, dict(self.settings), opts)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
@@ -191,7 +191,7 @@ class Command(CrawlCommand):
         action, domain_id = args
         assert self.settings is not None
         options = Options.of(self.settings)
-        domain = load_domain(options.sharepoint.storage, domain_id)
+        domain = load_sharepoint_domain(options.sharepoint.storage, domain_id)
         sources = domain.sources(opts.scope, opts.source)
         if DOWNLOAD in ACTIONS[action] and sources:
             options.sharepoint.required()
@@ -221,13 +221,13 @@ class Command(CrawlCommand):
                     self._archive(order, report, started)
         finally:
             self._end(report, order)
-            stop_reactor()
+            stop_reactor_of_command()
 
     def _carry_out(self, steps: Sequence[str], order: LibraryOrder, report: LibraryReport) -> None:
         """Carry out steps that need no crawl."""
         with base_command_damage(registry_database(order.options.registry)):
             for step in steps:
-                carry_out_library_step(step, order, report)
+                carry_out_command_step(step, order, report)
 
     def _archive(self, order: LibraryOrder, report: LibraryReport, started: datetime) -> None:
         """Write the archive of a crawl; without one the crawl is incomplete (R3-20, R3-23)."""
@@ -243,7 +243,7 @@ class Command(CrawlCommand):
         }
         keep = order.options.sharepoint.reports_keep
         try:
-            write_library_archive(report, parameters, (started, datetime.now(UTC)), keep=keep)
+            write_library_run_archive(report, parameters, (started, datetime.now(UTC)), keep=keep)
         except (OSError, SmartcrawlError) as error:
             print_complaint("library", f"the report of the crawl could not be written: {error}")
             report.is_incomplete = True

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from smartcrawl.commands.library_embed import embed_sources, is_store_configured
+from smartcrawl.commands.library_embed import embed_command_has_store, embed_command_sources
 from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_steps import LibraryStep, StepResult, has_library_items
+from smartcrawl.run.library_steps import LibraryStep, StepResult, library_run_has_items
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.terminal.output import print_complaint
@@ -28,13 +28,13 @@ ACTIONS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def steps_of_library_order(order: LibraryOrder) -> tuple[str, ...]:
+def command_steps_of_order(order: LibraryOrder) -> tuple[str, ...]:
     """Return the steps of an order.
 
     A crawl embeds where a vector store is configured for its domain. A line says if it does not.
     """
     steps = ACTIONS[order.action]
-    if order.action != CRAWL or is_store_configured(order.domain):
+    if order.action != CRAWL or embed_command_has_store(order.domain):
         return steps
     print_complaint(
         "library",
@@ -44,7 +44,7 @@ def steps_of_library_order(order: LibraryOrder) -> tuple[str, ...]:
     return tuple(step for step in steps if step != EMBED)
 
 
-def carry_out_library_step(step: str, order: LibraryOrder, report: LibraryReport) -> None:
+def carry_out_command_step(step: str, order: LibraryOrder, report: LibraryReport) -> None:
     """Carry out a step that needs no crawl, at each source; those that fail are skipped."""
     _STEPS[step](order, report)
 
@@ -76,7 +76,7 @@ _Step = Callable[[LibraryOrder, LibraryReport], None]
 #: Steps that need no crawl.
 _STEPS: Final[Mapping[str, _Step]] = {
     "process": _at_each_source(LibraryStep.process),
-    EMBED: embed_sources,
+    EMBED: embed_command_sources,
     "check": _at_each_source(LibraryStep.check),
 }
 
@@ -86,7 +86,7 @@ def skip_sources_not_to_adopt(order: LibraryOrder, report: LibraryReport) -> lis
     found = []
     for source in order.sources:
         map_ = source.folder / CRAWLER_HARDCODED_CONFIG.FILE_MAP_CSV
-        if has_library_items(source, order.options):
+        if library_run_has_items(source, order.options):
             report.skip(source, "the registry has its items already: download it")
         elif not map_.is_file():
             report.skip(source, f"{map_} is missing: put the files and the map of it there first")

@@ -10,7 +10,7 @@ from smartcrawl.model.exceptions import RunHeldError, SmartcrawlError
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.domain_store import domain_store, named_domain_store
+from smartcrawl.run.domain_store import run_domain_store, run_domain_store_of_name
 from smartcrawl.run.library_embed import LibraryEmbed
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.sources.sharepoint.domains import Domain
@@ -19,12 +19,12 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 logger = logging.getLogger(__name__)
 
 
-def is_store_configured(domain: Domain) -> bool:
+def embed_command_has_store(domain: Domain) -> bool:
     """Whether a vector store was made for a domain, is named in it, or has a key."""
     return bool(domain.vector_store_id or domain.vector_store_name or os.environ.get(KEY_VARIABLE))
 
 
-def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
+def embed_command_sources(order: LibraryOrder, report: LibraryReport) -> None:
     """Embed each source; without a store all are skipped, and the crawl goes on (R3-116)."""
     if not order.sources:
         return
@@ -36,9 +36,9 @@ def embed_sources(order: LibraryOrder, report: LibraryReport) -> None:
         return
     try:
         if order.is_dry:
-            store = named_domain_store(order.domain, order.options.store_server)
+            store = run_domain_store_of_name(order.domain, order.options.store_server)
         else:
-            store = domain_store(order.domain, order.options)
+            store = run_domain_store(order.domain, order.options)
     except SmartcrawlError as error:
         logger.error("embedding is skipped: %s", error)
         for source in order.sources:

@@ -17,13 +17,13 @@ from smartcrawl.model.exceptions import PushError, SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.run.library_archive import library_archives
-from smartcrawl.run.library_metadata import LibraryMetadata, counted_entries
-from smartcrawl.run.library_snapshot import as_spreadsheet, library_maps_snapshot
-from smartcrawl.run.library_store import attached_file_ids
+from smartcrawl.run.library_archive import library_run_archives
+from smartcrawl.run.library_metadata import LibraryMetadata, entries_of_run_in_words
+from smartcrawl.run.library_snapshot import library_run_maps_snapshot, spreadsheet_of_run_maps
+from smartcrawl.run.library_store import run_attached_file_ids
 from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.aside import replacing, write_aside
-from smartcrawl.sources.sharepoint.domains import load_domain
+from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
 from smartcrawl.terminal.output import Output, print_complaint, printed_json
 from smartcrawl.terminal.standard_output import printed
 
@@ -41,7 +41,7 @@ class _Line:
 def _print_reports(line: _Line) -> None:
     """List the archives of crawls, newest first."""
     storage = line.options.sharepoint.storage
-    found = library_archives(storage, line.words[0] if line.words else None)
+    found = library_run_archives(storage, line.words[0] if line.words else None)
     if line.opts.format == "json":
         print(
             printed_json(
@@ -71,12 +71,14 @@ def _print_reports(line: _Line) -> None:
 
 def _clean_up(line: _Line) -> None:
     """Remove the entries of files that the vector store or the maps lack."""
-    domain = load_domain(line.options.sharepoint.storage, line.words[0])
+    domain = load_sharepoint_domain(line.options.sharepoint.storage, line.words[0])
     database = registry_database(line.options.registry)
     with database.translated("write"), closing(database.open()) as connection:
         metadata = LibraryMetadata(domain, connection, datetime.now(UTC))
         try:
-            found = metadata.cleanup(lambda: attached_file_ids(domain, line.options.store_server))
+            found = metadata.cleanup(
+                lambda: run_attached_file_ids(domain, line.options.store_server)
+            )
         except PushError as error:
             raise SourceError(f"{error}; nothing was removed") from error
     for each in found.lines:
@@ -85,13 +87,13 @@ def _clean_up(line: _Line) -> None:
         counts = {"removed": found.removed, "remaining": found.remaining}
         print(printed_json({"domain": domain.domain_id, "action": "cleanup", **counts}, sys.stdout))
         return
-    removed = counted_entries(found.removed)
+    removed = entries_of_run_in_words(found.removed)
     Output().say(f"{removed} removed, {found.remaining:,} remaining")
 
 
 def _export(line: _Line) -> None:
     """Write the maps of a domain so that a spreadsheet takes no cell for a formula."""
-    domain = load_domain(line.options.sharepoint.storage, line.words[0])
+    domain = load_sharepoint_domain(line.options.sharepoint.storage, line.words[0])
     if not line.opts.spreadsheet:
         raise SourceError(
             "no place to write to: name a folder,"
@@ -104,9 +106,9 @@ def _export(line: _Line) -> None:
             " name another folder"
         )
     written = []
-    for name, data in library_maps_snapshot(domain).items():
+    for name, data in library_run_maps_snapshot(domain).items():
         try:
-            content = as_spreadsheet(data)
+            content = spreadsheet_of_run_maps(data)
         except ValueError as error:
             raise SourceError(
                 f"{name} is damaged, {error}: download {domain.domain_id}, which writes it anew"
@@ -138,7 +140,7 @@ OTHERS: Final[Mapping[str, tuple[Callable[[_Line], None], int, int]]] = {
 }
 
 
-def carry_out_library_action(
+def carry_out_command_action(
     args: Sequence[str], settings: Mapping[str, Any], opts: Namespace
 ) -> None:
     """Carry out an action of this module.

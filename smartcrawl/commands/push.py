@@ -13,7 +13,7 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.text import counted_noun
-from smartcrawl.run.pushing import push_source, would_push
+from smartcrawl.run.pushing import push_run_source, run_would_push
 from smartcrawl.terminal.command import FAILED, HELD, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint
 
@@ -62,7 +62,7 @@ class Command(ChangingCommand):
         if len(sources) > 1:
             raise UsageError(f"name one source of {', '.join(sources)}", print_help=False)
         source = sources[0]
-        would = would_push(connection, options, source)
+        would = run_would_push(connection, options, source)
         if self.dry:
             self._print(would, source, options, opts)
             return
@@ -75,7 +75,7 @@ class Command(ChangingCommand):
         try:
             with self.database.translated("write"), self.meter(would.pages) as meter:
                 report = partial(meter.report, "pushed")
-                pushed = push_source(connection, self.database, options, source, report=report)
+                pushed = push_run_source(connection, self.database, options, source, report=report)
         except PushHeldError as error:
             print_complaint(self.name, str(error))
             self.exitcode = HELD

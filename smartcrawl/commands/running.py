@@ -9,14 +9,14 @@ from cProfile import Profile
 from importlib import import_module
 from typing import Any
 
-from smartcrawl.commands.crawl_words import CrawlWords, scrapy_crawl_command_words
+from smartcrawl.commands.crawl_words import CrawlWords, command_line_of_scrapy_crawl
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.sources.kinds import SPIDERS
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.state_folder import state_folder
-from smartcrawl.terminal.usage import check_usage
+from smartcrawl.terminal.usage import check_terminal_usage
 
 _PROJECT = "smartcrawl.settings"
 
@@ -28,10 +28,10 @@ def run_command(name: str, words: Sequence[str]) -> int:
     command = command_named(name)
     if not isinstance(command, BaseCommand):
         return _run_in_scrapy(name, words)
-    parser = command_parser(name, command)
+    parser = front_door_parser(name, command)
     opts, args = parser.parse_known_args(words)
     known = _known_settings(command.settings, opts)
-    check_usage(parser, known, args, opts, words=command.takes_words)
+    check_terminal_usage(parser, known, args, opts, words=command.takes_words)
     _apply(parser, command.settings, opts)
     command.process_options(args, opts)
     try:
@@ -54,7 +54,7 @@ def command_named(name: str) -> Any:
     return command
 
 
-def command_parser(name: str, command: Any) -> ArgumentParser:
+def front_door_parser(name: str, command: Any) -> ArgumentParser:
     """Return the parser of a command, with the options that every command has."""
     parser = ArgumentParser(
         prog=f"smartcrawl {name}",
@@ -67,7 +67,7 @@ def command_parser(name: str, command: Any) -> ArgumentParser:
     return parser
 
 
-def command_line_data_dir(words: Sequence[str]) -> str:
+def front_door_data_dir(words: Sequence[str]) -> str:
     """Return the folder of all state for the options before a command; wrong ones end the process.
 
     Raises:
@@ -109,10 +109,10 @@ def _folder(opts: Namespace) -> tuple[str, bool]:
 
 def _crawl_words(words: Sequence[str]) -> list[str]:
     """Return the words of Scrapy's command for those of ``smartcrawl crawl``."""
-    parser = command_parser("crawl", CrawlWords())
+    parser = front_door_parser("crawl", CrawlWords())
     opts, args = parser.parse_known_args(words)
     settings = PlainSettings()
-    check_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
+    check_terminal_usage(parser, _known_settings(settings, opts), args, opts, notes=False)
     spider = None
     if args and args[0] in SPIDERS and opts.spargs:
         spider = args.pop(0)  # the words of Scrapy's command
@@ -120,7 +120,7 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
         parser.error("it takes one address, folder or source; declare several in sources.toml")
     _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
-    return scrapy_crawl_command_words(opts, args, declared, spider=spider)
+    return command_line_of_scrapy_crawl(opts, args, declared, spider=spider)
 
 
 def _declared(settings: PlainSettings) -> dict[str, str]:
@@ -160,7 +160,7 @@ def _run_in_scrapy(name: str, words: Sequence[str]) -> int:
 
     command = import_module(f"smartcrawl.commands.{name}").Command()
     command.settings = settings = _scrapys_settings(command)
-    parser = command_parser(name, command)
+    parser = front_door_parser(name, command)
     opts, args = parser.parse_known_args(words)
     folder, given = _folder(opts)
     try:

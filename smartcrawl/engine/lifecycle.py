@@ -21,13 +21,13 @@ from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
-from smartcrawl.engine.pushing import push_run_pages
+from smartcrawl.engine.pushing import push_pages_at_crawler_end
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
 from smartcrawl.engine.vectors import (
-    close_run_embedder,
-    drop_embedding_with_run,
-    log_embedding_destination,
-    pay_run_debts,
+    close_embedder_at_crawler_end,
+    drop_embedding_at_crawler_end,
+    log_embedding_at_crawler_start,
+    pay_debts_at_crawler_end,
 )
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
@@ -99,8 +99,8 @@ class RunLifecycle:
         if run.opened.over:
             logger.warning("nothing is asked: %s", _over_words(run))
             return
-        log_embedding_destination(run.options)
-        drop_embedding_with_run(run)
+        log_embedding_at_crawler_start(run.options)
+        drop_embedding_at_crawler_end(run)
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 
@@ -165,10 +165,10 @@ class RunLifecycle:
             logger.error("%s", error)
         try:
             if reason != "shutdown":
-                await pay_run_debts(self._crawler, run)
-                await push_run_pages(self._crawler, run)
+                await pay_debts_at_crawler_end(self._crawler, run)
+                await push_pages_at_crawler_end(self._crawler, run)
         finally:
-            close_run_embedder(run)
+            close_embedder_at_crawler_end(run)
         if stale := run.batches.progress.stale:
             logger.warning("visits that came too late and were dropped: %d", stale)
 

@@ -16,7 +16,10 @@ from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.library_api import library_entries_of_crawl
-from smartcrawl.engine.repositories import raw_download_place, repository_listing_of_scrapy_settings
+from smartcrawl.engine.repositories import (
+    downloader_place_of_raw_file,
+    repository_listing_of_scrapy_settings,
+)
 from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
@@ -169,7 +172,7 @@ class ListingFeed:
     def _locate(self, listing: RepositoryListing) -> None:
         """Set the place of the raw files, as soon as the commit is known."""
         if listing.commit is not None and self._listed.place is None:
-            self._listed.locate(raw_download_place(self._run.options, listing.commit))
+            self._listed.locate(downloader_place_of_raw_file(self._run.options, listing.commit))
 
     async def _confirm(self, listing: Listing) -> None:
         """Confirm the files of the last listing if nothing changed, and store the facts of this."""

@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import PushHeldError, SmartcrawlError
 from smartcrawl.model.program import program_name
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.rules.model import RunState
-from smartcrawl.run.pushing import push_source
+from smartcrawl.run.pushing import push_run_source
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 _STATE = "SELECT state FROM run WHERE no = ?"
 
 
-async def push_run_pages(crawler: Crawler, run: Run) -> None:
+async def push_pages_at_crawler_end(crawler: Crawler, run: Run) -> None:
     """Make the vector store equal to the pages of a run that was swept.
 
     An error leaves the rest to the next run, or to ``scrapy push``: it is no failure of the run.
@@ -67,4 +67,4 @@ def _push(run: Run, is_ending: Callable[[], bool]) -> Pushed | None:
     with closing(database.connect()) as connection:
         if connection.execute(_STATE, (run.opened.no,)).get != RunState.SWEPT:
             return None
-        return push_source(connection, database, options, run.source.name, is_ending=is_ending)
+        return push_run_source(connection, database, options, run.source.name, is_ending=is_ending)

@@ -52,7 +52,7 @@ def repository_listing_of_scrapy_settings(
     )
 
 
-def raw_download_place(options: Options, commit: ListedCommit) -> str:
+def downloader_place_of_raw_file(options: Options, commit: ListedCommit) -> str:
     """Return the URL below which the files of a listed commit are read."""
     place = f"{options.github.raw}/{commit.repository}/{commit.sha}"
     return f"{place}/{quoted_repository_path(commit.folder)}" if commit.folder else place

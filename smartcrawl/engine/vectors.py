@@ -18,7 +18,7 @@ from smartcrawl.model.embedder_options import LOCAL
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
-from smartcrawl.registry.commit.run_counts import count_embedded_chunks
+from smartcrawl.registry.commit.run_counts import store_embedded_chunk_counts
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.reports.text import counted_noun
 from smartcrawl.run.run import Run
@@ -26,7 +26,7 @@ from smartcrawl.run.run import Run
 logger = logging.getLogger(__name__)
 
 
-def log_embedding_destination(options: Options) -> None:
+def log_embedding_at_crawler_start(options: Options) -> None:
     """Log where the text of pages is sent to, if it leaves the machine."""
     store = options.vector_store
     if store is not None:
@@ -44,7 +44,7 @@ def log_embedding_destination(options: Options) -> None:
         )
 
 
-async def pay_run_debts(crawler: Crawler, run: Run) -> None:
+async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
     """Embed the chunks of a source that have no vector, after the end of its run.
 
     An error leaves them for the next run, or for ``scrapy embed``. After one that lasts, such as a
@@ -73,13 +73,13 @@ async def pay_run_debts(crawler: Crawler, run: Run) -> None:
         )
 
 
-def drop_embedding_with_run(run: Run) -> None:
+def drop_embedding_at_crawler_end(run: Run) -> None:
     """Let an order that drops a run's work end a call of its embedder, too."""
     if run.batches.embedder is not None:
         run.halt.when_dropped(run.batches.embedder.close)
 
 
-def close_run_embedder(run: Run) -> None:
+def close_embedder_at_crawler_end(run: Run) -> None:
     """Close the embedder that ``open_run`` opened, at the very end of a run."""
     if run.batches.embedder is not None:
         run.batches.embedder.close()
@@ -111,5 +111,5 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             elsewhere=elsewhere,
         )
         with transaction(connection):
-            count_embedded_chunks(connection, run.opened.no, paid.embedded, paid.owed)
+            store_embedded_chunk_counts(connection, run.opened.no, paid.embedded, paid.owed)
     return paid

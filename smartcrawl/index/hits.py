@@ -54,7 +54,7 @@ class Answer:
     note: str = ""  #: why meaning did not count, although vectors are there
 
 
-def is_lost_page(status: int, losses: int) -> bool:
+def is_lost_hit(status: int, losses: int) -> bool:
     """Whether the last visit of a stored page found an error: its content is of an earlier one."""
     return status == Status.ERROR or losses > 0
 

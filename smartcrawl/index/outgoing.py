@@ -14,7 +14,7 @@ from smartcrawl.model.index_pages import IndexedImage, IndexedPage
 from smartcrawl.model.urls import url_content_group
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.remote_chunks import forget_remote_chunks, put_remote_chunks
+from smartcrawl.registry.remote_chunks import delete_remote_chunk_rows, store_remote_chunk_rows
 
 _AFFECTED = """
 SELECT r.no, o.name, r.id, r.content, r.entry, r.sunk, c.content_hash
@@ -108,8 +108,8 @@ class OutgoingIndexWrites:
     def flush(self) -> None:
         """Write the digests of the chunks; the index is written while no transaction is open."""
         if self._renewed:
-            forget_remote_chunks(self._connection, self._renewed - self._digests.keys())
-            put_remote_chunks(self._connection, self._digests)
+            delete_remote_chunk_rows(self._connection, self._renewed - self._digests.keys())
+            store_remote_chunk_rows(self._connection, self._digests)
         self._renewed, self._digests = set(), {}
 
     def pages(self, taken: Mapping[int, bytes | None]) -> list[IndexedPage]:

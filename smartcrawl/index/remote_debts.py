@@ -16,7 +16,7 @@ from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.remote_chunks import put_remote_chunks, renew_remote_chunks
+from smartcrawl.registry.remote_chunks import store_remote_chunk_rows, update_remote_chunk_rows
 from smartcrawl.registry.vector_table import vector_table
 
 _AT_ONCE: Final = 50  #: documents that are read, or written, together
@@ -87,7 +87,7 @@ class RemoteDebts:
         while not is_ending():
             with transaction(connection):
                 some = self._unknown(connection, after)
-                put_remote_chunks(
+                store_remote_chunk_rows(
                     connection, {cut.content: cut.digests for cut in self._cut(connection, some)}
                 )
             if not some:
@@ -115,7 +115,7 @@ class RemoteDebts:
             some = [no for (no,) in rows]
             cuts = list(self._cut(connection, some))
             with transaction(connection):
-                renew_remote_chunks(
+                update_remote_chunk_rows(
                     connection, {one.content: (one.mark, one.digests) for one in cuts}
                 )
             texts = {

@@ -11,7 +11,7 @@ from smartcrawl.index.elasticsearch.documents import index_document_key as key_o
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.embedded.vectors import QueryMeaning
-from smartcrawl.index.hits import Answer, Hit, is_lost_page
+from smartcrawl.index.hits import Answer, Hit, is_lost_hit
 from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.query_vectors import SearchMode, query_meaning
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
@@ -122,7 +122,7 @@ def _joined(connection: Connection, found: Iterable[ElasticsearchHit]) -> list[H
                 score=hit.score,
                 language=hit.language,
                 description=hit.description,
-                lost=is_lost_page(status, lost_count),
+                lost=is_lost_hit(status, lost_count),
                 last_checked=last_checked,
                 last_changed=last_changed,
                 no=no,

@@ -23,7 +23,7 @@ from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_s
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import PageIndex, Sink
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.remote_chunks import renew_remote_chunks
+from smartcrawl.registry.remote_chunks import update_remote_chunk_rows
 
 logger = logging.getLogger(__name__)
 
@@ -215,7 +215,7 @@ class RemoteIndexing:
         with transaction(connection):
             names = {"number": number, "numbers": numbers_for_sql(page.no for page in wanted)}
             connection.execute(_OPEN, names)
-            renew_remote_chunks(connection, cut)
+            update_remote_chunk_rows(connection, cut)
         dead: list[tuple[int, int, int, str]] = []
         for page, why in zip(wanted, self._index.write(wanted, number, now), strict=True):
             if why is not None and refused is not None and refused(page.no, why or None):

@@ -51,14 +51,14 @@ def url_item_kind(normalized: str) -> Kind:
     """
     scheme, separator, _ = normalized.partition("://")
     if scheme.lower() in _WEB:
-        return "file" if url_web_store(normalized) else "url"
+        return "file" if file_url_store(normalized) else "url"
     return "file" if separator and _SCHEME.match(normalized) else "url"
 
 
-def url_web_store(url: str) -> str | None:
+def file_url_store(url: str) -> str | None:
     """Return Azure's service behind a web address: ``blob``, ``share``, or None.
 
-    >>> url_web_store("https://acc.blob.core.windows.net/docs/a.pdf"), url_web_store("https://a.example/")
+    >>> file_url_store("https://acc.blob.core.windows.net/docs/a.pdf"), file_url_store("https://a.example/")
     ('blob', None)
     """
     if ".core.windows.net" not in url or url.partition("://")[0] not in _WEB:
@@ -249,7 +249,7 @@ def file_url_partition(url: str) -> str:
     Source: R0-09.
     """
     scheme = url.partition("://")[0]
-    return "blob" if scheme in _AZURE else url_web_store(url) or scheme
+    return "blob" if scheme in _AZURE else file_url_store(url) or scheme
 
 
 def display_file_url(url: str) -> str | None:

@@ -164,7 +164,7 @@ def _login_url(settings: Mapping[str, Any]) -> str:
 def _graph_url(settings: Mapping[str, Any]) -> str:
     text = str(settings["GRAPH_URL"] or "").strip()
     url = _base(text)
-    if url is None or not is_secure_or_loopback(url):
+    if url is None or not is_secure_or_loopback_url(url):
         raise SettingError(
             f"GRAPH_URL is {redacted_text(_REST.sub('', text))!r}: it takes an https address"
             " without credentials and query, such as https://graph.microsoft.com/v1.0"
@@ -180,12 +180,12 @@ def _base(text: str) -> str | None:
     return url.rstrip("/")
 
 
-def is_secure_or_loopback(url: str) -> bool:
+def is_secure_or_loopback_url(url: str) -> bool:
     """Whether a token may be sent to a URL: by https, or by http within this machine.
 
-    >>> is_secure_or_loopback("https://a.example"), is_secure_or_loopback("http://a.example")
+    >>> is_secure_or_loopback_url("https://a.example"), is_secure_or_loopback_url("http://a.example")
     (True, False)
-    >>> is_secure_or_loopback("http://127.0.0.1:8000/v1.0")
+    >>> is_secure_or_loopback_url("http://127.0.0.1:8000/v1.0")
     True
     """
     try:

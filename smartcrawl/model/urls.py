@@ -22,9 +22,9 @@ from smartcrawl.model.file_urls import (
     display_file_url,
     file_url_host_key,
     file_url_partition,
+    file_url_store,
     normalize_file_url,
     url_item_kind,
-    url_web_store,
 )
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.traps import MAX_LENGTH
@@ -161,7 +161,7 @@ def _normal_web(url: str, trackers: Trackers) -> str:
         path, query = normal_url_escapes(path), normal_url_escapes(query)
     else:
         origin, path, query = parts.groups()
-    if path.endswith("/") and (path.find("/") == len(path) - 1 or url_web_store(origin) is None):
+    if path.endswith("/") and (path.find("/") == len(path) - 1 or file_url_store(origin) is None):
         path = path.rstrip("/")  # not of a blob, whose key it ends
     return origin + path + _normal_query(query, trackers) if query else origin + path
 
@@ -278,7 +278,7 @@ def url_partition_key(normalized: str, strategy: str = "host") -> str:
         return url_host_key(normalized) if by_host else scheme
     if strategy == "scheme":
         return file_url_partition(normalized)
-    if url_web_store(normalized) is None:
+    if file_url_store(normalized) is None:
         return file_url_host_key(normalized)
     container = rest.partition("/")[2].partition("/")[0].partition("?")[0]
     return f"{url_host_key(normalized).partition('.')[0]}/{container}"

@@ -37,7 +37,11 @@ class VectorStoreOptions(OpenAIServerOptions):
         """
         store = str(settings["VECTOR_STORE_ID"] or "").strip()
         options = cls.server_of(settings)
-        return replace(options, store=check_store_id(store, "VECTOR_STORE_ID")) if store else None
+        return (
+            replace(options, store=vector_store_id_option(store, "VECTOR_STORE_ID"))
+            if store
+            else None
+        )
 
     @classmethod
     def server_of(cls, settings: Mapping[str, Any]) -> Self:
@@ -59,7 +63,7 @@ class VectorStoreOptions(OpenAIServerOptions):
         )
 
 
-def check_store_id(store: str, place: str) -> str:
+def vector_store_id_option(store: str, place: str) -> str:
     """Return the id of a vector store; ``place`` has it.
 
     Raises:

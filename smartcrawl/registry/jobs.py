@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.ordered import stored_documents_source
+from smartcrawl.registry.ordered import registry_source_of_documents
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.errors import JobError
@@ -77,7 +77,7 @@ def load_sources_and_registry_jobs(options: Options, connection: Connection) -> 
     known = _declared(options)
     for name, job in registry_job_definitions(connection).items():
         known.setdefault(name, job.source())
-    documents = None if DOCUMENTS.name in known else stored_documents_source(connection)
+    documents = None if DOCUMENTS.name in known else registry_source_of_documents(connection)
     return known if documents is None else known | {DOCUMENTS.name: documents}
 
 

@@ -33,7 +33,7 @@ def stored_sources_named(connection: Connection, name: str | None) -> list[str] 
     return ports or None
 
 
-def committed_page_counts(connection: Connection, run: int) -> dict[str, int]:
+def stored_page_counts(connection: Connection, run: int) -> dict[str, int]:
     """Return the number of pages that a run has visited so far, by outcome."""
     rows: Any = connection.execute(_COUNTS, (run,)).fetchall()
     return {Word(code).word: count for code, count in rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from smartcrawl.model.pages import Unreadable
-from smartcrawl.registry.commit.collapsed import had_stored_text
+from smartcrawl.registry.commit.collapsed import stored_row_had_text
 from smartcrawl.registry.commit.snapshots import Place, Snapshots
 from smartcrawl.registry.commit.unreadable import find_unreadable_row
 from smartcrawl.registry.connection import Connection
@@ -38,8 +38,8 @@ class ContentReader:
         return (None, None) if row is None else (row[0], row[1])
 
     def had_text(self, no: int, text_hash: bytes) -> bool:
-        """Whether a page recently had a text (collapsed.had_stored_text)."""
-        return had_stored_text(self._connection, no, text_hash)
+        """Whether a page recently had a text (collapsed.stored_row_had_text)."""
+        return stored_row_had_text(self._connection, no, text_hash)
 
     def text_length(self, content: int) -> int:
         """Return the length of a content's text in characters."""

@@ -86,7 +86,7 @@ SELECT r.no, r.url, p.priority FROM pin p JOIN record r USING (no) WHERE p.sourc
 _POSTED = "SELECT url, priority FROM pending_pin WHERE source = ? ORDER BY priority, at, id"
 
 
-def leads_to_indexed_record(connection: Connection, no: int, origin: int) -> bool:
+def row_leads_to_indexed_record(connection: Connection, no: int, origin: int) -> bool:
     """Whether ``no``, which ``origin`` names as canonical, leads to an indexed page.
 
     A page is indexed if its content is stored and it is not lost. A stored page leads to the page
@@ -178,7 +178,7 @@ class PageReader:
 
     def leads_to_indexed(self, no: int, origin: int) -> bool:
         """Whether ``no``, which ``origin`` names as canonical, leads to an indexed page."""
-        return leads_to_indexed_record(self._connection, no, origin)
+        return row_leads_to_indexed_record(self._connection, no, origin)
 
     def last_visits(self, numbers: Sequence[int]) -> dict[int, int]:
         """Return the times (Unix seconds) of the last visits to those ``numbers`` that had one."""

@@ -22,26 +22,28 @@ _MARKS = "SELECT no, content_hash FROM content WHERE no IN carray(?)"
 _AGAIN = "UPDATE record SET sunk_vectors = -1 WHERE content IN carray(?)"
 
 
-def has_remote_chunks(connection: Connection) -> bool:
+def has_remote_chunk_rows(connection: Connection) -> bool:
     """Whether the index of a registry is elsewhere."""
     return bool(connection.execute(_IS_ELSEWHERE).get)
 
 
-def chunk_table(connection: Connection) -> str:
+def remote_chunk_table(connection: Connection) -> str:
     """Return the table with the digests of all chunks: of the embedded index, or of another one."""
-    return "remote_chunk" if has_remote_chunks(connection) else "chunk"
+    return "remote_chunk" if has_remote_chunk_rows(connection) else "chunk"
 
 
-def forget_remote_chunks(connection: Connection, contents: Iterable[int]) -> None:
+def delete_remote_chunk_rows(connection: Connection, contents: Iterable[int]) -> None:
     """Delete the digests of some contents; the caller is in a transaction."""
     connection.execute(_FORGET, (numbers_for_sql(contents),))
 
 
-def put_remote_chunks(connection: Connection, contents: Mapping[int, Sequence[bytes]]) -> None:
+def store_remote_chunk_rows(
+    connection: Connection, contents: Mapping[int, Sequence[bytes]]
+) -> None:
     """Store the digests of some contents, in the order of their chunks, instead of former ones."""
     if not contents:
         return
-    forget_remote_chunks(connection, contents)
+    delete_remote_chunk_rows(connection, contents)
     rows = [
         (content, position, hash_)
         for content, hashes in contents.items()
@@ -50,7 +52,7 @@ def put_remote_chunks(connection: Connection, contents: Mapping[int, Sequence[by
     connection.executemany(_PUT, rows)
 
 
-def remote_chunks(connection: Connection, contents: Iterable[int]) -> dict[int, list[bytes]]:
+def remote_chunk_rows(connection: Connection, contents: Iterable[int]) -> dict[int, list[bytes]]:
     """Return the digests of some contents, in the order of their chunks."""
     rows: Any = connection.execute(_HELD, (numbers_for_sql(contents),)).fetchall()
     return {
@@ -59,7 +61,7 @@ def remote_chunks(connection: Connection, contents: Iterable[int]) -> dict[int, 
     }
 
 
-def renew_remote_chunks(
+def update_remote_chunk_rows(
     connection: Connection, cut: Mapping[int, tuple[bytes, Sequence[bytes]]]
 ) -> None:
     """Store the digests of contents that are cut in another way by now, such as a new CHUNK_SIZE.
@@ -69,7 +71,7 @@ def renew_remote_chunks(
     """
     if not cut:
         return
-    held = remote_chunks(connection, cut)
+    held = remote_chunk_rows(connection, cut)
     marks = {no: bytes(mark) for no, mark in connection.execute(_MARKS, (numbers_for_sql(cut),))}
     other = {
         content: hashes
@@ -77,5 +79,5 @@ def renew_remote_chunks(
         if list(hashes) != held.get(content) and marks.get(content) == mark
     }
     if other:
-        put_remote_chunks(connection, other)
+        store_remote_chunk_rows(connection, other)
         connection.execute(_AGAIN, (numbers_for_sql(other),))

@@ -16,11 +16,11 @@ from smartcrawl.registry.commit.refused import (
     DATA_ERRORS,
     Failed,
     database_refusal_reason,
-    fail_unwritable_visit,
-    first_unwritable_visit,
-    record_refused_visit,
+    first_refused_visit_row,
+    store_refused_visit_row,
+    store_unwritable_visit_as_failed,
 )
-from smartcrawl.registry.commit.run_counts import VisitedHosts, count_embedded_chunks
+from smartcrawl.registry.commit.run_counts import VisitedHosts, store_embedded_chunk_counts
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.index_protocols import BatchEmbedding, Sink
 from smartcrawl.registry.library.shelf import LibraryShelf
@@ -177,7 +177,7 @@ class RegistryWriter:
                 raise
             return None
 
-        refused = first_unwritable_visit(batch.visits, attempt)
+        refused = first_refused_visit_row(batch.visits, attempt)
         if refused is None or any(refused[0] is visit for visit, _ in failed):
             if isinstance(error, DATA_ERRORS):
                 raise RegistryError(
@@ -185,7 +185,7 @@ class RegistryWriter:
                 ) from error
             raise error
         visit, why = refused
-        failure = fail_unwritable_visit(visit, why)
+        failure = store_unwritable_visit_as_failed(visit, why)
         logger.error("%s is not stored: %s", redacted_text(visit.page.url), visit.error)
         return failure
 
@@ -202,7 +202,7 @@ class RegistryWriter:
                 self._shelf.store(self._connection)
             if self._embedding is not None:
                 embedded = self._embedding.store(self._connection)
-                count_embedded_chunks(self._connection, self._run, embedded)
+                store_embedded_chunk_counts(self._connection, self._run, embedded)
             self._fresh_hosts = commit.counts.hosts
             return stale
 
@@ -225,7 +225,7 @@ class RegistryWriter:
                 batch.visits.remove(visit)
                 dropped += 1
             else:
-                failed.append(record_refused_visit(visit, f"the index does not take it: {why}"))
+                failed.append(store_refused_visit_row(visit, f"the index does not take it: {why}"))
             return True
 
         number = self._number if self._sharing is None else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from smartcrawl.registry.library.shortfall import TRIMMED, trimmed_note
+from smartcrawl.registry.library.shortfall import TRIMMED, stored_trimmed_note
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.status import SourceStatus
 from smartcrawl.reports.text import run_state_text, time_span_text
@@ -63,7 +63,7 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         text = f"5 % of the stored pages were not visited for {oldest} or longer"
         yield Concern(f"{text}, and CRAWL_MAX_INTERVAL_SECONDS is {longest}")
     if status.trimmed:
-        note = trimmed_note(status.trimmed)
+        note = stored_trimmed_note(status.trimmed)
         yield Concern(f"{note} ({NOTES[TRIMMED]})")
     for name, text, words in LOOKS:
         if number := getattr(counts, name):

@@ -89,7 +89,7 @@ def _waiting_data(waiting: Sequence[Target], limit: int) -> dict[str, Any]:
     return {"count": len(waiting), "shown": shown}
 
 
-def guard_withholds(
+def plan_guard_withholds(
     walk: WalkReport, going: Sequence[ReportedRecord], waiting: Iterable[Target]
 ) -> bool:
     """Whether the guard would withhold the removal of ``going``.
@@ -145,7 +145,7 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
         else:
             removals.append((entry, way))
     going = [entry for entry, _ in removals]
-    trips = guard_withholds(walk, going, waiting)
+    trips = plan_guard_withholds(walk, going, waiting)
     pages = sum(entry.standing > 0 for entry in entries.values())
     values = (
         name,

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import read_transaction
-from smartcrawl.registry.library.shortfall import library_shortfall
+from smartcrawl.registry.library.shortfall import stored_library_shortfall
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.reports.pushed import StoreCounts, reported_stores_by_source
 from smartcrawl.reports.vectors import VectorCounts, reported_vectors_by_source
@@ -217,7 +217,7 @@ def status_report(
         vectors = reported_vectors_by_source(connection)
         pushed = reported_stores_by_source(connection)
         libraries = [no for no, (_, kind) in names.items() if kind == SHAREPOINT.name]
-        shortfalls = {no: library_shortfall(connection, no) for no in libraries}
+        shortfalls = {no: stored_library_shortfall(connection, no) for no in libraries}
     found = [
         SourceStatus(
             name,

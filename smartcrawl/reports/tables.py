@@ -12,7 +12,7 @@ from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_content_group, url_digest_text, url_item_id
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.names import OUTCOME, committed_page_counts
+from smartcrawl.registry.names import OUTCOME, stored_page_counts
 from smartcrawl.rules.model import RunState, Status, Word
 
 _COMPLETE = "SELECT source, no FROM run WHERE complete ORDER BY source, no"
@@ -180,7 +180,7 @@ def run_table_report(
     for row in connection.execute(_RUNS, chosen).fetchall():
         counts = json.loads(row[12])
         if not counts:
-            counts = committed_page_counts(connection, row[0])
+            counts = stored_page_counts(connection, row[0])
         values = (
             *row[:2],
             RunState(row[2]).word,

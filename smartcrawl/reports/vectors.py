@@ -8,7 +8,11 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.choices import stored_choices
-from smartcrawl.registry.remote_chunks import INDEXED_EMBEDDER, chunk_table, has_remote_chunks
+from smartcrawl.registry.remote_chunks import (
+    INDEXED_EMBEDDER,
+    has_remote_chunk_rows,
+    remote_chunk_table,
+)
 from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.reports.text import counted_noun
 
@@ -86,9 +90,9 @@ def _counts(
     if embedder is None:
         return {}
     number, *facts, dimension = embedder
-    tables = {"vector": vector_table(connection), "chunks": chunk_table(connection)}
+    tables = {"vector": vector_table(connection), "chunks": remote_chunk_table(connection)}
     statement = _COUNTS.format(**tables, **parts)
     rows = connection.execute(statement, names | {"embedder": number}).fetchall()
     indexed = stored_choices(connection).get(INDEXED_EMBEDDER)
-    is_there = not has_remote_chunks(connection) or indexed == json.dumps([*facts, dimension])
+    is_there = not has_remote_chunk_rows(connection) or indexed == json.dumps([*facts, dimension])
     return {key: VectorCounts(*facts, *counts)._replace(indexed=is_there) for key, *counts in rows}

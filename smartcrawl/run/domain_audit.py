@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, Final, Self
 
-from smartcrawl.index.vectorstore.rows import store_number
+from smartcrawl.index.vectorstore.rows import vector_store_row_number
 from smartcrawl.model.exceptions import PushError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.vector_store_options import VectorStoreOptions
@@ -18,17 +18,17 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import library_row_batches
 from smartcrawl.run.audit_pairs import Difference, Pairs
-from smartcrawl.run.domain_store import named_domain_store
+from smartcrawl.run.domain_store import run_domain_store_of_name
 from smartcrawl.run.embedded_items import EmbeddedItems
 from smartcrawl.run.library_audit import OTHER_BYTES, LibraryAudit, LibraryDifference, Place
 from smartcrawl.run.library_audit_store import StoreComparison
 from smartcrawl.run.library_embed import LibraryEmbed
 from smartcrawl.run.library_steps import LibraryStep
-from smartcrawl.run.pushing import push_key
+from smartcrawl.run.pushing import run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.metadata import metadata_file_id
-from smartcrawl.sources.sharepoint.metadata_stream import streamed_metadata
+from smartcrawl.sources.sharepoint.metadata import sharepoint_metadata_file_id
+from smartcrawl.sources.sharepoint.metadata_stream import streamed_sharepoint_metadata
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _BATCH: Final = 500  #: items of one look-up
@@ -148,7 +148,7 @@ class DomainAudit:
     def _store(self, findings: DomainFindings) -> VectorStoreOptions | None:
         """Return the options of the store; None: the domain has none, or no usable one."""
         try:
-            store = named_domain_store(self.domain, self._options.store_server)
+            store = run_domain_store_of_name(self.domain, self._options.store_server)
         except SmartcrawlError as error:
             findings.reasons.append(str(error))
             return None
@@ -162,7 +162,7 @@ class DomainAudit:
         Raises:
             SmartcrawlError: a setting is missing, or the server is away.
         """
-        key = push_key(store)
+        key = run_push_key(store)
         # Commands that ask no store do without these.
         from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
             AbsentError,
@@ -170,10 +170,10 @@ class DomainAudit:
             VectorStoreApi,
         )
         from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
-        from smartcrawl.index.vectorstore.reading import store_pages  # noqa: PLC0415
+        from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
 
         patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
-        number = store_number(self._connection, store.url, store.store)
+        number = vector_store_row_number(self._connection, store.url, store.store)
         with ExitStack() as stack:
             api = stack.enter_context(closing(VectorStoreApi(store, key)))
             sides = []
@@ -190,7 +190,7 @@ class DomainAudit:
                 sides.append(stack.enter_context(closing(side)))
                 side.expect()
             try:
-                for page in store_pages(patience.asked, api):
+                for page in vector_store_pages(patience.asked, api):
                     for side in sides:
                         side.find(page)
             except AbsentError:
@@ -208,7 +208,7 @@ class DomainAudit:
     ) -> None:
         """Find the embedded files without an entry (R3-141); others may have entries there."""
         name = CRAWLER_HARDCODED_CONFIG.FILES_METADATA_JSON
-        number = store_number(self._connection, store.url, store.store)
+        number = vector_store_row_number(self._connection, store.url, store.store)
         missing, changed = Difference.MISSING, Difference.CHANGED
         with Pairs() as pairs:
             for each in sources:
@@ -216,8 +216,8 @@ class DomainAudit:
                     for file in each.audit.embedded(number, store, rows).values():
                         pairs.expect(file.file, each.source.source_id)
             try:
-                for entry in streamed_metadata(self.domain.path.with_name(name)):
-                    id_ = metadata_file_id(entry)
+                for entry in streamed_sharepoint_metadata(self.domain.path.with_name(name)):
+                    id_ = sharepoint_metadata_file_id(entry)
                     if id_ is not None and (value := pairs.expected(id_)) is not None:
                         pairs.find(id_, value)
             except FileNotFoundError:
@@ -244,7 +244,7 @@ class DomainAudit:
             SmartcrawlError: a setting is missing, or the registry cannot be written.
         """
         reasons: list[str] = []
-        store = named_domain_store(self.domain, self._options.store_server)
+        store = run_domain_store_of_name(self.domain, self._options.store_server)
         for source in self._sources:
             if self._number(source) is None:
                 continue
@@ -266,7 +266,7 @@ def _damaged(findings: DomainFindings, source_id: str) -> list[str]:
     ]
 
 
-def audit_as_json(findings: DomainFindings, left: DomainFindings | None) -> dict[str, Any]:
+def run_audit_as_json(findings: DomainFindings, left: DomainFindings | None) -> dict[str, Any]:
     """Return the keys of a domain but its list of differences; ``left``: after a repair."""
     after = findings if left is None else left
     return {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from smartcrawl.model.exceptions import PushError, RunHeldError
 from smartcrawl.model.options import Options
-from smartcrawl.model.vector_store_options import VectorStoreOptions, check_store_id
+from smartcrawl.model.vector_store_options import VectorStoreOptions, vector_store_id_option
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.library.embedding import (
     domain_store_row,
@@ -22,9 +22,9 @@ from smartcrawl.registry.library.embedding import (
     intend_domain_store,
     note_domain_store,
 )
-from smartcrawl.run.pushing import push_key
+from smartcrawl.run.pushing import run_push_key
 from smartcrawl.sources.sharepoint.domain_writing import write_vector_store_id
-from smartcrawl.sources.sharepoint.domains import Domain, load_domain
+from smartcrawl.sources.sharepoint.domains import Domain, load_sharepoint_domain
 
 if TYPE_CHECKING:
     from smartcrawl.index.vectorstore.api import VectorStoreApi
@@ -35,7 +35,7 @@ _WAIT: Final = 60.0  #: seconds for another process that makes the store
 _LOOK: Final = 0.2
 
 
-def domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
+def run_domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
     """Return the options of the store of a domain; make the store where it has none.
 
     Raises:
@@ -45,15 +45,15 @@ def domain_store(domain: Domain, options: Options) -> VectorStoreOptions:
     """
     server = options.store_server
     if domain.vector_store_id:
-        return named_domain_store(domain, server)
+        return run_domain_store_of_name(domain, server)
     database = registry_database(options.registry)
     with _making(database, domain):
-        now = load_domain(options.sharepoint.storage, domain.domain_id)
+        now = load_sharepoint_domain(options.sharepoint.storage, domain.domain_id)
         store = now.vector_store_id or _made(now, server, database)
-    return replace(server, store=check_store_id(store, str(domain.path)))
+    return replace(server, store=vector_store_id_option(store, str(domain.path)))
 
 
-def named_domain_store(domain: Domain, server: VectorStoreOptions) -> VectorStoreOptions:
+def run_domain_store_of_name(domain: Domain, server: VectorStoreOptions) -> VectorStoreOptions:
     """Return the options of the store that domain.json names; without one its id is empty.
 
     ``server``: options without a store.
@@ -63,7 +63,7 @@ def named_domain_store(domain: Domain, server: VectorStoreOptions) -> VectorStor
     """
     if not domain.vector_store_id:
         return server
-    return replace(server, store=check_store_id(domain.vector_store_id, str(domain.path)))
+    return replace(server, store=vector_store_id_option(domain.vector_store_id, str(domain.path)))
 
 
 @contextmanager
@@ -87,7 +87,7 @@ def _making(database: Database, domain: Domain) -> Iterator[None]:
 
 def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str:
     """Make a store: the intent first, then the request, then its id into domain.json."""
-    key = push_key(server, os.environ)
+    key = run_push_key(server, os.environ)
     from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415  # of the extra openai
         AbsentError,
         RefusedError,

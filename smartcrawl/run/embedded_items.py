@@ -16,12 +16,12 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.embedding import (
     EmbedFailure,
-    embed_failures,
-    forget_embed_failures,
+    delete_embed_failure_rows,
+    embed_failure_rows,
     given_hashes,
     move_library_row,
-    note_embed_failure,
-    was_listed_whole,
+    store_embed_failure_row,
+    stored_listing_was_whole,
 )
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
@@ -68,7 +68,7 @@ class EmbeddedItems:
         """
         self.source_no = source_no
         self.marks: Mapping[str, str] = {DOMAIN: source.domain, SOURCE: source.source_id}
-        self.knows_all = was_listed_whole(connection, source_no)
+        self.knows_all = stored_listing_was_whole(connection, source_no)
         self.skipped: dict[int, str] = {}  #: reasons, by record.no
         self.refused: dict[int, str] = {}  #: reasons of failures of now, by record.no
         self._connection = connection
@@ -82,7 +82,7 @@ class EmbeddedItems:
     def versions(self) -> Iterator[ItemVersion]:
         """Yield each item that can be embedded."""
         self.settle_failures(again=self._is_full)
-        failures = embed_failures(self._connection, self.source_no)
+        failures = embed_failure_rows(self._connection, self.source_no)
         if self._is_dry and self._is_full:
             failures = {}
         given = given_hashes(self._connection, self.source_no) if self._is_list else {}
@@ -106,7 +106,7 @@ class EmbeddedItems:
                     continue
                 yield ItemVersion(row.no, row.unique_id, digest, facts)
         if not self._is_dry:
-            forget_embed_failures(self._connection, sorted(changed))
+            delete_embed_failure_rows(self._connection, sorted(changed))
 
     def _placed(self, row: LibraryRow) -> LibraryRow:
         """Return an item where a run would have put its file by now."""
@@ -154,7 +154,7 @@ class EmbeddedItems:
             self._download_again(row, "has other bytes than were downloaded")
             return None
         version = ItemVersion(row.no, row.unique_id, digest, _facts(row, hashes.get(row.no, b"")))
-        name, ending = embedded_file_name((row.path or "").rpartition("/")[2])
+        name, ending = run_embedded_file_name((row.path or "").rpartition("/")[2])
         media_type = "application/octet-stream"
         return StoreItem(version, name, file, size, digest, ending, media_type)
 
@@ -165,12 +165,12 @@ class EmbeddedItems:
     def note_refused(self, version: ItemVersion, why: str) -> None:
         """Record that the store cannot have a version; its file is moved afterwards (R3-86)."""
         failure = EmbedFailure(version.facts, version.hash, why)
-        note_embed_failure(self._connection, self.source_no, version.no, failure)
+        store_embed_failure_row(self._connection, self.source_no, version.no, failure)
         self.refused[version.no] = why
 
     def settle_failures(self, *, again: bool = False) -> None:
         """Move the files of items that could not be embedded to 03_failed; ``again``: back."""
-        failures = embed_failures(self._connection, self.source_no)
+        failures = embed_failure_rows(self._connection, self.source_no)
         rows = library_rows_of(self._connection, list(failures))
         hashes = self._body_hashes(list(rows))
         before, after = (_FAILED, _EMBEDDED) if again else (_EMBEDDED, _FAILED)
@@ -188,7 +188,7 @@ class EmbeddedItems:
             else:
                 move_library_row(self._connection, no, path, after + inner)
         if again and not self._is_dry:
-            forget_embed_failures(self._connection, list(failures))
+            delete_embed_failure_rows(self._connection, list(failures))
 
     def _problem(self, row: LibraryRow) -> str | None:
         """Return the reason why an item has no file to embed now, or None (R3-64, R3-126)."""
@@ -250,12 +250,12 @@ def _facts(row: LibraryRow, body_hash: bytes) -> bytes:
     return sha256(body_hash + text).digest()[:16]
 
 
-def embedded_file_name(name: str) -> tuple[str, str]:
+def run_embedded_file_name(name: str) -> tuple[str, str]:
     """Return name and ending of a file for a server, which drops what is not ASCII.
 
-    >>> embedded_file_name("Übersicht 1.DOCX")
+    >>> run_embedded_file_name("Übersicht 1.DOCX")
     ('Ubersicht 1', '.docx')
-    >>> embedded_file_name("概要.md")
+    >>> run_embedded_file_name("概要.md")
     ('file', '.md')
     """
     stem, dot, ending = name.rpartition(".")

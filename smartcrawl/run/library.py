@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from smartcrawl.extract.library.conversion import (
-    converted_library_content,
-    original_library_content,
+    extract_library_content,
+    extract_original_content,
 )
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
@@ -34,14 +34,14 @@ from smartcrawl.rules.library import is_changed
 from smartcrawl.run.library_batches import RetryBatches
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_csv import ListOriginal
-from smartcrawl.run.library_dry_maps import remove_dry_library_maps
+from smartcrawl.run.library_dry_maps import remove_dry_run_maps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
 from smartcrawl.run.orders import Orders
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
-from smartcrawl.sources.sharepoint.paths import list_original_path
+from smartcrawl.sources.sharepoint.paths import sharepoint_list_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class RunLibrary:
         self._list: ListOriginal | None = None
         shared = []
         if source.source_type is SourceType.LISTS:
-            shared = [list_original_path(source.source_id)]
+            shared = [sharepoint_list_path(source.source_id)]
             self._list = ListOriginal(self.folder, shared[0])
         self.shelf = LibraryShelf(self.folder, opened.source, shared=shared)
         self.maps = LibraryMaps(source, self.folder)
@@ -107,10 +107,10 @@ class RunLibrary:
             RegistryError: the disk does not permit it.
         """
         try:
-            remove_dry_library_maps(self.folder.root)
+            remove_dry_run_maps(self.folder.root)
             undone = self.shelf.recover(self._registry.connection)
         except OSError as error:
-            raise barred_library_folder(self.folder.root, error) from error
+            raise library_run_barred_folder(self.folder.root, error) from error
         if undone:
             logger.info("%d renamings of a process that died are undone", undone)
 
@@ -135,7 +135,7 @@ class RunLibrary:
                 self.drive = stored_drive(self._registry.database, connection, self._opened.source)
         except OSError as error:
             self._is_barred = True
-            raise barred_library_folder(self.folder.root, error) from error
+            raise library_run_barred_folder(self.folder.root, error) from error
         finally:
             connection.close()
         for line in self.findings.lines:
@@ -199,7 +199,7 @@ class RunLibrary:
         Raises:
             ValueError: the content is none of this kind.
         """
-        return converted_library_item(self.source.source_type, item)
+        return library_run_converted_item(self.source.source_type, item)
 
     def row(self, no: int, item: LibraryItem) -> LibraryRow | None:
         """Return the stored row of an item; of an empty registry, that of the map."""
@@ -207,7 +207,7 @@ class RunLibrary:
 
     def note(self, row: LibraryRow | None, item: LibraryItem) -> None:
         """Count an item whose file is there now: it is new, or its four fields differ (R3-129)."""
-        match library_item_change(row, item):
+        match library_run_item_change(row, item):
             case ItemChange.ADDED:
                 self.added += 1
             case ItemChange.CHANGED:
@@ -234,7 +234,7 @@ class RunLibrary:
 
     def _read_held(self, row: LibraryRow | None, item: LibraryItem) -> HeldBytes | None:
         """Return the file at the place of an item, if it fits."""
-        if row is None or row.path is None or not has_library_file(self.folder, row, item):
+        if row is None or row.path is None or not library_run_has_file(self.folder, row, item):
             return None
         try:
             body = self.folder.read(row.path)
@@ -279,7 +279,7 @@ class RunLibrary:
                 self.maps.write_files_map(self.rows(connection))
                 self._store_drive(connection)
         except OSError as error:
-            raise barred_library_folder(self.folder.root, error) from error
+            raise library_run_barred_folder(self.folder.root, error) from error
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)
@@ -318,14 +318,14 @@ class ItemChange(StrEnum):
     NONE = auto()
 
 
-def library_item_change(row: LibraryRow | None, item: LibraryItem) -> ItemChange:
+def library_run_item_change(row: LibraryRow | None, item: LibraryItem) -> ItemChange:
     """Return the change of an item whose file is there now; ``row``: as it was stored."""
     if row is None or row.path is None:
         return ItemChange.ADDED
     return ItemChange.CHANGED if is_changed(item, row) else ItemChange.NONE
 
 
-def has_library_file(folder: LibraryFolder, row: LibraryRow, item: LibraryItem) -> bool:
+def library_run_has_file(folder: LibraryFolder, row: LibraryRow, item: LibraryItem) -> bool:
     """Whether the file of a stored item has the size and the date that the library has now."""
     facts = (item.file_size, item.last_modified)
     if row.path is None or (row.file_size, row.last_modified) != facts:
@@ -333,7 +333,7 @@ def has_library_file(folder: LibraryFolder, row: LibraryRow, item: LibraryItem) 
     return folder.facts(row.path) == facts
 
 
-def converted_library_item(kind: SourceType, item: LibraryItem) -> tuple[bytes, bytes | None]:
+def library_run_converted_item(kind: SourceType, item: LibraryItem) -> tuple[bytes, bytes | None]:
     """Return the indexed form of an item that a listing carries, and the bytes of its original.
 
     The original of a list is one file, and no item has one of its own: None.
@@ -342,13 +342,13 @@ def converted_library_item(kind: SourceType, item: LibraryItem) -> tuple[bytes, 
         ValueError: the content is none of this kind.
     """
     assert item.content is not None, "the listing carries it"
-    body = converted_library_content(kind, item.content, item.url)
+    body = extract_library_content(kind, item.content, item.url)
     if kind is SourceType.LISTS:
         return body, None
-    return body, original_library_content(kind, item.content, item.url)
+    return body, extract_original_content(kind, item.content, item.url)
 
 
-def barred_library_folder(root: Path, error: OSError) -> RegistryError:
+def library_run_barred_folder(root: Path, error: OSError) -> RegistryError:
     """Return the error of a folder that the system does not let this process use."""
     name = error.filename
     place = root / name if isinstance(name, str) and name not in ("", ".") else root

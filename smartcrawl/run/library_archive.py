@@ -12,9 +12,13 @@ from typing import IO, Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
-from smartcrawl.run.library_snapshot import library_maps_snapshot, map_cells
+from smartcrawl.run.library_snapshot import library_run_maps_snapshot, run_map_cells
 from smartcrawl.sources.private_files import folder_like_its_parent
-from smartcrawl.sources.sharepoint.aside import as_new, remove_abandoned, write_aside
+from smartcrawl.sources.sharepoint.aside import (
+    remove_abandoned_sharepoint_files,
+    sharepoint_file_as_new,
+    write_aside,
+)
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import source_path
 
@@ -40,7 +44,7 @@ class ArchiveFile(NamedTuple):
     number: int  #: 1, or that at the end of its name
 
 
-def write_library_archive(
+def write_library_run_archive(
     report: LibraryReport,
     parameters: Mapping[str, Any],
     times: tuple[datetime, datetime],
@@ -57,29 +61,29 @@ def write_library_archive(
     """
     folder = _folder(report.domain.path.parents[2])
     folder_like_its_parent(folder)
-    remove_abandoned(folder / _ENDING, "*")
+    remove_abandoned_sharepoint_files(folder / _ENDING, "*")
     name = f"{times[1]:%Y-%m-%d_%H-%M-%S}_{report.domain.domain_id}_{report.scope}_{report.mode}"
-    maps = library_maps_snapshot(report.domain)
+    maps = library_run_maps_snapshot(report.domain)
     number = 1
     while True:
         path = folder / (name + (f"_{number}" if number > 1 else "") + _ENDING)
         content = _content(report, parameters, times, _id(path), maps)
         write = partial(_write, files={_CONFIG.REPORT_JSON: content, **maps}, at=times[1])
         try:
-            write_aside(path, write, as_new)
+            write_aside(path, write, sharepoint_file_as_new)
         except FileExistsError:
             number += 1
         else:
             break
     report.archive = _id(path)
     if keep:
-        found = library_archives(report.domain.path.parents[2], report.domain.domain_id)
+        found = library_run_archives(report.domain.path.parents[2], report.domain.domain_id)
         for archive in found[keep:]:
             archive.path.unlink(missing_ok=True)
     return path
 
 
-def library_archives(storage: Path, domain: str | None = None) -> list[ArchiveFile]:
+def library_run_archives(storage: Path, domain: str | None = None) -> list[ArchiveFile]:
     """Return the archives of a domain, or of all, newest first.
 
     Raises:
@@ -162,7 +166,7 @@ def _errors(maps: Sequence[bytes]) -> list[dict[str, str]]:
     """Return the errors that maps have, a file each, by unique id."""
     found: dict[str, dict[str, str]] = {}
     for data in maps:
-        for row in map_cells(data):
+        for row in run_map_cells(data):
             errors = {name: row[name] for name in _ERRORS if row.get(name)}
             if errors:
                 ids = ("sharepoint_unique_file_id", "filename", "server_relative_url")

@@ -11,22 +11,26 @@ from enum import StrEnum
 from hashlib import file_digest, sha256
 from typing import Final, NamedTuple
 
-from smartcrawl.index.vectorstore.rows import completed_store_files, store_number
+from smartcrawl.index.vectorstore.rows import completed_store_files, vector_store_row_number
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.embedding import embed_failures
+from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import library_body_hashes, library_row_batches
 from smartcrawl.run.audit_pairs import Difference, Pairs
-from smartcrawl.run.library_maps import files_map_row
-from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
+from smartcrawl.run.library_maps import library_run_map_row
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import FilesMapRow
-from smartcrawl.sources.sharepoint.maptext import Cell, map_file_records, map_line
+from smartcrawl.sources.sharepoint.maptext import (
+    Cell,
+    sharepoint_map_file_records,
+    sharepoint_map_line,
+)
 from smartcrawl.sources.sharepoint.paths import (
-    list_original_path,
-    original_of_embedded,
+    sharepoint_list_path,
+    sharepoint_original_path,
     source_path,
 )
 from smartcrawl.sources.sharepoint.source import SharepointSource
@@ -78,7 +82,7 @@ class LibraryAudit:
         self._has_sizes = source.source_type is SourceType.FILES  # as the library lists them
         self._list = ""  #: path of the original of a list
         if source.source_type is SourceType.LISTS:
-            self._list = list_original_path(source.source_id)
+            self._list = sharepoint_list_path(source.source_id)
 
     def add(self, place: Place, difference: Difference, item: str, detail: str = "") -> None:
         """Add a difference."""
@@ -119,7 +123,7 @@ class LibraryAudit:
                     self.add(Place.FILES, missing, row.server_relative_url, _AGAIN)
                 continue
             value = self._value(row.file_size, row.last_modified)
-            original = original_of_embedded(row.path)
+            original = sharepoint_original_path(row.path)
             if row.path.startswith(_FAILED) or row.path == self._list:
                 self._expect_alone(pairs, row.path)
                 continue
@@ -186,7 +190,7 @@ class LibraryAudit:
     def compare_files_map(self) -> None:
         """Compare ``files_map.csv`` with the items, cell by cell (R3-51)."""
         batches = library_row_batches(self._connection, self._no, _BATCH)
-        rows = (files_map_row(row, self._prefix) for batch in batches for row in batch)
+        rows = (library_run_map_row(row, self._prefix) for batch in batches for row in batch)
         self._compare_map(Place.FILES_MAP, _CONFIG.FILE_MAP_CSV, FilesMapRow, rows)
 
     def compare_vectorstore_map(self, store: VectorStoreOptions) -> None:
@@ -195,15 +199,15 @@ class LibraryAudit:
         self._compare_map(Place.VECTORSTORE_MAP, name, VectorstoreMapRow, rows)
 
     def _embedded_rows(self, store: VectorStoreOptions) -> Iterator[VectorstoreMapRow]:
-        number = store_number(self._connection, store.url, store.store)
-        failures = embed_failures(self._connection, self._no)
+        number = vector_store_row_number(self._connection, store.url, store.store)
+        failures = embed_failure_rows(self._connection, self._no)
         for rows in library_row_batches(self._connection, self._no, _BATCH):
             embedded = self.embedded(number, store, rows)
             for row in rows:
                 file = embedded.get(row.no)
                 error = failures[row.no].error if row.no in failures else ""
                 if file or error or row.sharepoint_error or row.processing_error:
-                    cells = files_map_row(row, self._prefix)
+                    cells = library_run_map_row(row, self._prefix)
                     yield VectorstoreMapRow.of(cells, file, error)
 
     def embedded(
@@ -247,8 +251,8 @@ class LibraryAudit:
         """Add the rows of a map; return why it cannot be read, or an empty text: it is missing."""
         path = self._folder.root / name
         try:
-            with closing(retried_when_busy(lambda: path.open("rb"))) as file:
-                records = map_file_records(file)
+            with closing(retry_busy_map_file(lambda: path.open("rb"))) as file:
+                records = sharepoint_map_file_records(file)
                 header = next(records, None)
                 if header is None or tuple(header.cells) != columns:
                     return "it is empty" if header is None else "its columns are others"
@@ -265,4 +269,4 @@ class LibraryAudit:
 
 
 def _digest(cells: Iterable[Cell]) -> str:
-    return sha256(map_line(cells)).hexdigest()
+    return sha256(sharepoint_map_line(cells)).hexdigest()

@@ -13,7 +13,7 @@ from smartcrawl.index.vectorstore.ports import (
     ItemVersion,
     ListedFile,
     StoredFile,
-    attribute_of_url,
+    vector_store_attribute,
 )
 from smartcrawl.index.vectorstore.rows import leaving_store_files, store_files_by_id
 from smartcrawl.registry.connection import Connection
@@ -49,10 +49,10 @@ class StoreComparison:
     def expect(self) -> None:
         """Add the items that the store is to have, and those whose files may stay."""
         for version in self._items.versions():
-            self._pairs.expect(attribute_of_url(version.url), _value(version), version.url)
+            self._pairs.expect(vector_store_attribute(version.url), _value(version), version.url)
         for numbers in _batches(self._items.kept()):
             for row in library_rows_of(self._connection, numbers).values():
-                self._pairs.expect(attribute_of_url(row.unique_id), None, is_needed=False)
+                self._pairs.expect(vector_store_attribute(row.unique_id), None, is_needed=False)
 
     def find(self, page: Sequence[ListedFile]) -> None:
         """Add those files of a page of the list that are ours."""
@@ -64,7 +64,7 @@ class StoreComparison:
             row = known.get(file.id)
             if row is not None:
                 self._leaving.discard(file.id)
-                key, value = attribute_of_url(row.version.url), _value(row.version)
+                key, value = vector_store_attribute(row.version.url), _value(row.version)
                 if row.status is FileStatus.LEAVING:
                     value = _LEAVING
             elif file.has(self._items.marks):

@@ -24,7 +24,10 @@ from smartcrawl.rules.library import (
 from smartcrawl.run.library_checked_rows import CheckedRow, MadeOfRows
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.paths import list_original_path, original_of_embedded
+from smartcrawl.sources.sharepoint.paths import (
+    sharepoint_list_path,
+    sharepoint_original_path,
+)
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _CONFIG = CRAWLER_HARDCODED_CONFIG
@@ -208,7 +211,7 @@ class LibraryCheck:
             for path, size, modified in self._folder.walk(top, tidies=True)
         }
         if self._source.source_type is SourceType.LISTS:
-            facts.pop(list_original_path(self._source.source_id), None)  # never an orphan
+            facts.pop(sharepoint_list_path(self._source.source_id), None)  # never an orphan
         return facts
 
     def paths(self) -> list[str]:
@@ -222,7 +225,7 @@ class LibraryCheck:
         """
         if self._source.source_type is SourceType.FILES:
             return self._size(row) is not None and facts != (row.file_size, row.last_modified)
-        is_shared = path == list_original_path(self._source.source_id)
+        is_shared = path == sharepoint_list_path(self._source.source_id)
         return not (is_shared or path.startswith(f"{_FAILED}/")) and facts[1] != row.last_modified
 
     def _without_original(self, rows: Iterable[CheckedRow]) -> set[str]:
@@ -231,7 +234,10 @@ class LibraryCheck:
             return set()
         found = set()
         for row in rows:
-            if row.path is not None and (original := original_of_embedded(row.path)) != row.path:
+            if (
+                row.path is not None
+                and (original := sharepoint_original_path(row.path)) != row.path
+            ):
                 facts = self._folder.facts(original)
                 if facts is None or self._is_damaged(row, original, facts):
                     found.add(row.unique_id)
@@ -271,7 +277,7 @@ class LibraryCheck:
         path = row.path or ""
         if self._source.source_type is SourceType.FILES:  # it is its own original
             return StoredRow(path, row.has_error, path)
-        return StoredRow(path, row.has_error, original_of_embedded(path))
+        return StoredRow(path, row.has_error, sharepoint_original_path(path))
 
 
 def _without_owner(

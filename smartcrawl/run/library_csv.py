@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from smartcrawl.extract.library.conversion import library_list_row
-from smartcrawl.extract.library.lists import ListColumn, ListRow, list_csv, read_list_csv
+from smartcrawl.extract.library.conversion import csv_row_of_library_list
+from smartcrawl.extract.library.lists import ListColumn, ListRow, csv_list, read_csv_of_list
 from smartcrawl.model.library import LibraryItem, LibraryRow
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.shelf import INCOMING
@@ -30,7 +30,7 @@ class ListOriginal:
         """
         if item.content is None:
             raise ValueError(f"{item.url} has no content of a list item")
-        self._columns, row = library_list_row(item.content)
+        self._columns, row = csv_row_of_library_list(item.content)
         self._rows[item.listitem_id] = row
         self._modified = max(self._modified, item.last_modified)
 
@@ -54,7 +54,7 @@ class ListOriginal:
         if rows and not columns:
             titles = next(iter(rows.values())).cells
             columns = [ListColumn(title, title, "") for title in titles]
-        body = list_csv(columns, (rows[no] for no in sorted(rows)))
+        body = csv_list(columns, (rows[no] for no in sorted(rows)))
         if self._is_written(body, modified):
             return
         aside = f"{INCOMING}/{self._path.rpartition('/')[2]}"
@@ -64,7 +64,7 @@ class ListOriginal:
     def _before(self) -> dict[int, ListRow]:
         """Return the rows of the CSV on disk by ID; none if it is damaged."""
         try:
-            return {row.id: row for row in read_list_csv(self._folder.read(self._path))}
+            return {row.id: row for row in read_csv_of_list(self._folder.read(self._path))}
         except (OSError, ValueError):
             return {}
 

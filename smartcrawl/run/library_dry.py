@@ -22,27 +22,27 @@ from smartcrawl.registry.library.drive import StoredDrive, stored_drive
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.registry.library.overlay import OverlaidFolder
 from smartcrawl.registry.library.shelf import LibraryShelf
-from smartcrawl.registry.library.shortfall import trimmed_note
+from smartcrawl.registry.library.shortfall import stored_trimmed_note
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.registry.removal.purge import withheld_candidate_rows
 from smartcrawl.registry.run_progress import RunProgressReader
 from smartcrawl.reports.entries import reported_fingerprint
 from smartcrawl.reports.listed_walk import ListedWalkReport
-from smartcrawl.reports.plan import guard_withholds
+from smartcrawl.reports.plan import plan_guard_withholds
 from smartcrawl.rules.library import integrity_line
 from smartcrawl.rules.model import Mode, Standing, Word
 from smartcrawl.run.library import (
     ItemChange,
-    barred_library_folder,
-    converted_library_item,
-    has_library_file,
-    library_item_change,
+    library_run_barred_folder,
+    library_run_converted_item,
+    library_run_has_file,
+    library_run_item_change,
 )
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_dry_maps import DryLibraryMaps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
-from smartcrawl.run.listed_comparison import ListedComparison, judged_library_shortfall
+from smartcrawl.run.listed_comparison import ListedComparison, library_run_shortfall
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.listing.entries import BATCH, Entry, PassedListing
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
@@ -142,7 +142,7 @@ class DryLibrary:
                 taken = [entry for batch in listed for entry in batch]
                 found = self._at_rest(maps, listing, entries, taken)
         except OSError as error:
-            raise barred_library_folder(self.source.folder, error) from error
+            raise library_run_barred_folder(self.source.folder, error) from error
         for line in (*entries.notes, *found.findings.lines):
             logger.warning("%s", line)
         for reason in found.reasons:
@@ -244,11 +244,11 @@ class _Comparison:
         """Whether the listing lacks more items than were accepted, so that removals would wait."""
         stored = RunProgressReader(self._connection, self._no).listing()
         root = display_url(self._source.starts[0])
-        judged = judged_library_shortfall(root, entries.problems, entries.shortfall, stored, run=0)
+        judged = library_run_shortfall(root, entries.problems, entries.shortfall, stored, run=0)
         if judged.note is not None and judged.note not in entries.notes:
             entries.notes.append(judged.note)
         if judged.trimmed:
-            self._result.notes.append(trimmed_note(judged.trimmed))
+            self._result.notes.append(stored_trimmed_note(judged.trimmed))
         return judged.trimmed > 0
 
     def _walk(
@@ -330,7 +330,7 @@ class _Comparison:
                 found.downloaded += 1
         place = self._places.path(item) if is_named else self._places.failed_path(item)
         self._new_places.add(place)
-        match library_item_change(row, item):
+        match library_run_item_change(row, item):
             case ItemChange.ADDED:
                 found.added += 1
             case ItemChange.CHANGED:
@@ -351,14 +351,14 @@ class _Comparison:
         if kind is SourceType.LISTS and not is_whole:
             return False
         try:
-            converted_library_item(kind, item)
+            library_run_converted_item(kind, item)
         except ValueError as error:
             logger.warning("%s: its content cannot be converted: %s", item.url, error)
             return False
         return True
 
     def _is_held(self, row: LibraryRow | None, item: LibraryItem) -> bool:
-        if row is None or not has_library_file(self._folder, row, item):
+        if row is None or not library_run_has_file(self._folder, row, item):
             return False
         return row.no != 0 or row.path == self._places.path(item)
 
@@ -380,7 +380,7 @@ class _Comparison:
             return
         going = [entry for entry, _ in walk.removals(int(time.time()))]
         gone = {no for no, entry in walk.entries.items() if entry.standing == Standing.BARE}
-        if is_trimmed or guard_withholds(walk, going, waiting):
+        if is_trimmed or plan_guard_withholds(walk, going, waiting):
             found.withheld = len(going)
         else:
             gone |= {entry.no for entry in going}

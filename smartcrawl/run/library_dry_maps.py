@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from smartcrawl.model.library import LibraryItem, LibraryRow
-from smartcrawl.run.library_maps import files_map_row
+from smartcrawl.run.library_maps import library_run_map_row
 from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import FilesMapRow, MapFileWriter, SharepointMapRow
@@ -31,7 +31,7 @@ _OURS: Final = re.compile(
 )
 
 
-def remove_dry_library_maps(root: Path) -> None:
+def remove_dry_run_maps(root: Path) -> None:
     """Remove the maps that killed dry runs left in the folder of a source.
 
     A dry run that goes on has locked its maps.
@@ -73,7 +73,7 @@ class DryLibraryMaps:
     def __enter__(self) -> Self:
         atexit.register(self._remove)
         try:
-            remove_dry_library_maps(self._root)
+            remove_dry_run_maps(self._root)
             self._begin()
         except BaseException:
             self.__exit__()
@@ -113,7 +113,7 @@ class DryLibraryMaps:
             self._writers[path].close()
         writer = self._begun(_STEMS[1], FilesMapRow)
         for row in rows:
-            writer.write(files_map_row(row, self._prefix))
+            writer.write(library_run_map_row(row, self._prefix))
         for each in self._writers.values():
             each.finish()
 

@@ -13,16 +13,16 @@ from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.options import Options
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.embedding import embed_failures
+from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.run.embed_result import EmbedResult
 from smartcrawl.run.embedded_items import EmbeddedItems
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_metadata import LibraryMetadata
 from smartcrawl.run.library_steps import LibraryStep
-from smartcrawl.run.pushing import push_key
+from smartcrawl.run.pushing import run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
-from smartcrawl.sources.sharepoint.maptext import SECOND, map_time
+from smartcrawl.sources.sharepoint.maptext import SECOND, sharepoint_map_time
 from smartcrawl.sources.sharepoint.metadata import EmbeddedVersion
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile
@@ -64,7 +64,7 @@ class LibraryEmbed(LibraryStep):
             SmartcrawlError: the source was never downloaded, or a setting is missing.
             OSError: a file cannot be moved, or a map not written.
         """
-        key = push_key(self._store)
+        key = run_push_key(self._store)
         # Other steps do without these.
         from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
         from smartcrawl.index.vectorstore.push import Push  # noqa: PLC0415
@@ -98,7 +98,7 @@ class LibraryEmbed(LibraryStep):
             SmartcrawlError: the source was never downloaded, or a setting is missing.
         """
         store, now = self._store, int(time.time())
-        key = push_key(store)
+        key = run_push_key(store)
         from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
         from smartcrawl.index.vectorstore.preview import LookedRows, PushPreview  # noqa: PLC0415
 
@@ -130,7 +130,7 @@ class LibraryEmbed(LibraryStep):
             for file in rows.completed()
             if file.file is not None
         }
-        failures = embed_failures(connection, no)
+        failures = embed_failure_rows(connection, no)
         errors = {number: failure.error for number, failure in failures.items()}
         maps.write_vectorstore_map(library_rows(connection, no), embedded, errors)
         return embedded
@@ -149,7 +149,11 @@ class LibraryEmbed(LibraryStep):
             return
         versions = [
             EmbeddedVersion(
-                file.file, file.store, map_time((file.embedded_at or 0) * SECOND), self._source, row
+                file.file,
+                file.store,
+                sharepoint_map_time((file.embedded_at or 0) * SECOND),
+                self._source,
+                row,
             )
             for row in library_rows(connection, no)
             if (file := embedded.get(row.no)) is not None

@@ -23,7 +23,7 @@ from smartcrawl.registry.library.job_rows import (
     LibraryJobEnd,
     begin_library_job,
     end_library_job,
-    library_job_order,
+    library_job_order_row,
     store_library_job_progress,
 )
 from smartcrawl.registry.runs.run_orders import order_run_row
@@ -111,7 +111,7 @@ class LibraryJob:
                     self._connection = self._database.open()
                 if self.order is None:
                     with self._database.translated("read"):
-                        self.order = library_job_order(self._connection, self.id)
+                        self.order = library_job_order_row(self._connection, self.id)
                 run = self.current_run()
                 if self.order is not None and run is not None and run != ordered:
                     self._pass_on(self._connection, run, self.order)

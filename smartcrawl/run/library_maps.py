@@ -22,10 +22,10 @@ from smartcrawl.sources.sharepoint.mapfiles import (
     MapState,
     ReadMap,
     SharepointMapRow,
-    read_files_map,
-    replaced_map,
+    read_sharepoint_files_map,
+    replaced_sharepoint_map,
 )
-from smartcrawl.sources.sharepoint.maptext import map_microseconds
+from smartcrawl.sources.sharepoint.maptext import sharepoint_map_microseconds
 from smartcrawl.sources.sharepoint.paths import source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.sources.sharepoint.vectorstore_map import EmbeddedFile, VectorstoreMapRow
@@ -77,15 +77,15 @@ def _adopted(row: FilesMapRow, path: str) -> LibraryRow:
         row.filename,
         row.server_relative_url,
         row.file_size or 0,
-        map_microseconds(row.last_modified_utc) or 0,
+        sharepoint_map_microseconds(row.last_modified_utc) or 0,
         path,
-        map_microseconds(row.downloaded_utc),
+        sharepoint_map_microseconds(row.downloaded_utc),
         None,
         None,
     )
 
 
-def files_map_row(row: LibraryRow, prefix: str) -> FilesMapRow:
+def library_run_map_row(row: LibraryRow, prefix: str) -> FilesMapRow:
     """Return the row of an item in ``files_map.csv`` (R3-51).
 
     ``prefix``: path of the folder of the source, with a slash at its end.
@@ -127,7 +127,7 @@ class LibraryMaps:
 
     def mapped_digest(self, row: LibraryRow) -> bytes:
         """Return 16 bytes that stand for the row of an item in the map of files."""
-        return _digest(files_map_row(row, self._prefix))
+        return _digest(library_run_map_row(row, self._prefix))
 
     def read_files_map(self, stored: Mapping[str, bytes]) -> ReadFilesMap:
         """Return the map of files, however damaged it is.
@@ -143,7 +143,7 @@ class LibraryMaps:
             written = path.stat().st_mtime
         except OSError:
             written = 0.0
-        read = read_files_map(path, is_expected)
+        read = read_sharepoint_files_map(path, is_expected)
         lines = list(read.damaged)
         if read.state is not MapState.WHOLE and self._root.is_dir():
             lines.append(f"{path} is {read.state}: as with mode=full, every file comes again")
@@ -170,9 +170,9 @@ class LibraryMaps:
             OSError: it cannot be written.
         """
         os.makedirs(self._root, exist_ok=True)
-        with replaced_map(self._root / _CONFIG.FILE_MAP_CSV, FilesMapRow) as writer:
+        with replaced_sharepoint_map(self._root / _CONFIG.FILE_MAP_CSV, FilesMapRow) as writer:
             for row in rows:
-                writer.write(files_map_row(row, self._prefix))
+                writer.write(library_run_map_row(row, self._prefix))
 
     def write_vectorstore_map(
         self,
@@ -189,11 +189,11 @@ class LibraryMaps:
         """
         os.makedirs(self._root, exist_ok=True)
         path = self._root / _CONFIG.VECTOR_STORE_MAP_CSV
-        with replaced_map(path, VectorstoreMapRow) as writer:
+        with replaced_sharepoint_map(path, VectorstoreMapRow) as writer:
             for row in rows:
                 file, error = embedded.get(row.no), errors.get(row.no, "")
                 if file or error or row.sharepoint_error or row.processing_error:
-                    cells = files_map_row(row, self._prefix)
+                    cells = library_run_map_row(row, self._prefix)
                     writer.write(VectorstoreMapRow.of(cells, file, error))
 
     def begin_sharepoint_map(self) -> None:
@@ -204,7 +204,7 @@ class LibraryMaps:
         """
         os.makedirs(self._root, exist_ok=True)
         path = self._root / _CONFIG.SHAREPOINT_MAP_CSV
-        self._listed = self._writing.enter_context(replaced_map(path, SharepointMapRow))
+        self._listed = self._writing.enter_context(replaced_sharepoint_map(path, SharepointMapRow))
 
     def add_listed(self, item: LibraryItem) -> None:
         """Add an item to the map of the library."""

@@ -18,19 +18,19 @@ from smartcrawl.registry.library.metadata_notes import (
     noted_file_ids,
     noted_metadata,
 )
-from smartcrawl.sources.sharepoint.aside import beside_others, write_aside
+from smartcrawl.sources.sharepoint.aside import sharepoint_file_beside_others, write_aside
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.mapfiles import mapped_unique_ids
+from smartcrawl.sources.sharepoint.mapfiles import sharepoint_map_unique_ids
 from smartcrawl.sources.sharepoint.metadata import (
     EmbeddedVersion,
     Entry,
-    cleaned_metadata,
-    looks_whole,
-    metadata_file_id,
-    read_metadata,
-    updated_metadata,
-    write_metadata,
+    cleaned_sharepoint_metadata,
+    read_sharepoint_metadata,
+    sharepoint_metadata_file_id,
+    sharepoint_metadata_looks_whole,
+    updated_sharepoint_metadata,
+    write_sharepoint_metadata,
 )
 
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
@@ -46,7 +46,7 @@ class MetadataResult(NamedTuple):
     lines: tuple[str, ...] = ()  #: for the log
 
 
-def counted_entries(number: int) -> str:
+def entries_of_run_in_words(number: int) -> str:
     """Return a number of entries in words."""
     return f"{number:,} entr{'y' if number == 1 else 'ies'}"
 
@@ -76,7 +76,7 @@ class LibraryMetadata:
 
         def changed(entries: Sequence[Entry]) -> list[Entry]:
             lost = self._lost(entries, by_id.keys()) if is_mending else []
-            return updated_metadata([*entries, *lost], by_id.values())
+            return updated_sharepoint_metadata([*entries, *lost], by_id.values())
 
         before, after, lines = self._changed(changed)
         return MetadataResult(after - before, 0, after, lines)
@@ -87,7 +87,7 @@ class LibraryMetadata:
         This reads no entry.
         """
         known = noted_file_ids(self._connection, self._domain.domain_id, ids)
-        return known == ids and (not ids or looks_whole(self._path))
+        return known == ids and (not ids or sharepoint_metadata_looks_whole(self._path))
 
     def cleanup(self, attached: Callable[[], Collection[str]]) -> MetadataResult:
         """Remove the entries of files that the store or every map lacks (R3-148).
@@ -101,7 +101,7 @@ class LibraryMetadata:
         mapped = self._mapped()
         found = attached()
         before, after, lines = self._changed(
-            lambda entries: cleaned_metadata(entries, found, mapped)
+            lambda entries: cleaned_sharepoint_metadata(entries, found, mapped)
         )
         return MetadataResult(0, before - after, after, lines)
 
@@ -115,13 +115,13 @@ class LibraryMetadata:
         with self._locked():
             for last in [False] * _TRIES + [True]:
                 stamp = self._stamp()
-                read = read_metadata(self._path)
+                read = read_sharepoint_metadata(self._path)
                 entries = self._noted() if read.damage or read.is_missing else read.entries
                 changed = change(entries)
                 if last or self._stamp() == stamp:
                     break
             lines = []
-            rebuilt = f"rebuilt with {counted_entries(len(entries))} of the registry"
+            rebuilt = f"rebuilt with {entries_of_run_in_words(len(entries))} of the registry"
             if read.damage:
                 kept = self._set_aside()
                 lines = [f"{self._path} is damaged, {read.damage}: kept as {kept.name}, {rebuilt}"]
@@ -151,7 +151,7 @@ class LibraryMetadata:
         for source in self._domain.every_source:
             path = source.folder / _CONFIG.VECTOR_STORE_MAP_CSV
             try:
-                mapped |= {unique_id.lower() for unique_id in mapped_unique_ids(path)}
+                mapped |= {unique_id.lower() for unique_id in sharepoint_map_unique_ids(path)}
             except (OSError, ValueError) as error:
                 why = (error.strerror if isinstance(error, OSError) else None) or str(error)
                 raise SourceError(
@@ -177,8 +177,10 @@ class LibraryMetadata:
 
     def _lost(self, entries: Sequence[Entry], ids: Set[str]) -> list[Entry]:
         """Return noted entries of some files that are not among entries."""
-        left = ids - {metadata_file_id(entry) for entry in entries}
-        return [entry for entry in self._noted() if left and metadata_file_id(entry) in left]
+        left = ids - {sharepoint_metadata_file_id(entry) for entry in entries}
+        return [
+            entry for entry in self._noted() if left and sharepoint_metadata_file_id(entry) in left
+        ]
 
     def _set_aside(self) -> Path:
         """Keep a damaged file under another name, until it is replaced under its own, too."""
@@ -186,12 +188,12 @@ class LibraryMetadata:
         aside = self._path.with_name(f"{self._path.name}.damaged-{time}")
         with suppress(OSError):  # a folder in its place is renamed
             data = self._path.read_bytes()
-            return write_aside(aside, lambda file: file.write(data), beside_others)
+            return write_aside(aside, lambda file: file.write(data), sharepoint_file_beside_others)
         os.rename(self._path, aside)
         return aside
 
     def _write(self, entries: Sequence[Entry]) -> None:
         """Note the entries in the registry, and replace the file."""
-        noted = [(metadata_file_id(entry), json.dumps(entry)) for entry in entries]
+        noted = [(sharepoint_metadata_file_id(entry), json.dumps(entry)) for entry in entries]
         note_metadata(self._connection, self._domain.domain_id, noted)
-        write_metadata(self._path, entries)
+        write_sharepoint_metadata(self._path, entries)

@@ -8,8 +8,8 @@ from smartcrawl.sources.sharepoint.paths import (
     get_expected_local_path,
     get_failed_local_path,
     get_original_local_path,
-    library_path_excess,
-    page_as_html,
+    sharepoint_page_as_html,
+    sharepoint_path_excess,
     source_path,
 )
 from smartcrawl.sources.sharepoint.source import SharepointSource
@@ -53,7 +53,7 @@ class LibraryPlaces:
             get_original_local_path(*self._named(item)),
             get_expected_local_path(*self._named(item)),
         )
-        found = (library_path_excess(self._source.storage, path) for path in whole)
+        found = (sharepoint_path_excess(self._source.storage, path) for path in whole)
         return next(filter(None, found), None)
 
     def failed_path(self, item: LibraryItem) -> str:
@@ -76,4 +76,4 @@ class LibraryPlaces:
             case SourceType.LISTS:
                 return f"{item.listitem_id}.md"
             case SourceType.SITEPAGES:
-                return page_as_html(item.filename)
+                return sharepoint_page_as_html(item.filename)

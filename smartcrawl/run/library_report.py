@@ -15,7 +15,7 @@ from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 
-def failed_library_items(run: Run) -> int:
+def library_run_failed_items(run: Run) -> int:
     """Return the number of items that a run could not have."""
     return 0 if run.library is None else run.library.failed + run.library.shelf.refused
 
@@ -107,7 +107,7 @@ class LibraryReport:
         found.changed += library.changed
         found.removed += library.removed
         found.withheld = result.withheld
-        found.failed = failed_library_items(run)
+        found.failed = library_run_failed_items(run)
         found.listed = library.listed
         found.skipped = library.skipped
         found.unchanged = library.listed - found.added - found.changed - found.failed

@@ -11,15 +11,15 @@ from typing import Final
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.maptext import Cell, map_line, map_records
-from smartcrawl.sources.sharepoint.paths import crawler_folder
+from smartcrawl.sources.sharepoint.maptext import Cell, sharepoint_map_line, sharepoint_map_records
+from smartcrawl.sources.sharepoint.paths import sharepoint_crawler_folder
 
 _TRIES: Final = 100
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FORMULA: Final = re.compile(r"[=+\-@]").match
 
 
-def library_maps_snapshot(domain: Domain) -> dict[str, bytes]:
+def library_run_maps_snapshot(domain: Domain) -> dict[str, bytes]:
     """Return the maps by their paths below the crawler's folder, sorted.
 
     Maps are replaced by renaming: when each path still has the file that was opened, all of them
@@ -29,7 +29,7 @@ def library_maps_snapshot(domain: Domain) -> dict[str, bytes]:
         SourceError: they change without end.
         OSError: one of them cannot be read.
     """
-    root = crawler_folder(domain.path.parents[2])
+    root = sharepoint_crawler_folder(domain.path.parents[2])
     pattern = f"{domain.domain_id}/*/*/*{CRAWLER_HARDCODED_CONFIG.MAPS_CSV}"
     for _ in range(_TRIES):
         with ExitStack() as opened:
@@ -52,28 +52,28 @@ def library_maps_snapshot(domain: Domain) -> dict[str, bytes]:
     raise SourceError(f"the maps of {domain.domain_id} change all the time: try again")
 
 
-def map_cells(data: bytes) -> Iterator[dict[str, str]]:
+def run_map_cells(data: bytes) -> Iterator[dict[str, str]]:
     """Yield the rows of a map by column; damaged ones are left out."""
-    records = map_records(data)
+    records = sharepoint_map_records(data)
     header = next(records, None)
     for record in records:
         if header is not None and len(record.cells) == len(header.cells):
             yield dict(zip(header.cells, record.cells, strict=True))
 
 
-def as_spreadsheet(data: bytes) -> bytes:
+def spreadsheet_of_run_maps(data: bytes) -> bytes:
     r"""Return a map for a spreadsheet: no cell is a formula.
 
-    >>> as_spreadsheet(b"name,size\r\n=1+1,5\r\n")
+    >>> spreadsheet_of_run_maps(b"name,size\r\n=1+1,5\r\n")
     b"name,size\r\n'=1+1,5\r\n"
 
     Raises:
         ValueError: a row is damaged.
     """
     lines = []
-    for record in map_records(data):
+    for record in sharepoint_map_records(data):
         if record.problem:
             raise ValueError(f"line {record.line}: {record.problem}")
         cells: list[Cell] = [f"'{cell}" if _FORMULA(cell) else cell for cell in record.cells]
-        lines.append(map_line(cells))
+        lines.append(sharepoint_map_line(cells))
     return b"".join(lines)

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from smartcrawl.extract.library.lists import ListRow, list_item_markdown, read_list_csv
+from smartcrawl.extract.library.lists import ListRow, markdown_of_list_item, read_csv_of_list
 from smartcrawl.extract.library.pages import clean_page_html
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.library import LibraryRow, SourceType
@@ -28,9 +28,9 @@ from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.sources.sharepoint.access import list_item_url
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import (
-    embedded_of_original,
-    list_original_path,
-    original_of_embedded,
+    sharepoint_embedded_path,
+    sharepoint_list_path,
+    sharepoint_original_path,
 )
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
@@ -52,7 +52,7 @@ class StepResult:
     integrity: dict[str, int] = field(default_factory=dict)
 
 
-def has_library_items(source: SharepointSource, options: Options) -> bool:
+def library_run_has_items(source: SharepointSource, options: Options) -> bool:
     """Whether the registry has items of a source.
 
     Raises:
@@ -219,9 +219,9 @@ class LibraryStep:
         """Return the places of an item's original, and of the file that is made of it."""
         assert row.path is not None, "it has a file"
         if self._source.source_type is SourceType.LISTS:
-            original = list_original_path(self._source.source_id)
+            original = sharepoint_list_path(self._source.source_id)
             return original, f"{_EMBEDDED}/{row.listitem_id}.md"
-        return original_of_embedded(row.path), embedded_of_original(row.path)
+        return sharepoint_original_path(row.path), sharepoint_embedded_path(row.path)
 
     def _converted(self, row: LibraryRow, original: str) -> bytes:
         """Return the bytes that are embedded of an item.
@@ -234,9 +234,9 @@ class LibraryStep:
         if self._source.source_type is SourceType.SITEPAGES:
             return clean_page_html(self._folder.read(original))
         if self._listed is None:
-            self._listed = {item.id: item for item in read_list_csv(self._folder.read(original))}
+            self._listed = {item.id: item for item in read_csv_of_list(self._folder.read(original))}
         if row.listitem_id not in self._listed:
             raise LookupError(f"its list has no row of ID {row.listitem_id}")
         folder = row.server_relative_url.rpartition("/")[0]
         url = list_item_url(self._source.site_url, folder, row.listitem_id)
-        return list_item_markdown(self._listed[row.listitem_id], url).encode()
+        return markdown_of_list_item(self._listed[row.listitem_id], url).encode()

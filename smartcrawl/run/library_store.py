@@ -10,8 +10,8 @@ from typing import Final
 
 from smartcrawl.model.exceptions import PushError, SmartcrawlError, SourceError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
-from smartcrawl.run.domain_store import named_domain_store
-from smartcrawl.run.pushing import push_key
+from smartcrawl.run.domain_store import run_domain_store_of_name
+from smartcrawl.run.pushing import run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 
 _SECONDS: Final = 10.0  #: of waiting for an answer about a store
@@ -21,7 +21,7 @@ class StoreAbsentError(SourceError):
     """The vector store of a domain is gone."""
 
 
-def is_domain_store_gone(
+def run_domain_store_is_gone(
     domain: Domain, server: VectorStoreOptions, *, environment: Mapping[str, str] = os.environ
 ) -> bool:
     """Whether the server says that it does not have the store of a domain, in one request.
@@ -31,8 +31,8 @@ def is_domain_store_gone(
     if not domain.vector_store_id:
         return False
     try:
-        store = named_domain_store(domain, server)
-        key = push_key(store, environment)
+        store = run_domain_store_of_name(domain, server)
+        key = run_push_key(store, environment)
     except SmartcrawlError:
         return False
     from smartcrawl.index.outage import AwayError  # noqa: PLC0415  # as below
@@ -52,7 +52,7 @@ def is_domain_store_gone(
     return False
 
 
-def attached_file_ids(
+def run_attached_file_ids(
     domain: Domain, server: VectorStoreOptions, *, environment: Mapping[str, str] = os.environ
 ) -> set[str]:
     """Return the ids of all files of the store; ``server``: options without a store.
@@ -65,8 +65,8 @@ def attached_file_ids(
     """
     if not domain.vector_store_id:
         raise SourceError(f"{domain.path} has no vector_store_id: nothing was removed")
-    store = named_domain_store(domain, server)
-    key = push_key(store, environment)
+    store = run_domain_store_of_name(domain, server)
+    key = run_push_key(store, environment)
     # Commands that ask no store do without these.
     from smartcrawl.index.vectorstore.api import (  # noqa: PLC0415
         AbsentError,
@@ -74,12 +74,12 @@ def attached_file_ids(
         VectorStoreApi,
     )
     from smartcrawl.index.vectorstore.patience import StorePatience  # noqa: PLC0415
-    from smartcrawl.index.vectorstore.reading import store_pages  # noqa: PLC0415
+    from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
 
     patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
     with closing(VectorStoreApi(store, key)) as api:
         try:
-            return {file.id for page in store_pages(patience.asked, api) for file in page}
+            return {file.id for page in vector_store_pages(patience.asked, api) for file in page}
         except AbsentError as error:
             raise StoreAbsentError(
                 f"{store.destination} has no vector store {store.store} ({error}): nothing was"

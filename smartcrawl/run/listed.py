@@ -14,7 +14,7 @@ from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
 from smartcrawl.run.hosts.trust import HostTrust
-from smartcrawl.run.listed_comparison import ListedComparison, judged_library_shortfall
+from smartcrawl.run.listed_comparison import ListedComparison, library_run_shortfall
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.base import Source
@@ -188,7 +188,7 @@ class ListedFiles:
         Rights trim the answers of a library, and not its own count. What is accepted, or found
         beyond that, is stored with the run.
         """
-        judged = judged_library_shortfall(
+        judged = library_run_shortfall(
             root, listing.problems, shortfall, self._progress.listing(), run=self._opened.no
         )
         self.is_trimmed = judged.trimmed > 0

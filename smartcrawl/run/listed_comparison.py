@@ -74,7 +74,7 @@ class JudgedShortfall(NamedTuple):
     stored: str | None = None  #: facts to store with the run (JSON)
 
 
-def judged_library_shortfall(
+def library_run_shortfall(
     root: str, problems: Sequence[str], shortfall: int | None, stored: str | None, *, run: int
 ) -> JudgedShortfall:
     """Compare a count of lacking items with the one that was accepted last.

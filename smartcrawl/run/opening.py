@@ -17,7 +17,7 @@ from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_sources_with_registry_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
-from smartcrawl.run.pushing import push_key
+from smartcrawl.run.pushing import run_push_key
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
@@ -46,7 +46,7 @@ _FROM_SCRAPYD = ("_job", "_version")  #: ``_job`` also comes from the server of 
 def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
     """Open a run of ``source``, join the one of other workers, or resume the last one.
 
-    Its embedder is that of ``run.batches``, open until ``close_run_embedder``.
+    Its embedder is that of ``run.batches``, open until ``close_embedder_at_crawler_end``.
 
     Raises:
         RunHeldError: another process crawls this source alone.
@@ -58,7 +58,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
             failed.callback(embedder.close)
             prepare_registry_for_vectors(registry_database(options.registry))
         if options.vector_store is not None:
-            push_key(options.vector_store)
+            run_push_key(options.vector_store)
         run = _open(source, options, orders, now)
         if embedder is not None:
             run.batches.embed_with(embedder)
@@ -257,7 +257,7 @@ def _only(declared: Mapping[str, Source], kind: Kind) -> Source | None:
     return declared[names[0]] if names else None
 
 
-def run_orders(arguments: dict[str, Any]) -> Orders:
+def orders_of_run_arguments(arguments: dict[str, Any]) -> Orders:
     """Return the orders in the spider's arguments.
 
     Raises:

@@ -75,7 +75,7 @@ class PushedPages:
             body = exported_markdown(page).encode("utf-8", "replace")
             version = ItemVersion(no, url, bytes(hash_))
             digest = sha256(body).digest()
-            yield StoreItem(version, pushed_file_name(url), body, len(body), digest)
+            yield StoreItem(version, run_pushed_file_name(url), body, len(body), digest)
 
     def kept(self) -> Mapping[int, bytes | None]:
         """Return no page: each has its version."""
@@ -85,12 +85,12 @@ class PushedPages:
         """Do nothing: the next push tries again."""
 
 
-def pushed_file_name(url: str) -> str:
+def run_pushed_file_name(url: str) -> str:
     """Return a name for the file of a page, without ending; servers drop what is not ASCII.
 
-    >>> pushed_file_name("https://docs.example.com/guide/install.html")
+    >>> run_pushed_file_name("https://docs.example.com/guide/install.html")
     'docs.example.com_guide_install.html'
-    >>> pushed_file_name("https://docs.example.com/größe").partition("-")[0]
+    >>> run_pushed_file_name("https://docs.example.com/größe").partition("-")[0]
     'docs.example.com_grsse'
     """
     name = exported_file_name(url, "").encode("ascii", "ignore").decode()

@@ -11,7 +11,7 @@ from typing import Final
 
 from smartcrawl.index.vectorstore.plan import push_plan
 from smartcrawl.index.vectorstore.ports import Pushed
-from smartcrawl.index.vectorstore.rows import StoreRows, store_number, stored_files
+from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_row_number
 from smartcrawl.model.exceptions import PushHeldError, RunHeldError, SettingError
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
@@ -22,7 +22,7 @@ from smartcrawl.run.pushed_pages import PushedPages
 _LOOK: Final = 0.2  #: seconds between two looks for the end of the process
 
 
-def push_source(
+def push_run_source(
     connection: Connection,
     database: Database,
     options: VectorStoreOptions,
@@ -41,13 +41,13 @@ def push_source(
         PushHeldError: another process pushes to this store.
         RegistryError: the registry cannot be read or written.
     """
-    key = push_key(options, environment)
+    key = run_push_key(options, environment)
     # Commands and runs that push nothing do without these.
     from smartcrawl.index.vectorstore.api import VectorStoreApi  # noqa: PLC0415
     from smartcrawl.index.vectorstore.push import Push  # noqa: PLC0415
 
     now = int(time.time())
-    with store_lease(database, options, now), closing(VectorStoreApi(options, key)) as api:
+    with push_lease_of_run(database, options, now), closing(VectorStoreApi(options, key)) as api:
         pages = PushedPages(connection, source)
         rows = StoreRows(
             connection,
@@ -69,7 +69,7 @@ def push_source(
         return push.run()
 
 
-def push_key(options: VectorStoreOptions, environment: Mapping[str, str] = os.environ) -> str:
+def run_push_key(options: VectorStoreOptions, environment: Mapping[str, str] = os.environ) -> str:
     """Return the key for a store, or nothing where none is set.
 
     Raises:
@@ -89,11 +89,11 @@ def push_key(options: VectorStoreOptions, environment: Mapping[str, str] = os.en
     return openai_key(missing if options.needs_key else "", environment)
 
 
-def would_push(connection: Connection, options: VectorStoreOptions, source: str) -> Pushed:
+def run_would_push(connection: Connection, options: VectorStoreOptions, source: str) -> Pushed:
     """Return the figures of a push, by the registry alone: nothing is sent and nothing stored."""
     pages = PushedPages(connection, source)
-    store = store_number(connection, options.url, options.store)
-    files = [] if store is None else stored_files(connection, store, pages.source_no)
+    store = vector_store_row_number(connection, options.url, options.store)
+    files = [] if store is None else vector_store_files(connection, store, pages.source_no)
     versions = {version.no: version for version in pages.versions()}
     plan = push_plan(versions, files)
     former = sum(map(len, plan.former.values()))
@@ -108,7 +108,7 @@ def would_push(connection: Connection, options: VectorStoreOptions, source: str)
 
 
 @contextmanager
-def store_lease(database: Database, options: VectorStoreOptions, now: int) -> Iterator[None]:
+def push_lease_of_run(database: Database, options: VectorStoreOptions, now: int) -> Iterator[None]:
     """Keep other processes from pushing to a store.
 
     Raises:

@@ -14,7 +14,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.rules.http import outcome_of_http_status
 from smartcrawl.rules.model import Outcome
-from smartcrawl.run.opening import files_source_of_run_arguments, open_run, run_orders
+from smartcrawl.run.opening import files_source_of_run_arguments, open_run, orders_of_run_arguments
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.kinds import FILES
@@ -37,7 +37,7 @@ class ListedSpider(VisitSpider):
         spider = super().from_crawler(crawler, *args, **kwargs)
         options = Options.of(crawler.settings)
         source = cls.source_of(options, kwargs)
-        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
+        spider.run = open_run(source, options, orders_of_run_arguments(kwargs), int(time.time()))
         return spider
 
     @classmethod

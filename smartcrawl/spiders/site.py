@@ -19,7 +19,7 @@ from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import join_url, normalize_url
 from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome
-from smartcrawl.run.opening import open_run, run_orders, source_of_run_arguments
+from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
 from smartcrawl.run.visits import fill_confirmed_visit
 from smartcrawl.sources.base import Source
 from smartcrawl.spiders.base import VisitSpider
@@ -48,7 +48,7 @@ class SiteSpider(VisitSpider):
         source = cls.source_of(options, kwargs)
         if cls is SiteSpider:
             spider.waiting = DocumentPipelineTasks(crawler)
-        spider.run = open_run(source, options, run_orders(kwargs), int(time.time()))
+        spider.run = open_run(source, options, orders_of_run_arguments(kwargs), int(time.time()))
         return spider
 
     @classmethod

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.terminal.output import print_any_character
-from smartcrawl.terminal.usage import check_usage
+from smartcrawl.terminal.usage import check_terminal_usage
 
 CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
 
@@ -78,7 +78,7 @@ class BaseCommand(ABC):
             import_module("smartcrawl.engine.project_settings").complete_scrapy_settings(
                 self.settings
             )
-            check_usage(self.parser, self.settings, args, opts, words=self.takes_words)
+            check_terminal_usage(self.parser, self.settings, args, opts, words=self.takes_words)
             import_module("scrapy.commands").ScrapyCommand.process_options(self, args, opts)
 
     def run(self, args: list[str], opts: Namespace) -> None:

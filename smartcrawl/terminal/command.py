@@ -212,14 +212,14 @@ class ChangingCommand(RegistryCommand):
         self, connection: Connection, targets: Sequence[Target], most: int | None
     ) -> str | None:
         """Return why a removal is withheld, or None where the guard permits it."""
-        from smartcrawl.registry.removal.purge import count_removal_losses  # noqa: PLC0415  # as in purge
+        from smartcrawl.registry.removal.purge import stored_removal_losses  # noqa: PLC0415  # as in purge
 
         if most is not None:
             return None
         options = self.options
         for number, name in sorted({(t.source_no, t.source) for t in targets}):
             of_source = [target for target in targets if target.source_no == number]
-            content, records = count_removal_losses(connection, number, of_source)
+            content, records = stored_removal_losses(connection, number, of_source)
             ratio, least = options.sweep_max_ratio, options.sweep_min_count
             if withholds_sweep(content, records, max_ratio=ratio, min_count=least):
                 return (

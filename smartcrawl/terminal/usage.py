@@ -25,7 +25,7 @@ _LIKE_OPTION: Final = 0.7  #: similarity from which an option is proposed
 _MISTYPED: Final = 0.8  #: similarity from which an unknown setting is a mistyped one
 
 
-def check_usage(
+def check_terminal_usage(
     parser: ArgumentParser,
     settings: Collection[str],
     args: list[str],
@@ -56,7 +56,7 @@ def check_usage(
     for note in _settings_notes(opts.set, settings) if notes else ():
         print(f"note: {note}", file=sys.stderr)
     if (pidfile := getattr(opts, "pidfile", None)) and (
-        reason := output_file_refusal(Path(pidfile))
+        reason := terminal_output_file_refusal(Path(pidfile))
     ):
         parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")
 
@@ -94,19 +94,19 @@ def _settings_notes(given: Sequence[str], settings: Collection[str]) -> list[str
     ]
 
 
-def check_log_file_usage(settings: Mapping[str, Any]) -> None:
+def check_terminal_log_file_usage(settings: Mapping[str, Any]) -> None:
     """Check that the log can be written, before anything else is.
 
     Raises:
         SettingError: the folder of LOG_FILE is missing, or this user may not write there.
     """
     file = settings["LOG_FILE"]
-    reason = output_file_refusal(Path(file)) if file else None
+    reason = terminal_output_file_refusal(Path(file)) if file else None
     if reason is not None:
         raise SettingError(f"LOG_FILE is {str(file)!r}, which cannot be written: {reason}")
 
 
-def output_file_refusal(path: Path) -> str | None:
+def terminal_output_file_refusal(path: Path) -> str | None:
     """Return why a file cannot be written, with the remedy; None if it probably can."""
     folder = path.absolute().parent
     if not folder.is_dir():

@@ -51,7 +51,7 @@ class WholeFolder:
 
 
 @contextmanager
-def whole_folder(place: str) -> Iterator[WholeFolder]:
+def whole_output_folder(place: str) -> Iterator[WholeFolder]:
     """Yield a folder to write; at the end it is at ``place``, and replaces an earlier export.
 
     Raises:
@@ -82,7 +82,7 @@ def whole_folder(place: str) -> Iterator[WholeFolder]:
 
 
 @contextmanager
-def whole_file(place: str) -> Iterator[IO[str]]:
+def whole_output_file(place: str) -> Iterator[IO[str]]:
     """Yield a file to write; at the end it is at ``place``, and replaces an earlier file.
 
     Raises:

@@ -9,8 +9,8 @@ from scrapy.settings import Settings
 
 from smartcrawl.commands import running
 from smartcrawl.commands.crawl import Command
-from smartcrawl.commands.crawl_words import scrapy_crawl_command_words
-from smartcrawl.commands.running import command_named, command_parser
+from smartcrawl.commands.crawl_words import command_line_of_scrapy_crawl
+from smartcrawl.commands.running import command_named, front_door_parser
 from smartcrawl.run.opening import ARGUMENTS
 
 DECLARED = ("docs", "docs@2.1", "a.example")
@@ -18,10 +18,10 @@ DECLARED = ("docs", "docs@2.1", "a.example")
 
 def words(*given: str, declared: Sequence[str] = DECLARED, listed: Sequence[str] = ()) -> list[str]:
     """Return the words of Scrapy's command."""
-    parser = command_parser("crawl", command_named("crawl"))
+    parser = front_door_parser("crawl", command_named("crawl"))
     opts, args = parser.parse_known_args(given)
     spiders = {name: "files" if name in listed else "site" for name in declared}
-    return scrapy_crawl_command_words(opts, args, spiders)
+    return command_line_of_scrapy_crawl(opts, args, spiders)
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_without_a_word_the_spiders_of_all_declared_kinds_crawl():
 
 def test_a_repository_is_crawled_by_a_spider_of_its_own():
     declared = {"docs": "github", "site": "site"}
-    opts, args = command_parser("crawl", command_named("crawl")).parse_known_args([])
-    assert scrapy_crawl_command_words(opts, ["docs"], declared) == ["github", "-a", "source=docs"]
-    assert scrapy_crawl_command_words(opts, args, declared) == ["site", "github"]
+    opts, args = front_door_parser("crawl", command_named("crawl")).parse_known_args([])
+    assert command_line_of_scrapy_crawl(opts, ["docs"], declared) == ["github", "-a", "source=docs"]
+    assert command_line_of_scrapy_crawl(opts, args, declared) == ["site", "github"]
 
 
 def test_every_option_reaches_the_spider_or_scrapy():

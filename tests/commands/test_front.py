@@ -18,7 +18,7 @@ from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.terminal.base_command import CMDLINE
-from smartcrawl.terminal.usage import check_usage
+from smartcrawl.terminal.usage import check_terminal_usage
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -198,7 +198,7 @@ def test_words_after_two_dashes_and_numbers_are_no_options():
     parser = ArgumentParser()
     words = ["a", "-7", "-", "--", "-b", "--", "c"]
 
-    check_usage(parser, (), words, Namespace(set=[]))
+    check_terminal_usage(parser, (), words, Namespace(set=[]))
 
     assert words == ["a", "-7", "-", "-b", "--", "c"]
 

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 from smartcrawl.run import library_archive
 
-_write, _as_new = library_archive._write, library_archive.as_new
+_write, _as_new = library_archive._write, library_archive.sharepoint_file_as_new
 
 
 def _die(where: str) -> None:
@@ -37,4 +37,4 @@ def _placed(sibling: Path, path: Path) -> Path:
 
 
 if "DIES_AT" in os.environ:  # pytest imports every module for its doctests
-    library_archive._write, library_archive.as_new = _half_written, _placed
+    library_archive._write, library_archive.sharepoint_file_as_new = _half_written, _placed

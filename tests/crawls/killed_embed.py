@@ -11,7 +11,7 @@ if "PLACES" in os.environ:  # pytest imports every module for its doctests
     for _owner, _names in (
         (VectorStoreApi, ("create_store", "store_of")),
         (domain_store, ("write_vector_store_id", "note_domain_store")),
-        (embedded_items, ("note_embed_failure", "move_library_row")),
+        (embedded_items, ("store_embed_failure_row", "move_library_row")),
         (LibraryMaps, ("write_vectorstore_map",)),
     ):
         for _name in _names:

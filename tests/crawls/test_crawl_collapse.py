@@ -309,9 +309,9 @@ def test_a_header_of_the_answer_that_waited_counts(shop: Site, crawl: Crawl):
 @pytest.mark.parametrize(
     ("step", "count"),
     [
-        ("decide_collapsed_rows 1", 3),
+        ("update_collapsed_rows 1", 3),
         ("edit 1", 3),
-        ("decide_collapsed_rows 1", 4),
+        ("update_collapsed_rows 1", 4),
         ("delete_collapsed_rows 1", 4),
     ],
 )
@@ -341,7 +341,7 @@ def test_a_run_that_is_killed_at_the_decision_ends_as_if_it_had_not_been(
 def test_a_run_that_nobody_resumes_leaves_nothing_that_waits(shop: Site, crawl: Crawl):
     shrink(shop, 3)
     start = ("crawl", "site", "-a", f"url={shop.url('/')}")
-    crawl.run("runner", "step", "after the commit of decide_collapsed_rows 1", *start, expect=None)
+    crawl.run("runner", "step", "after the commit of update_collapsed_rows 1", *start, expect=None)
     assert crawl.rows("SELECT count(*) FROM collapse WHERE accepted") == [(3,)]
     assert crawl.hits("closed") == []
     crawl.bury()

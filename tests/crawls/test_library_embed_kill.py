@@ -22,7 +22,7 @@ FIRST = (
     "after attach", "before write_vectorstore_map",
 )  # fmt: skip
 CHANGED = (
-    "after upload", "after note_completed", "before delete", "after note_embed_failure",
+    "after upload", "after note_completed", "before delete", "after store_embed_failure_row",
     "before move_library_row",
 )  # fmt: skip
 MOST = 40

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from smartcrawl.model.file_urls import (
     file_url_partition,
+    file_url_store,
     folder_url,
     normalize_file_url,
     path_of_file_url,
     url_item_kind,
-    url_web_store,
 )
 from smartcrawl.model.urls import (
     display_url,
@@ -218,7 +218,7 @@ def test_blob_with_a_web_address_keeps_its_host_and_is_parted_by_container():
     assert url_host_key(blob) == "acc.blob.core.windows.net"
     assert [url_partition_key(url) for url in (blob, share)] == ["acc/docs", "acc/docs"]
     assert [url_partition_key(url, "scheme") for url in (blob, share)] == ["blob", "share"]
-    assert [url_web_store(url) for url in (blob, share)] == ["blob", "share"]
+    assert [file_url_store(url) for url in (blob, share)] == ["blob", "share"]
 
 
 @covers("R0-19", "R0-20")

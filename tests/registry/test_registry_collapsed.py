@@ -48,7 +48,7 @@ def edits(desk: Desk) -> int:
 
 def decide(desk: Desk) -> dict[int, bool]:
     assert desk.run is not None
-    collapsed.decide_collapsed_rows(desk.connection, desk.run.no)
+    collapsed.update_collapsed_rows(desk.connection, desk.run.no)
     return collapsed.waiting_collapsed_rows(desk.connection, desk.run.no)
 
 
@@ -230,5 +230,5 @@ def test_hashes_of_whatever_first_bytes_are_kept(desk: Desk):
     for digest in (b"\xff" * 32, b"\x80" + b"\0" * 31, b"\x7f" * 32, b"\0" * 32):
         with transaction(desk.connection):
             collapsed.store_former_hashes(desk.connection, {7: digest})
-        assert collapsed.had_stored_text(desk.connection, 7, digest)
-        assert not collapsed.had_stored_text(desk.connection, 7, b"\x01" * 32)
+        assert collapsed.stored_row_had_text(desk.connection, 7, digest)
+        assert not collapsed.stored_row_had_text(desk.connection, 7, b"\x01" * 32)

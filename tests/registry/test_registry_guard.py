@@ -94,16 +94,16 @@ def test_commands_count_pages_with_content_and_all_records(site: Desk):
 
     [number] = {number for (number,) in site.rows("SELECT no FROM source")}
     lost = purge.lost_page_rows(site.connection, Policy())
-    assert purge.count_removal_losses(site.connection, number, lost) == (Loss(8, 8), Loss(8, 9))
+    assert purge.stored_removal_losses(site.connection, number, lost) == (Loss(8, 8), Loss(8, 9))
     everything = purge.forgettable_page_rows(site.connection, "docs")
-    assert purge.count_removal_losses(site.connection, number, everything) == (
+    assert purge.stored_removal_losses(site.connection, number, everything) == (
         Loss(8, 8),
         Loss(9, 9),
     )
     site.open()
     site.seal()
     orphans = [t for t in purge.orphaned_page_rows(site.connection) if t.url in (LOGIN, PAGES[0])]
-    assert purge.count_removal_losses(site.connection, number, orphans) == (Loss(1, 8), Loss(2, 9))
+    assert purge.stored_removal_losses(site.connection, number, orphans) == (Loss(1, 8), Loss(2, 9))
 
 
 @pytest.mark.parametrize("undo_ttl", [2_592_000, -1], ids=["undoable", "expired"])

@@ -252,7 +252,7 @@ def test_other_sources_are_left_alone(crawled: Desk):
         ("other", 4, 1),
     ]
     for (source,) in crawled.rows("SELECT no FROM source"):
-        assert purge.count_removal_losses(crawled.connection, source, []) == (
+        assert purge.stored_removal_losses(crawled.connection, source, []) == (
             Loss(0, 1),
             Loss(0, 1),
         )
@@ -553,7 +553,7 @@ def test_a_forgotten_source_holds_nothing_has_no_pins_and_is_not_missed(crawled:
     removed(crawled, purge.forgettable_page_rows(crawled.connection, "docs"))
     purge.undeclare_source_row(crawled.connection, "docs")
 
-    assert purge.count_removal_losses(crawled.connection, 1, []) == (Loss(0, 0), Loss(0, 0))
+    assert purge.stored_removal_losses(crawled.connection, 1, []) == (Loss(0, 0), Loss(0, 0))
     assert crawled.rows("SELECT * FROM pin") == []
     assert runs.declared_source_rows(crawled.connection) == []
     assert hits(crawled) == set()

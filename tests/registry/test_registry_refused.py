@@ -12,7 +12,7 @@ from smartcrawl.model.batches import Address, Batch
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit.batch import RegistryCommit
-from smartcrawl.registry.commit.refused import first_unwritable_visit
+from smartcrawl.registry.commit.refused import first_refused_visit_row
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase
@@ -44,7 +44,7 @@ def test_the_first_visit_that_is_refused_is_found_in_few_trials(desk: Desk, size
     visits = [desk.visit(f"https://docs.example/{n}", "text") for n in range(size)]
     for bad in range(size):
         trials = Trials(bad, size - 1)
-        found = first_unwritable_visit(visits, trials)
+        found = first_refused_visit_row(visits, trials)
         assert found is not None
         assert found[0] is visits[bad]
         assert str(found[1]) == str(bad)
@@ -53,8 +53,8 @@ def test_the_first_visit_that_is_refused_is_found_in_few_trials(desk: Desk, size
 
 def test_no_visit_is_blamed_for_what_fails_without_it(desk: Desk):
     visits = [desk.visit(url, "text") for url in PATHS]
-    assert first_unwritable_visit(visits, Trials(head=True)) is None
-    assert first_unwritable_visit(visits, Trials()) is None
+    assert first_refused_visit_row(visits, Trials(head=True)) is None
+    assert first_refused_visit_row(visits, Trials()) is None
 
 
 @pytest.fixture

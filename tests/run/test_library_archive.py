@@ -11,9 +11,9 @@ import pytest
 
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.run import library_archive, library_snapshot
-from smartcrawl.run.library_archive import library_archives, write_library_archive
+from smartcrawl.run.library_archive import library_run_archives, write_library_run_archive
 from smartcrawl.run.library_report import LibraryReport
-from smartcrawl.run.library_snapshot import library_maps_snapshot
+from smartcrawl.run.library_snapshot import library_run_maps_snapshot
 from tests.run.test_library_metadata import domain
 
 __all__ = ["domain"]
@@ -42,7 +42,7 @@ def report(domain):
 
 def written(report, end=END, keep=0):
     """Write its archive."""
-    return write_library_archive(report, {"domain_id": "DOMAIN01"}, (START, end), keep=keep)
+    return write_library_run_archive(report, {"domain_id": "DOMAIN01"}, (START, end), keep=keep)
 
 
 @pytest.mark.covers("R3-20", "R3-21", "R3-22", "M-49")
@@ -106,12 +106,12 @@ def test_the_newest_archives_of_each_domain_are_kept(report, domain):
     impossible = older[0].with_name("2020-13-01_00-00-00_OTHER_all_full.zip")
     for path in (other, foreign, impossible):
         path.write_bytes(b"x")
-    found = library_archives(storage, "DOMAIN01")
+    found = library_run_archives(storage, "DOMAIN01")
     assert [each.path for each in found] == [same, older[1], older[2], older[0]]
-    assert [each.domain for each in library_archives(storage)][-1] == "OTHER"
+    assert [each.domain for each in library_run_archives(storage)][-1] == "OTHER"
     newest = written(report, keep=2)
     assert set(newest.parent.iterdir()) == {newest, same, other, foreign, impossible}
-    assert library_archives(storage / "none") == []
+    assert library_run_archives(storage / "none") == []
 
 
 def test_an_archive_that_a_process_left_behind_goes_and_one_that_fails_leaves_none(
@@ -150,9 +150,9 @@ def test_maps_are_those_of_one_moment(report, domain, monkeypatch):
         return found
 
     monkeypatch.setattr(library_snapshot.os, "open", replaced)
-    assert library_maps_snapshot(domain) == {
+    assert library_run_maps_snapshot(domain) == {
         f"{TOP}/files_map.csv": b"new", f"{TOP}/vectorstore_map.csv": b"new"
     }  # fmt: skip
     changes[:] = [b"x"] * 1_000
     with pytest.raises(SourceError, match="change all the time"):
-        library_maps_snapshot(domain)
+        library_run_maps_snapshot(domain)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
-from smartcrawl.run.library_dry_maps import DryLibraryMaps, remove_dry_library_maps
-from smartcrawl.sources.sharepoint.mapfiles import read_files_map
+from smartcrawl.run.library_dry_maps import DryLibraryMaps, remove_dry_run_maps
+from smartcrawl.sources.sharepoint.mapfiles import read_sharepoint_files_map
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 ITEM = LibraryItem(3, "id-3", "a.txt", "/sites/x/Docs/a.txt", 4, 1_700_000_000_000_000, "http://a")
@@ -42,7 +42,7 @@ def test_both_maps_are_there_until_the_end_and_so_are_new_folders(
         id_ = files.name.removeprefix("files_map_")
         assert listed.name == f"sharepoint_map_{id_}"
         assert b"/sites/x/Docs/a.txt" in listed.read_bytes()
-        (row,) = read_files_map(files).rows.values()
+        (row,) = read_sharepoint_files_map(files).rows.values()
         assert row.file_relative_path == "D\\01_files\\s\\02_embedded\\a.txt"
 
     assert list(tmp_path.iterdir()) == []
@@ -84,7 +84,7 @@ def test_a_folder_that_another_process_uses_by_now_stays(source: SharepointSourc
 
 
 def test_only_abandoned_maps_of_dry_runs_are_removed(source: SharepointSource):
-    remove_dry_library_maps(source.folder)  # there is no folder
+    remove_dry_run_maps(source.folder)  # there is no folder
     source.folder.mkdir(parents=True)
     id_ = "0123456789abcdef"
     left = [f"files_map_{id_}.csv", f"sharepoint_map_{id_}.csv", f"files_map_{id_}.csv.0a.writing"]
@@ -94,7 +94,7 @@ def test_only_abandoned_maps_of_dry_runs_are_removed(source: SharepointSource):
     with DryLibraryMaps(source):
         there = {path.name for path in source.folder.iterdir()}
         assert there & {*left, *mine} == set(mine)
-        remove_dry_library_maps(source.folder)
+        remove_dry_run_maps(source.folder)
         assert {path.name for path in source.folder.iterdir()} == there
 
     assert {path.name for path in source.folder.iterdir()} == set(mine)

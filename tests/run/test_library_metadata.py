@@ -10,7 +10,7 @@ from smartcrawl.model.exceptions import PushError, SourceError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run import library_metadata as module
 from smartcrawl.run.library_metadata import LibraryMetadata
-from smartcrawl.sources.sharepoint.domains import load_domain
+from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
 from tests.sources.sharepoint.test_sharepoint_metadata import FILE, ROW
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -35,7 +35,7 @@ def domain(tmp_path):
               "filter": ""}  # fmt: skip
     content = {"name": "", "file_sources": [source], "list_sources": [], "sitepage_sources": []}
     (folder / "domain.json").write_text(json.dumps(content))
-    return load_domain(tmp_path / "storage", "DOMAIN01")
+    return load_sharepoint_domain(tmp_path / "storage", "DOMAIN01")
 
 
 @pytest.fixture
@@ -129,7 +129,7 @@ def test_a_folder_in_its_place_is_set_aside(metadata, path):
 
 def test_an_edit_of_another_tool_meanwhile_is_not_lost(metadata, path, monkeypatch):
     metadata.update([version(1)])
-    read, edits = module.updated_metadata, [1, 2]
+    read, edits = module.updated_sharepoint_metadata, [1, 2]
 
     def edited(*given):
         found = read(*given)
@@ -137,7 +137,7 @@ def test_an_edit_of_another_tool_meanwhile_is_not_lost(metadata, path, monkeypat
             edit(path, mine=edits.pop())
         return found
 
-    monkeypatch.setattr(module, "updated_metadata", edited)
+    monkeypatch.setattr(module, "updated_sharepoint_metadata", edited)
     metadata.update([version(2)])
     assert [entry["mine"] for entry in entries(path)] == [1, 1]
 

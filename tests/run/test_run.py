@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.engine.vectors import close_run_embedder
+from smartcrawl.engine.vectors import close_embedder_at_crawler_end
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.documents import Document, Link, Section
 from smartcrawl.model.exceptions import RegistryError, RunHeldError
@@ -458,7 +458,7 @@ def test_the_embedder_of_a_run_is_open_until_the_run_closes_it(
     assert run.batches.embedder is embedder
     assert not embedder.closed  # its end pays debts
 
-    close_run_embedder(run)
+    close_embedder_at_crawler_end(run)
 
     assert embedder.closed
 

@@ -12,13 +12,13 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as ours
 from smartcrawl.engine.download import lookup
-from smartcrawl.engine.download.lookup import resolve_seed_hosts
+from smartcrawl.engine.download.lookup import resolve_crawled_hosts
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.site import SiteSource
 from smartcrawl.terminal.standard_output import OutputError, printed
-from smartcrawl.terminal.usage import check_usage, output_file_refusal
+from smartcrawl.terminal.usage import check_terminal_usage, terminal_output_file_refusal
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def settings(folder: Path, **values: object) -> Settings:
 
 def usage(parser: ArgumentParser, args: list[str], *given: str, words: bool = True) -> list[str]:
     opts = Namespace(set=list(given), pidfile=None)
-    check_usage(parser, Settings(), args, opts, words=words)
+    check_terminal_usage(parser, Settings(), args, opts, words=words)
     return args
 
 
@@ -76,15 +76,15 @@ def test_only_a_setting_that_resembles_a_known_one_is_refused(
 def test_a_file_is_writable_where_its_folder_is_there(tmp_path: Path):
     (tmp_path / "file").write_text("")
 
-    assert output_file_refusal(tmp_path / "file") is None
-    assert output_file_refusal(tmp_path / "new") is None
-    assert "folder" in (output_file_refusal(tmp_path) or "")
-    assert "make it" in (output_file_refusal(tmp_path / "none" / "new") or "")
+    assert terminal_output_file_refusal(tmp_path / "file") is None
+    assert terminal_output_file_refusal(tmp_path / "new") is None
+    assert "folder" in (terminal_output_file_refusal(tmp_path) or "")
+    assert "make it" in (terminal_output_file_refusal(tmp_path / "none" / "new") or "")
 
 
 def check(source: Source, folder: Path, **values: object) -> None:
     given = settings(folder, **values)
-    asyncio.run(resolve_seed_hosts(source, Options.of(given), given))
+    asyncio.run(resolve_crawled_hosts(source, Options.of(given), given))
 
 
 def test_a_source_needs_one_host_that_resolves(tmp_path: Path):

@@ -5,11 +5,16 @@ import stat
 
 import pytest
 
-from smartcrawl.terminal.whole_places import MARK, PlaceError, whole_file, whole_folder
+from smartcrawl.terminal.whole_places import (
+    MARK,
+    PlaceError,
+    whole_output_file,
+    whole_output_folder,
+)
 
 
 def write(place, **files):
-    with whole_folder(str(place)) as folder:
+    with whole_output_folder(str(place)) as folder:
         for name, text in files.items():
             with folder.file(name) as file:
                 file.write(text)
@@ -35,7 +40,7 @@ def test_a_folder_that_is_not_written_to_its_end_changes_nothing(tmp_path):
     write(place, a="1")
 
     def write_half():
-        with whole_folder(str(place)) as folder:
+        with whole_output_folder(str(place)) as folder:
             with folder.file("b") as file:
                 file.write("half")
             assert contents(place) == {"a": "1"}
@@ -66,7 +71,7 @@ def test_an_empty_folder_is_filled(tmp_path):
     assert contents(tmp_path / "out") == {"a": "1"}
 
 
-def refused(place, kind=whole_folder):
+def refused(place, kind=whole_output_folder):
     with pytest.raises(PlaceError) as caught, kind(str(place)):
         pytest.fail("it was opened")
     return str(caught.value)
@@ -100,13 +105,13 @@ def test_a_part_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / ".new.part").symlink_to("mine/new")
 
     assert "(Not a directory)" in refused(tmp_path / "out")
-    assert "(Too many levels of symbolic links)" in refused(tmp_path / "file", whole_file)
-    assert "(Too many levels of symbolic links)" in refused(tmp_path / "new", whole_file)
+    assert "(Too many levels of symbolic links)" in refused(tmp_path / "file", whole_output_file)
+    assert "(Too many levels of symbolic links)" in refused(tmp_path / "new", whole_output_file)
     assert os.listdir(tmp_path / "mine") == ["thesis"]
     assert (tmp_path / "mine" / "thesis").read_text() == "x"
 
 
-@pytest.mark.parametrize("kind", [whole_folder, whole_file])
+@pytest.mark.parametrize("kind", [whole_output_folder, whole_output_file])
 def test_two_exports_do_not_write_to_one_place(tmp_path, kind):
     with kind(str(tmp_path / "out")):
         assert "another export writes there" in refused(tmp_path / "out", kind)
@@ -118,7 +123,7 @@ def test_a_folder_whose_parent_is_private_is_private(tmp_path):
     (tmp_path / "data").mkdir(mode=0o700)
 
     write(tmp_path / "data" / "out", a="1")
-    with whole_file(str(tmp_path / "data" / "file")):
+    with whole_output_file(str(tmp_path / "data" / "file")):
         pass
 
     assert stat.S_IMODE((tmp_path / "data" / "out").stat().st_mode) == 0o700
@@ -130,7 +135,7 @@ def test_a_file_appears_whole_and_replaces_an_earlier_one(tmp_path):
     place.write_text("old")
 
     def write_half():
-        with whole_file(str(place)) as file:
+        with whole_output_file(str(place)) as file:
             file.write("half")
             raise KeyboardInterrupt
 
@@ -139,10 +144,10 @@ def test_a_file_appears_whole_and_replaces_an_earlier_one(tmp_path):
     assert place.read_text() == "old"
     (tmp_path / ".out.jsonl.part").write_text("left by a killed process")
 
-    with whole_file(str(place)) as file:
+    with whole_output_file(str(place)) as file:
         file.write("new")
 
     assert place.read_text() == "new"
     assert os.listdir(tmp_path) == ["out.jsonl"]
-    assert "it is no file" in refused("/dev/null", whole_file)
-    assert "it is no file" in refused(tmp_path, whole_file)
+    assert "it is no file" in refused("/dev/null", whole_output_file)
+    assert "it is no file" in refused(tmp_path, whole_output_file)

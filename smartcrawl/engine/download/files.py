@@ -109,7 +109,7 @@ class FileHandler(BaseDownloadHandler):
         check = check_of_listing_entry(record.etag, record.content_length, entry)
         if check is Check.SKIP and _has_links_alone(page):
             return Response(
-                page.url, status=304, headers=listed_file_headers(entry.validator, None)
+                page.url, status=304, headers=downloader_headers_of_file(entry.validator, None)
             )
         if check is not Check.HASH or not self._source.is_local:
             return None
@@ -122,7 +122,7 @@ class FileHandler(BaseDownloadHandler):
         )
         if found.body_hash != record.body_hash:
             return None
-        headers = listed_file_headers(found.validator, found.modified_at)
+        headers = downloader_headers_of_file(found.validator, found.modified_at)
         return Response(page.url, status=304, headers=headers)
 
     def _read(self, page: Page, entry: Entry | None) -> Response:
@@ -140,8 +140,8 @@ class FileHandler(BaseDownloadHandler):
         else:
             etag = None if entry is None else entry.validator
             body = read_bucket_file(page.url, most=self._most, etag=etag)
-        headers = listed_file_headers(body.validator, body.modified_at)
-        media = media_type_of_download(relative)
+        headers = downloader_headers_of_file(body.validator, body.modified_at)
+        media = downloader_media_type(relative)
         if media is not None:
             headers["Content-Type"] = media
         return Response(page.url, headers=headers, body=body.data)
@@ -163,7 +163,7 @@ def _has_links_alone(page: Page) -> bool:
     )
 
 
-def listed_file_headers(validator: str | None, modified_at: int | None) -> dict[str, str]:
+def downloader_headers_of_file(validator: str | None, modified_at: int | None) -> dict[str, str]:
     """Return validator and time of a listed file, Unix seconds, as headers of an answer."""
     headers: dict[str, str] = {}
     if validator is not None:
@@ -173,10 +173,10 @@ def listed_file_headers(validator: str | None, modified_at: int | None) -> dict[
     return headers
 
 
-def media_type_of_download(name: str) -> str | None:
+def downloader_media_type(name: str) -> str | None:
     """Return the media type that the ending of a name stands for; None: its bytes decide.
 
-    >>> [media_type_of_download(name) for name in ("a/b.html", "README", "a.MD")]
+    >>> [downloader_media_type(name) for name in ("a/b.html", "README", "a.MD")]
     ['text/html', None, 'text/markdown']
     """
     _, dot, ending = name.rpartition(".")

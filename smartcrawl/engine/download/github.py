@@ -11,7 +11,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.files import TOO_LARGE, media_type_of_download
+from smartcrawl.engine.download.files import TOO_LARGE, downloader_media_type
 from smartcrawl.engine.download.headers import BoundedHttpHandler
 from smartcrawl.engine.download.network import AddressCheck, installed_resolver
 from smartcrawl.engine.download.proxies import EnvironmentProxies
@@ -75,7 +75,7 @@ class RepositoryHandler(BoundedHttpHandler):
         if entry is not None and self._most and entry.size > self._most:
             headers["Content-Length"] = str(entry.size)
             return Response(page.url, status=TOO_LARGE, headers=headers)
-        media = media_type_of_download(self._scope.relative(page.url))
+        media = downloader_media_type(self._scope.relative(page.url))
         if media is not None:
             headers["Content-Type"] = media
         answer = await self._ask_raw(request, place + page.url[len(self._scope.root) :])
@@ -100,7 +100,7 @@ class RepositoryHandler(BoundedHttpHandler):
         Raises:
             AddressRefusedError: a proxy would connect to a forbidden address.
         """
-        asked = raw_download_request(request, url, self._token)
+        asked = downloader_request_of_raw_file(request, url, self._token)
         self._proxies.choose(asked)
         if asked.meta.get("proxy"):
             refusal = await self._check.refusal(url, proxied=True)
@@ -135,7 +135,7 @@ class RepositoryHandler(BoundedHttpHandler):
         )
 
 
-def raw_download_request(request: Request, url: str, token: str | None) -> Request:
+def downloader_request_of_raw_file(request: Request, url: str, token: str | None) -> Request:
     """Return the request for a raw file in place of that for its page."""
     sent = (*_SENT, "Proxy-Authorization") if request.meta.get("proxy") else _SENT
     headers = {name: request.headers[name] for name in sent if name in request.headers}

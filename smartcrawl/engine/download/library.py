@@ -15,15 +15,15 @@ from scrapy.http import Response
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.files import (
     TOO_LARGE,
-    listed_file_headers,
-    media_type_of_download,
+    downloader_headers_of_file,
+    downloader_media_type,
 )
 from smartcrawl.engine.download.headers import BoundedHttpHandler
 from smartcrawl.engine.download.library_api import (
     LIBRARY_REQUEST,
-    library_answer,
+    downloader_library_answer,
+    downloader_library_request,
     library_api_of_crawl,
-    scrapy_library_request,
 )
 from smartcrawl.engine.download.network import AddressCheck, installed_resolver
 from smartcrawl.engine.download.proxies import EnvironmentProxies
@@ -105,8 +105,8 @@ class LibraryHandler(BoundedHttpHandler):
             return body
         self._library.note(row, item)
         request.meta[LIBRARY_FILE] = file
-        headers = listed_file_headers(entry.validator, entry.modified_at)
-        media = media_type_of_download(self._library.places.indexed_name(item))
+        headers = downloader_headers_of_file(entry.validator, entry.modified_at)
+        media = downloader_media_type(self._library.places.indexed_name(item))
         if media is not None:
             headers["Content-Type"] = media
         return Response(page.url, headers=headers, body=body)
@@ -172,7 +172,7 @@ class LibraryHandler(BoundedHttpHandler):
         try:
             asked = await asyncio.to_thread(api.content_request, item)
             for _ in range(_HOPS):
-                answer = await self._sent(request, scrapy_library_request(asked))
+                answer = await self._sent(request, downloader_library_request(asked))
                 if answer.status == 401 and not renewed:
                     renewed = True
                     asked = await asyncio.to_thread(api.renewed, asked)
@@ -199,7 +199,7 @@ class LibraryHandler(BoundedHttpHandler):
         self._library.requests += 1
         answer = await super().download_request(sent)
         request.meta["download_latency"] = sent.meta.get("download_latency", 0)
-        return library_answer(answer)
+        return downloader_library_answer(answer)
 
 
 def _now() -> int:

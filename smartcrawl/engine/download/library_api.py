@@ -36,7 +36,7 @@ _LOOK: Final = 0.5  #: seconds between looks whether the crawl ends
 LIBRARY_REQUEST: Final = "library_request"  #: in the meta of a request to the API
 
 
-def scrapy_library_request(asked: LibraryRequest) -> Request:
+def downloader_library_request(asked: LibraryRequest) -> Request:
     """Return the request for Scrapy; its answer is returned whatever its status."""
     return Request(
         asked.url,
@@ -57,7 +57,7 @@ def scrapy_library_request(asked: LibraryRequest) -> Request:
     )
 
 
-def library_answer(response: Response) -> LibraryAnswer:
+def downloader_library_answer(response: Response) -> LibraryAnswer:
     """Return Scrapy's answer as clients of the API read it."""
     headers = {
         name.decode("latin-1").lower(): (response.headers.get(name) or b"").decode("latin-1")
@@ -103,7 +103,7 @@ class DownloaderFetch:
         Raises:
             LibraryUnreachableError: there is no whole answer.
         """
-        request = scrapy_library_request(asked)
+        request = downloader_library_request(asked)
         assert self._crawler.engine is not None, "the crawl runs"
         try:
             response = await self._crawler.engine.download_async(request)
@@ -112,7 +112,7 @@ class DownloaderFetch:
             if fault is not Fault.ADDRESS_REFUSED:  # which has a setting as its remedy
                 message = f"{message}; crawl again later"
             raise LibraryUnreachableError(message) from error
-        return library_answer(response)
+        return downloader_library_answer(response)
 
 
 def library_api_of_crawl(crawler: Crawler, library: AskedLibrary, options: Options) -> LibraryApi:

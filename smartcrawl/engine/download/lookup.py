@@ -19,7 +19,9 @@ _RESOLVER: Final = "smartcrawl.engine.download.network.GuardedResolver"
 _SECONDS: Final = 10  #: after which the run begins, and meets the name server itself
 
 
-async def resolve_seed_hosts(source: Source, options: Options, settings: Mapping[str, Any]) -> None:
+async def resolve_crawled_hosts(
+    source: Source, options: Options, settings: Mapping[str, Any]
+) -> None:
     """Refuse a source that was never crawled if no host of its seeds and sitemaps resolves.
 
     With a proxy, or a resolver of the user's own, names are not looked up here.

@@ -223,7 +223,7 @@ def _clean_section(section: Section) -> Section:
     return Section(level, clean_document_text(heading), clean, kept)
 
 
-def tabbed_table_section(level: int, heading: str, text: str, *, head: bool = False) -> Section:
+def document_table_section(level: int, heading: str, text: str, *, head: bool = False) -> Section:
     """Return a section that is one table: a row in each line, cells separated by tabs."""
     return Section(level, heading, text, (Block(TABLE, 0, len(text), head),) if text else ())
 

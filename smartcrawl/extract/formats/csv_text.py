@@ -11,8 +11,8 @@ from smartcrawl.extract.formats.common import (
     check_document_text,
     clean_document_text,
     corrupt_document,
+    document_table_section,
     parsed_document,
-    tabbed_table_section,
 )
 from smartcrawl.model.documents import Document
 
@@ -42,7 +42,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     except csv.Error as error:
         raise corrupt_document(f"the table is broken: {error}") from error
     rows = "\n".join(lines)
-    table = tabbed_table_section(0, "", rows, head=len(lines) > 1)
+    table = document_table_section(0, "", rows, head=len(lines) > 1)
     return parsed_document(url=url, text=[table] if rows else [], charset=charset)
 
 

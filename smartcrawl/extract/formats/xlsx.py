@@ -27,8 +27,8 @@ from smartcrawl.extract.formats.common import (
     check_document_text,
     clean_document_text,
     corrupt_document,
+    document_table_section,
     parsed_document,
-    tabbed_table_section,
 )
 from smartcrawl.model.documents import Document, Section
 
@@ -85,7 +85,7 @@ def _sheets(body: bytes, packed: sheets.PackedWorkbook | None) -> list[Section]:
             size += len(text)
             if text:
                 name = " ".join(sheet.name.split())
-                found.append(tabbed_table_section(1, name, text, head="\n" in text))
+                found.append(document_table_section(1, name, text, head="\n" in text))
     return found
 
 

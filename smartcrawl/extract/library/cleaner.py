@@ -44,14 +44,14 @@ def rewrite_markup(markup: str, url: str, new_writer: Callable[[], WriterT]) -> 
         return _rewritten(flat, _Cleaner(url, len(flat)), new_writer())
 
 
-def safe_address(href: str, base: str) -> str:
+def cleaned_markup_address(href: str, base: str) -> str:
     """Return the absolute address of a link; empty where it leads nowhere or is none to keep.
 
     Kept are web pages, mail and telephone numbers, without credentials.
 
-    >>> safe_address("../b?c#d", "https://example.com/x/y")
+    >>> cleaned_markup_address("../b?c#d", "https://example.com/x/y")
     'https://example.com/b?c#d'
-    >>> safe_address("java\\nscript:alert(1)", "https://example.com/")
+    >>> cleaned_markup_address("java\\nscript:alert(1)", "https://example.com/")
     ''
     """
     href = href.strip()
@@ -124,7 +124,7 @@ class _Cleaner:
             case "img":
                 self._image(attributes)
             case "link" if not self._base and attributes.get("rel") == "canonical":
-                self._base = safe_address(attributes.get("href", ""), "")
+                self._base = cleaned_markup_address(attributes.get("href", ""), "")
 
     def end(self, tag: str) -> None:
         """Process an explicit or implied end tag; called by the parser."""
@@ -222,7 +222,7 @@ class _Cleaner:
 
     def _begin_link(self, attributes: Mapping[str, str]) -> bool:
         """Begin a link; return whether it is data of a web part, which is a line of its own."""
-        address = safe_address(attributes.get("href", ""), self._base)
+        address = cleaned_markup_address(attributes.get("href", ""), self._base)
         if not address:
             return False
         is_data = "data-sp-prop-name" in attributes
@@ -235,7 +235,7 @@ class _Cleaner:
     def _image(self, attributes: Mapping[str, str]) -> None:
         alt = one_text_line(_ODD.sub(_plain, attributes.get("alt", "")))
         if alt:
-            src = safe_address(attributes.get("src", ""), self._base)
+            src = cleaned_markup_address(attributes.get("src", ""), self._base)
             self._begin_text()
             self.writer.image(alt, src if src.startswith("http") else "")
 

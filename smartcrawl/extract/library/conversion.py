@@ -9,15 +9,15 @@ from typing import Any
 from smartcrawl.extract.library.lists import (
     ListColumn,
     ListRow,
-    list_columns,
-    list_item_markdown,
-    list_row,
+    csv_list_columns,
+    csv_list_row,
+    markdown_of_list_item,
 )
-from smartcrawl.extract.library.pages import clean_page_html, page_original_html
+from smartcrawl.extract.library.pages import clean_page_html, markup_of_library_page
 from smartcrawl.model.library import SourceType
 
 
-def original_library_content(source_type: SourceType, content: str, url: str) -> bytes:
+def extract_original_content(source_type: SourceType, content: str, url: str) -> bytes:
     """Return the original of a site page (HTML); ``content`` is that of its ``LibraryItem``.
 
     Raises:
@@ -35,10 +35,10 @@ def original_library_content(source_type: SourceType, content: str, url: str) ->
         raise ValueError("title or canvas of a page is no text")
     if not isinstance(layout, Mapping | None):
         raise ValueError("the layout of a page is no object")
-    return page_original_html(title or "", canvas, layout, url)
+    return markup_of_library_page(title or "", canvas, layout, url)
 
 
-def converted_library_content(source_type: SourceType, content: str, url: str) -> bytes:
+def extract_library_content(source_type: SourceType, content: str, url: str) -> bytes:
     """Return the text that is embedded: Markdown of a list item, cleaned HTML of a site page.
 
     ``content`` is that of its ``LibraryItem``, ``url`` its absolute address. The result is the one
@@ -51,15 +51,15 @@ def converted_library_content(source_type: SourceType, content: str, url: str) -
     """
     match source_type:
         case SourceType.SITEPAGES:
-            return clean_page_html(original_library_content(source_type, content, url), url=url)
+            return clean_page_html(extract_original_content(source_type, content, url), url=url)
         case SourceType.LISTS:
-            _, row = library_list_row(content)
-            return list_item_markdown(row, url).encode()
+            _, row = csv_row_of_library_list(content)
+            return markdown_of_list_item(row, url).encode()
         case _:
             raise ValueError(f"not converted: {source_type}")
 
 
-def library_list_row(content: str) -> tuple[list[ListColumn], ListRow]:
+def csv_row_of_library_list(content: str) -> tuple[list[ListColumn], ListRow]:
     """Return the columns and the row of a list item's ``content``, for the CSV of its list.
 
     Raises:
@@ -73,8 +73,8 @@ def library_list_row(content: str) -> tuple[list[ListColumn], ListRow]:
         raise ValueError("the content of a list item has no ID")
     if not all(_is_column(column) for column in columns):
         raise ValueError("a column of a list item is no list of name, title and type")
-    ordered = list_columns(columns)
-    return ordered, list_row(ordered, own, fields)
+    ordered = csv_list_columns(columns)
+    return ordered, csv_list_row(ordered, own, fields)
 
 
 def _is_column(column: object) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.extract.library.cleaner import rewrite_markup
 from smartcrawl.extract.library.note_text import NoteWriter
-from smartcrawl.extract.library.values import field_cell, html_of_cell
+from smartcrawl.extract.library.values import csv_cell_of_field, html_of_cell
 from smartcrawl.model.markdown import (
     clean_text,
     escape_all_markdown,
@@ -40,7 +40,7 @@ class ListRow(NamedTuple):
     cells: Mapping[str, str]
 
 
-def list_columns(found: Iterable[Sequence[str]]) -> list[ListColumn]:
+def csv_list_columns(found: Iterable[Sequence[str]]) -> list[ListColumn]:
     """Return columns in the order of the CSV: the one that names items first.
 
     A title that another column has, or that is ``ID``, gets the internal name behind it.
@@ -59,13 +59,13 @@ def list_columns(found: Iterable[Sequence[str]]) -> list[ListColumn]:
     return named
 
 
-def list_row(columns: Sequence[ListColumn], item_id: int, fields: Mapping[str, Any]) -> ListRow:
-    """Return the row of an item; ``columns`` are those of ``list_columns``."""
-    cells = {one.title: field_cell(one.type, fields.get(one.name)) for one in columns}
+def csv_list_row(columns: Sequence[ListColumn], item_id: int, fields: Mapping[str, Any]) -> ListRow:
+    """Return the row of an item; ``columns`` are those of ``csv_list_columns``."""
+    cells = {one.title: csv_cell_of_field(one.type, fields.get(one.name)) for one in columns}
     return ListRow(item_id, cells)
 
 
-def list_csv(columns: Sequence[ListColumn], rows: Iterable[ListRow]) -> bytes:
+def csv_list(columns: Sequence[ListColumn], rows: Iterable[ListRow]) -> bytes:
     """Return the CSV of a list: UTF-8, lines that end with ``\\r\\n``, a row an item.
 
     Cells are as the list has them: HTML stays HTML. Rows are in the order given.
@@ -78,7 +78,7 @@ def list_csv(columns: Sequence[ListColumn], rows: Iterable[ListRow]) -> bytes:
     return "".join(lines).encode()
 
 
-def read_list_csv(body: bytes) -> list[ListRow]:
+def read_csv_of_list(body: bytes) -> list[ListRow]:
     """Return the rows of a list's CSV; lines may end with a line feed alone.
 
     Raises:
@@ -98,7 +98,7 @@ def read_list_csv(body: bytes) -> list[ListRow]:
     return found
 
 
-def list_item_markdown(row: ListRow, url: str) -> str:
+def markdown_of_list_item(row: ListRow, url: str) -> str:
     """Return an item as Markdown: its title, its address, and each field that is not empty.
 
     The title is the first cell, or the ID. HTML becomes text: blocks are lines, cells of a table

@@ -9,7 +9,7 @@ from typing import Any, Final
 from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.library.cleaner import rewrite_markup
 from smartcrawl.extract.library.outline import LOOSE, Node
-from smartcrawl.extract.library.webparts import web_parts_html
+from smartcrawl.extract.library.webparts import markup_of_web_parts
 from smartcrawl.model.markdown import clean_text, one_text_line
 
 _LINES: Final = frozenset({
@@ -18,7 +18,7 @@ _LINES: Final = frozenset({
 })  # fmt: skip
 
 
-def page_original_html(
+def markup_of_library_page(
     title: str, canvas: str | None, layout: Mapping[str, Any] | None, url: str
 ) -> bytes:
     """Return a site page as one HTML document: its title and all web parts, as they came.
@@ -31,7 +31,7 @@ def page_original_html(
     """
     name = escape(one_text_line(title))
     parts = [canvas] if canvas else []
-    parts += [f"<div>{part}</div>" for part in web_parts_html(layout or {})]
+    parts += [f"<div>{part}</div>" for part in markup_of_web_parts(layout or {})]
     body = "\n".join(parts)
     return (
         '<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8"/>\n'

@@ -28,7 +28,7 @@ _IS_RICH: Final = re.compile(
 _ZONED: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:?\d\d)")
 
 
-def field_cell(type_: str, value: Any) -> str:
+def csv_cell_of_field(type_: str, value: Any) -> str:
     """Return the text of a field; empty for one without a value.
 
     People, lookups and terms are named by what people see of them, several values are joined by

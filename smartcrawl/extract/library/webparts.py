@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 
-def web_parts_html(layout: Mapping[str, Any]) -> Iterator[str]:
+def markup_of_web_parts(layout: Mapping[str, Any]) -> Iterator[str]:
     """Yield the markup of all web parts, section by section, the vertical section last.
 
     A text web part has its own (``innerHtml``). Any other has the texts, links and images that the

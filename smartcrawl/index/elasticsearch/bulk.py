@@ -21,8 +21,8 @@ from smartcrawl.index.elasticsearch.faults import (
     index_forbidden,
     index_missing,
     index_refusal,
+    is_elasticsearch_request_too_large,
     is_passing_index_fault,
-    is_request_too_large,
 )
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
@@ -163,7 +163,7 @@ class BulkWriter:
                 index=self._index, operations=lines, require_alias=True, filter_path=_READ
             ).body
         except (library.ApiError, library.TransportError) as error:
-            if isinstance(error, library.ApiError) and is_request_too_large(error):
+            if isinstance(error, library.ApiError) and is_elasticsearch_request_too_large(error):
                 return self._halves(actions, index_fault_reason(error))
             if not is_passing_index_fault(error):
                 raise index_refusal(error, self._name) from error

@@ -39,7 +39,7 @@ def index_fault_reason(error: library.ApiError | library.TransportError) -> str:
     return redacted_line(cause.rpartition("] ")[2].rpartition("): ")[2])[:300]
 
 
-def is_request_too_large(error: library.ApiError) -> bool:
+def is_elasticsearch_request_too_large(error: library.ApiError) -> bool:
     """Whether the server never takes a request of this size, however long it is waited for.
 
     A status 429 says so by two numbers: the request's bytes, and a smaller limit for all requests

@@ -19,7 +19,7 @@ from smartcrawl.index.embedded.conditions import (
 from smartcrawl.index.embedded.near_chunks import NearPage, nearest_pages
 from smartcrawl.index.embedded.nearness import joined_rankings, parts_of_hits
 from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
-from smartcrawl.index.hits import Answer, Hit, HitChunk, embedded_document_id, is_lost_page
+from smartcrawl.index.hits import Answer, Hit, HitChunk, embedded_document_id, is_lost_hit
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
     propose_search_hits,
@@ -374,7 +374,7 @@ def _hit(
         score=float(f"{one.score:.6g}"),
         language=language,
         description=description,
-        lost=is_lost_page(status, losses),
+        lost=is_lost_hit(status, losses),
         last_checked=checked,
         last_changed=changed,
         no=no,

@@ -17,7 +17,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.remote_chunks import chunk_table
+from smartcrawl.registry.remote_chunks import remote_chunk_table
 from smartcrawl.registry.vector_table import vector_table
 
 _NOTE = """
@@ -143,7 +143,7 @@ def lock_embedders(connection: Connection, *, shared: bool = False) -> None:
     if connection.dialect == "postgres":
         from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
 
-        vector_column.lock_vectors(connection, shared=shared)
+        vector_column.lock_vector_tables(connection, shared=shared)
 
 
 def note_embedder(connection: Connection, embedder: Embedder) -> int:
@@ -210,7 +210,7 @@ def count_owed_texts(connection: Connection, embedder: int, sources: Sequence[st
     """Return how many different chunks have no vector; ``sources`` empty means all."""
     names = {"embedder": embedder, "sources": Many(list(sources))}
     owed = _owed(connection, sources)
-    statement = _COUNT.format(owed=owed, chunks=chunk_table(connection))
+    statement = _COUNT.format(owed=owed, chunks=remote_chunk_table(connection))
     return int(connection.execute(statement, names).get)
 
 
@@ -239,7 +239,7 @@ def put_vectors(
         (hash_, None, one.reason[:1024]) if isinstance(one, RefusedText) else (hash_, one, None)
         for hash_, one in found
     ]
-    chunks = chunk_table(connection)
+    chunks = remote_chunk_table(connection)
     if connection.dialect != "postgres":
         statement = _PUT.format(chunks=chunks)
         connection.executemany(statement, [(row[0], embedder, *row[1:]) for row in rows])
@@ -303,7 +303,7 @@ def drop_unused_vectors(
     names = {"embedder": embedder, "searched": searched or embedder}
     names |= {"now": now, "before": now - ttl}
     used_again, unused_now, drop, drop_embedders = (
-        statement.format(vector=vector_table(connection), chunks=chunk_table(connection))
+        statement.format(vector=vector_table(connection), chunks=remote_chunk_table(connection))
         for statement in (_USED_AGAIN, _UNUSED_NOW, _DROP, _DROP_EMBEDDERS)
     )
     connection.execute(used_again, names)

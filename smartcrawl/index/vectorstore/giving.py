@@ -27,7 +27,7 @@ from smartcrawl.index.vectorstore.ports import (
     StoreItem,
     StoreItems,
     UploadedFile,
-    attribute_of_url,
+    vector_store_attribute,
 )
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.exceptions import PushError
@@ -167,7 +167,7 @@ class Giving:
 
     def _attributes(self, file: StoredFile) -> dict[str, str]:
         given = {name: value for name, value in self._items.marks.items() if value}
-        given[self._items.key] = attribute_of_url(file.version.url)
+        given[self._items.key] = vector_store_attribute(file.version.url)
         given[HASH] = file.version.hash.hex()
         return given
 

@@ -104,7 +104,7 @@ class StoredFile(NamedTuple):
     ) -> StoredFile:
         """Return a file of ours in the store that no row has; ``now``: Unix seconds."""
         at = found.created_at
-        return cls(new_intent(), version, "", None, found.id, status, now, None, at)
+        return cls(new_vector_store_intent(), version, "", None, found.id, status, now, None, at)
 
     def uploaded(self, found: UploadedFile) -> StoredFile:
         """Return it with the id that the server gave to it."""
@@ -116,7 +116,7 @@ class StoredFile(NamedTuple):
         return self._replace(status=status, embedded_at=found.created_at)
 
 
-def new_intent() -> str:
+def new_vector_store_intent() -> str:
     """Return the unique id of an upload."""
     return secrets.token_hex(_INTENT_BYTES)
 
@@ -166,12 +166,12 @@ class Pushed:
         return self.error is None and not self.failed and not self.in_progress
 
 
-def attribute_of_url(url: str) -> str:
+def vector_store_attribute(url: str) -> str:
     """Return the attribute for an address: itself, or its beginning and its digest.
 
-    >>> attribute_of_url("https://a.example/")
+    >>> vector_store_attribute("https://a.example/")
     'https://a.example/'
-    >>> len(attribute_of_url("https://a.example/" + "x" * 999))
+    >>> len(vector_store_attribute("https://a.example/" + "x" * 999))
     512
     """
     if len(url) <= _LONGEST:

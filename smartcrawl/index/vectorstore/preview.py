@@ -16,8 +16,12 @@ from smartcrawl.index.vectorstore.ports import (
     StoreItems,
     UploadedFile,
 )
-from smartcrawl.index.vectorstore.reading import StoreReader, items_together, planned_push
-from smartcrawl.index.vectorstore.rows import store_number, stored_files
+from smartcrawl.index.vectorstore.reading import (
+    StoreReader,
+    planned_push,
+    vector_store_items_together,
+)
+from smartcrawl.index.vectorstore.rows import vector_store_files, vector_store_row_number
 from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
@@ -31,13 +35,13 @@ class LookedRows:
     ) -> None:
         """``now``: Unix seconds."""
         self._connection, self._source, self._now = connection, source, now
-        self._store = store_number(connection, url, store)
+        self._store = vector_store_row_number(connection, url, store)
 
     def files(self, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
         """Return the rows, the oldest intent first; equal versions are shared, by record.no."""
         if self._store is None:
             return []
-        return stored_files(self._connection, self._store, self._source, versions)
+        return vector_store_files(self._connection, self._store, self._source, versions)
 
     def adopt(self, found: ListedFile, version: ItemVersion, status: FileStatus) -> StoredFile:
         """Return the row of a file of ours that is in the store, and that no row has."""
@@ -94,7 +98,7 @@ class PushPreview:
             asking = StoreAsking(api, self._options, clock=clock, sleep=sleep, is_ending=is_ending)
             reader = StoreReader(api, self._rows, asking.ask, self._now)
         plan = planned_push(reader, self._items, pushed, is_full=self._is_full)
-        given = {item.version.no for item in items_together(self._items, plan.missing)}
+        given = {item.version.no for item in vector_store_items_together(self._items, plan.missing)}
         attached = [file for file in plan.under_way if file.status is FileStatus.UPLOADED]
         done = given | {file.version.no for file in plan.under_way}
         pushed.uploaded, pushed.completed = len(given), len(done)

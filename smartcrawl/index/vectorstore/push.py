@@ -24,9 +24,9 @@ from smartcrawl.index.vectorstore.ports import (
 )
 from smartcrawl.index.vectorstore.reading import (
     StoreReader,
-    items_together,
     planned_push,
-    status_of_listed,
+    status_of_vector_store_file,
+    vector_store_items_together,
 )
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.exceptions import PushError
@@ -150,7 +150,7 @@ class Push:
                     self._take(giving.ended())
                 else:
                     self._flying[file.file or ""] = file
-            for item in items_together(self._items, plan.missing):
+            for item in vector_store_items_together(self._items, plan.missing):
                 self._make_room()
                 giving.upload(item)
                 self._take(giving.ended())
@@ -210,7 +210,7 @@ class Push:
 
     def _look(self, file: StoredFile, found: ListedFile) -> None:
         """Record the status of a file: completed, the former version leaves; failed, both do."""
-        match status_of_listed(found):
+        match status_of_vector_store_file(found):
             case FileStatus.COMPLETED:
                 del self._flying[found.id]
                 self._rows.note_completed(file)

@@ -22,7 +22,7 @@ from smartcrawl.index.vectorstore.ports import (
     StoreItem,
     StoreItems,
     UploadedFile,
-    attribute_of_url,
+    vector_store_attribute,
 )
 from smartcrawl.model.exceptions import PushError
 
@@ -77,16 +77,16 @@ class ReadRows(Protocol):
         """Forget files."""
 
 
-def read_to_end(ask: Ask, page: Page[_File]) -> dict[str, _File]:
+def read_vector_store_to_end(ask: Ask, page: Page[_File]) -> dict[str, _File]:
     """Return all entries of a list by their ids.
 
     Raises:
         PushError: the list has no end, or the server is away: what was read proves nothing.
     """
-    return {file.id: file for files in pages_to_end(ask, page) for file in files}
+    return {file.id: file for files in vector_store_pages_to_end(ask, page) for file in files}
 
 
-def store_pages(ask: Ask, api: VectorStoreApi) -> Iterator[list[ListedFile]]:
+def vector_store_pages(ask: Ask, api: VectorStoreApi) -> Iterator[list[ListedFile]]:
     """Yield the pages of the list of a store's files.
 
     Raises:
@@ -94,14 +94,14 @@ def store_pages(ask: Ask, api: VectorStoreApi) -> Iterator[list[ListedFile]]:
         PushError: the list has no end, or the server is away: what was read proves nothing.
     """
     is_empty = True
-    for files in pages_to_end(ask, api.listed_page):
+    for files in vector_store_pages_to_end(ask, api.listed_page):
         is_empty = is_empty and not files
         yield files
     if is_empty:
         ask(api.check_store)
 
 
-def pages_to_end(ask: Ask, page: Page[_File]) -> Iterator[list[_File]]:
+def vector_store_pages_to_end(ask: Ask, page: Page[_File]) -> Iterator[list[_File]]:
     """Yield the pages of a list.
 
     Raises:
@@ -156,7 +156,7 @@ class StoreReader:
         """Return the files of the store by id; all that are as in ``rows`` share one entry."""
         known = {file.file: file for file in rows if file.file is not None}
         listed: dict[str, ListedFile] = {}
-        for files in store_pages(self._ask, self._api):
+        for files in vector_store_pages(self._ask, self._api):
             for file in files:
                 row = known.get(file.id)
                 if row is None or row.file is None:
@@ -171,7 +171,7 @@ class StoreReader:
         if not unknown:
             return list(files)
         taken = {file.file for file in files} | self._listed.keys()
-        uploads = read_to_end(self._ask, self._api.uploaded_page)
+        uploads = read_vector_store_to_end(self._ask, self._api.uploaded_page)
         by_size: dict[int | None, list[UploadedFile]] = {}
         for upload in uploads.values():
             if upload.id not in taken:
@@ -207,7 +207,7 @@ class StoreReader:
             before_attach = file.status is FileStatus.UPLOADED
             status = FileStatus.UPLOADED if before_attach else FileStatus.LEAVING
         else:
-            status = status_of_listed(listed)
+            status = status_of_vector_store_file(listed)
             if file.embedded_at is None and status is not FileStatus.LEAVING:
                 return self._rows.note_listed(file, status, listed)
         return file if status is file.status else self._rows.note([file], status)[0]
@@ -234,11 +234,11 @@ class StoreReader:
         orphans = list(orphans)
         if not orphans:
             return []
-        by_url = {attribute_of_url(version.url): version for version in versions.values()}
+        by_url = {vector_store_attribute(version.url): version for version in versions.values()}
         found = []
         for orphan in orphans:
             url, digest = orphan.attributes.get(items.key, ""), orphan.attributes.get(HASH, "")
-            version, status = by_url.get(url), status_of_listed(orphan)
+            version, status = by_url.get(url), status_of_vector_store_file(orphan)
             if version is None:
                 if not items.knows_all:
                     continue
@@ -270,7 +270,7 @@ def planned_push(
     return plan
 
 
-def items_together(items: StoreItems, numbers: Sequence[int]) -> Iterator[StoreItem]:
+def vector_store_items_together(items: StoreItems, numbers: Sequence[int]) -> Iterator[StoreItem]:
     """Yield some items, several of which are looked up together."""
     for start in range(0, len(numbers), _AT_ONCE):
         yield from items.items(numbers[start : start + _AT_ONCE])
@@ -281,7 +281,7 @@ def _is_as_stored(file: ListedFile, row: StoredFile) -> bool:
     return is_known and file.status == _AS_STORED.status
 
 
-def status_of_listed(file: ListedFile) -> FileStatus:
+def status_of_vector_store_file(file: ListedFile) -> FileStatus:
     """Return our word for the status of a file in a store; one that failed is to leave it."""
     if file.status == "completed":
         return FileStatus.COMPLETED

@@ -17,7 +17,7 @@ from smartcrawl.index.vectorstore.ports import (
     StoredFile,
     StoreItem,
     UploadedFile,
-    new_intent,
+    new_vector_store_intent,
 )
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
@@ -82,7 +82,7 @@ class StoreRows:
 
     def files(self, versions: Mapping[int, ItemVersion] = _NO_VERSIONS) -> list[StoredFile]:
         """Return the rows, the oldest intent first; equal ``versions`` are shared, by record.no."""
-        return stored_files(self._connection, self._store, self._source, versions)
+        return vector_store_files(self._connection, self._store, self._source, versions)
 
     def completed(self) -> Iterator[StoredFile]:
         """Yield the completed files, one at a time in memory, the oldest intent first."""
@@ -95,7 +95,7 @@ class StoreRows:
 
     def intend(self, item: StoreItem) -> StoredFile:
         """Record the intent to upload a file; its name has the unique id."""
-        intent = new_intent()
+        intent = new_vector_store_intent()
         name = f"{item.name}-{intent}{item.ending}"
         file = StoredFile(
             intent, item.version, name, item.size, None, FileStatus.INTENDED, self._now
@@ -156,7 +156,7 @@ class StoreRows:
             self._connection.execute(_INTEND, values)
 
 
-def stored_files(
+def vector_store_files(
     connection: Connection,
     store: int,
     source: int,
@@ -206,7 +206,7 @@ def _files(connection: Connection, statement: str, values: tuple[Any, ...]) -> I
         yield StoredFile(intent, version, name, size, file, FileStatus(status), *shared)
 
 
-def store_number(connection: Connection, url: str, store: str) -> int | None:
+def vector_store_row_number(connection: Connection, url: str, store: str) -> int | None:
     """Return the number of a store, or None: nothing was pushed to it."""
     number: int | None = connection.execute(_STORE, (url, store)).get
     return number

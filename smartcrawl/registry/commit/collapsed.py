@@ -69,7 +69,7 @@ def has_undecided_rows(connection: Connection, run: int) -> bool:
     return int(connection.execute(_DECIDED, (run,)).get) == 0
 
 
-def decide_collapsed_rows(connection: Connection, run: int) -> None:
+def update_collapsed_rows(connection: Connection, run: int) -> None:
     """Decide once whether the collapsed pages of a run are edits, if there are any.
 
     The queue of the run is empty. An earlier decision stays.
@@ -133,7 +133,7 @@ def store_former_hashes(connection: Connection, former: Mapping[int, bytes]) -> 
         connection.executemany(_FORMER, rows)
 
 
-def had_stored_text(connection: Connection, number: int, text_hash: bytes) -> bool:
+def stored_row_had_text(connection: Connection, number: int, text_hash: bytes) -> bool:
     """Whether a text is one of the last five that a page had before its present one."""
     return connection.execute(_HAD, (number, _number(text_hash))).get is not None
 
@@ -147,9 +147,9 @@ class CollapsedPageRows:
     def decide(self, run: int) -> None:
         """Decide once whether the collapsed pages of a run are edits.
 
-        See ``decide_collapsed_rows``.
+        See ``update_collapsed_rows``.
         """
-        self._control.retry(lambda: decide_collapsed_rows(self._control.connection, run))
+        self._control.retry(lambda: update_collapsed_rows(self._control.connection, run))
 
     def drop(self, run: int, numbers: Iterable[int]) -> None:
         """Delete the rows of withheld pages (``delete_collapsed_rows``)."""

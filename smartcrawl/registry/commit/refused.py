@@ -24,7 +24,9 @@ class Failed(NamedTuple):
     word: Word
 
 
-def first_unwritable_visit(visits: list[Visit], attempt: Attempt) -> tuple[Visit, Exception] | None:
+def first_refused_visit_row(
+    visits: list[Visit], attempt: Attempt
+) -> tuple[Visit, Exception] | None:
     """Return the first visit that cannot be written after its predecessors, with the error.
 
     None if no visit is the cause: the batch fails without visits, too, or does not fail again.
@@ -44,7 +46,7 @@ def first_unwritable_visit(visits: list[Visit], attempt: Attempt) -> tuple[Visit
     return visits[bad - 1], why
 
 
-def record_refused_visit(visit: Visit, why: str) -> Failed:
+def store_refused_visit_row(visit: Visit, why: str) -> Failed:
     """End a visit as UNPROCESSABLE; stored content and validators stay.
 
     It does not count as unreachable: its server answered, and its links were offered
@@ -58,11 +60,11 @@ def record_refused_visit(visit: Visit, why: str) -> Failed:
     return Failed(visit, word)
 
 
-def fail_unwritable_visit(visit: Visit, error: Exception) -> Failed:
+def store_unwritable_visit_as_failed(visit: Visit, error: Exception) -> Failed:
     """End a visit that the database refuses, and clear every value that it may refuse."""
     visit.url, visit.kind, visit.answer.location = visit.page.url, visit.page.kind, None
     visit.collapse = visit.parsed.unreadable = visit.snapshot = None
-    return record_refused_visit(
+    return store_refused_visit_row(
         visit, f"the registry does not take it: {database_refusal_reason(error)}"
     )
 

@@ -252,7 +252,7 @@ def _dumped(words: Words) -> str:
     return json.dumps({word: words[word] for word in sorted(words) if words[word]})
 
 
-def count_embedded_chunks(
+def store_embedded_chunk_counts(
     connection: Connection, run: int, embedded: int, owed: int | None = None
 ) -> None:
     """Add the chunks that got a vector to a run's row. The caller opens the transaction.

@@ -63,7 +63,7 @@ def prepare_vector_column(connection: Connection) -> None:
     """
     if connection.execute(_IS_THERE).get:
         return
-    lock_vectors(connection)
+    lock_vector_tables(connection)
     if connection.execute(_IS_THERE).get:  # another process was first
         return
     _prepare_extension(connection)
@@ -130,7 +130,7 @@ def drop_vector_index(connection: Connection, embedder: int) -> None:
     connection.execute(f"DROP INDEX IF EXISTS chunk_vector_{embedder}")
 
 
-def lock_vectors(connection: Connection, *, shared: bool = False) -> None:
+def lock_vector_tables(connection: Connection, *, shared: bool = False) -> None:
     """Let no other transaction drop embedders, or with ``shared`` false, store vectors.
 
     The lock ends with the caller's transaction.

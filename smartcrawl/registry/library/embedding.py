@@ -35,7 +35,7 @@ class EmbedFailure(NamedTuple):
     error: str
 
 
-def embed_failures(connection: Connection, source: int) -> dict[int, EmbedFailure]:
+def embed_failure_rows(connection: Connection, source: int) -> dict[int, EmbedFailure]:
     """Return the failures of a source, by record.no."""
     rows: Any = connection.execute(_FAILURES, (source,)).fetchall()
     return {
@@ -43,14 +43,16 @@ def embed_failures(connection: Connection, source: int) -> dict[int, EmbedFailur
     }
 
 
-def note_embed_failure(connection: Connection, source: int, no: int, failure: EmbedFailure) -> None:
+def store_embed_failure_row(
+    connection: Connection, source: int, no: int, failure: EmbedFailure
+) -> None:
     """Store a failure."""
     with transaction(connection):
         facts, digest, error = failure
         connection.execute(_FAIL, (no, source, facts, digest, error[:1024]))
 
 
-def forget_embed_failures(connection: Connection, numbers: list[int]) -> None:
+def delete_embed_failure_rows(connection: Connection, numbers: list[int]) -> None:
     """Delete the failures of items that changed, or are tried again."""
     if numbers:
         with transaction(connection):
@@ -69,7 +71,7 @@ def given_hashes(connection: Connection, source: int) -> dict[tuple[int, bytes],
     return {(no, bytes(facts)): bytes(digest) for no, facts, digest in rows}
 
 
-def was_listed_whole(connection: Connection, source: int) -> bool:
+def stored_listing_was_whole(connection: Connection, source: int) -> bool:
     """Whether a whole listing is stored: an item that is not in the registry is gone."""
     rows: Any = connection.execute(_RUNS, (source, int(RunState.SWEPT))).fetchall()
     return any(complete for (complete,) in rows)

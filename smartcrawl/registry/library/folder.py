@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from smartcrawl.sources.private_files import folder_like_its_parent, is_private_folder
-from smartcrawl.sources.sharepoint.paths import library_path_problem
+from smartcrawl.sources.sharepoint.paths import sharepoint_path_problem
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -37,7 +37,7 @@ class LibraryFolder:
         Raises:
             OSError: a component is missing, or no folder, or it leads out of the folder.
         """
-        problem = library_path_problem(path)
+        problem = sharepoint_path_problem(path)
         if problem is not None:
             raise OSError(errno.EINVAL, problem)
         folders, _, name = path.rpartition("/")

@@ -57,7 +57,7 @@ def begin_library_job(connection: Connection, id_: str) -> dict[str, Any] | None
     return None if found is None else dict(json.loads(found))
 
 
-def library_job_order(connection: Connection, id_: str) -> RunOrder | None:
+def library_job_order_row(connection: Connection, id_: str) -> RunOrder | None:
     """Return the order to a job; one row is read."""
     found = connection.execute(_ORDER, (id_,)).get
     return RunOrder(found) if found in _ORDERS else None

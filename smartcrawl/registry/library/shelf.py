@@ -27,7 +27,10 @@ from smartcrawl.registry.library.items import (
     store_library_file,
 )
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.paths import embedded_of_original, original_of_embedded
+from smartcrawl.sources.sharepoint.paths import (
+    sharepoint_embedded_path,
+    sharepoint_original_path,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -207,7 +210,7 @@ class LibraryShelf:
         }
         rows = library_rows_of(connection, sorted(new)) if new else {}
         paths = {row.path for row in rows.values() if row.path is not None}
-        return paths | {original_of_embedded(path) for path in paths}
+        return paths | {sharepoint_original_path(path) for path in paths}
 
     def _free(
         self, connection: Connection, paths: set[str], numbers: Sequence[int] = ()
@@ -218,9 +221,9 @@ class LibraryShelf:
         """
         if not paths:
             return []
-        asked = paths | {embedded_of_original(path) for path in paths}
+        asked = paths | {sharepoint_embedded_path(path) for path in paths}
         kept = paths_of_others(connection, self._source, asked, numbers)
-        kept |= {original_of_embedded(path) for path in kept}
+        kept |= {sharepoint_original_path(path) for path in kept}
         return sorted(paths - kept - self._shared)
 
     def finish(self) -> None:
@@ -278,7 +281,7 @@ class LibraryShelf:
         """
         rows = gone_library_rows(connection, self._source, run)
         gone = {row.path for row in rows if row.path is not None}
-        gone |= {original_of_embedded(path) for path in gone}
+        gone |= {sharepoint_original_path(path) for path in gone}
         for path in self._free(connection, gone, [row.no for row in rows]):
             self._folder.remove(path)
         with transaction(connection):

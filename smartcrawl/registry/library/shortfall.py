@@ -20,10 +20,10 @@ _KEY: Final = "shortfall"
 TRIMMED: Final = "trimmed"  #: the first word of the note of a run
 
 
-def trimmed_note(items: int) -> str:
+def stored_trimmed_note(items: int) -> str:
     """Return the note of a run that lacked items beyond those accepted.
 
-    >>> trimmed_note(1)
+    >>> stored_trimmed_note(1)
     'trimmed: the library counts 1 item more than it lists'
     """
     counted = "1 item" if items == 1 else f"{items:,} items"
@@ -52,7 +52,7 @@ class Shortfall:
         return json.dumps({_KEY: self.accepted} | run)
 
 
-def library_shortfall(connection: Connection, source: int) -> Shortfall | None:
+def stored_library_shortfall(connection: Connection, source: int) -> Shortfall | None:
     """Return the stored shortfall of a library; None: the source has none."""
     text = connection.execute(_LOOK, (source,)).get
     if text is None or _KEY not in json.loads(text):
@@ -60,15 +60,15 @@ def library_shortfall(connection: Connection, source: int) -> Shortfall | None:
     return Shortfall.parsed(text)
 
 
-def trimmed_items(connection: Connection, source: int, run: int) -> int:
+def stored_trimmed_items(connection: Connection, source: int, run: int) -> int:
     """Return how many items a run of a library lacked beyond those accepted; else 0."""
-    found = library_shortfall(connection, source)
+    found = stored_library_shortfall(connection, source)
     is_of_run = found is not None and found.trimmed_run == run
     return found.trimmed if found is not None and is_of_run else 0
 
 
 def accept_library_shortfall(connection: Connection, source: int) -> None:
     """Accept what the last trimmed run lacked, with its removals. The caller's transaction."""
-    found = library_shortfall(connection, source)
+    found = stored_library_shortfall(connection, source)
     if found is not None and found.trimmed_run is not None:
         connection.execute(_STORE, (Shortfall(found.trimmed).stored(), source))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.shortfall import trimmed_items
+from smartcrawl.registry.library.shortfall import stored_trimmed_items
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.rules.absence import (
@@ -340,7 +340,7 @@ def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int
     ends = {EVERY}
     if (since := connection.execute(_WITHHELD_SINCE, values).get) is not None:
         ends.add(lowest_stored_number_met(connection, ending.source, int(since)))
-    too_many = trimmed_items(connection, ending.source, ending.run) > 0 or any(
+    too_many = stored_trimmed_items(connection, ending.source, ending.run) > 0 or any(
         _is_too_much(connection, ending, values | {"end": end}) for end in ends
     )
     connection.execute(_WITHHOLD, values | {"withheld": too_many})

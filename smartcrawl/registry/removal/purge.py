@@ -222,7 +222,7 @@ def _target(row: Sequence[Any], rule: RemovalRule, detail: str, **judged: Any) -
     return Target(*values, **(judged | {"content": bool(row[13])}))
 
 
-def count_removal_losses(
+def stored_removal_losses(
     connection: Connection, source_no: int, targets: Iterable[Target]
 ) -> tuple[Loss, Loss]:
     """Return the losses of a source by removing ``targets``: of pages with content, of records.

@@ -11,9 +11,9 @@ from smartcrawl.registry.commit.clones import settle_clone_rows
 from smartcrawl.registry.commit.visit import EVENT
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Sink
-from smartcrawl.registry.library.shortfall import trimmed_items, trimmed_note
+from smartcrawl.registry.library.shortfall import stored_trimmed_items, stored_trimmed_note
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.registry.pages import leads_to_indexed_record
+from smartcrawl.registry.pages import row_leads_to_indexed_record
 from smartcrawl.registry.removal.candidates import (
     OUT_OF_SCOPE,
     EndingRunRow,
@@ -148,8 +148,8 @@ def settle_records(
     for fault, count, url in connection.execute(_SHIELDED, ending.names):
         pages = "1 page," if count == 1 else f"{count} pages, such as"
         notes.append(f"{Fault(fault).name.lower()}: {pages} {url}")
-    if lacking := trimmed_items(connection, ending.source, ending.run):
-        notes.append(trimmed_note(lacking))
+    if lacking := stored_trimmed_items(connection, ending.source, ending.run):
+        notes.append(stored_trimmed_note(lacking))
     withheld = withhold_candidate_rows(connection, ending)
     connection.execute(_NOTES, (json.dumps(notes), withheld, ending.run))
 
@@ -328,7 +328,7 @@ def _canonicals(
     alone: list[int] = []
     for no, target, standing, answered in rows:
         if standing == Standing.LINKS:
-            if not leads_to_indexed_record(connection, target, no):
+            if not row_leads_to_indexed_record(connection, target, no):
                 alone.append(no)
         elif answered and target not in flooded:
             final = canonical_after_moves(no, leads, indexed)

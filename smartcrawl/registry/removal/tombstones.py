@@ -46,7 +46,7 @@ _FORGET = (
 )
 
 
-def delete_expired_tombstones(connection: Connection, ending: EndingRunRow) -> int:
+def delete_expired_tombstone_rows(connection: Connection, ending: EndingRunRow) -> int:
     """Delete the expired tombstones of a source; return their number.
 
     Call it for a complete run only, which proves that no link leads to them. An address that

@@ -17,7 +17,7 @@ UPDATE job_run SET run = ?, host = ?, pid = ?, process_start = ?
 _ORDERS: Final = frozenset(RunOrder)
 
 
-def store_job_process(connection: Connection, job_run: str | None, run: int, now: int) -> None:
+def store_job_process_row(connection: Connection, job_run: str | None, run: int, now: int) -> None:
     """Record that this process crawls for a job; None: it does for none. The caller's transaction.
 
     ``run``: run.no. The crawl records it itself, so that it is true if the server died. An order

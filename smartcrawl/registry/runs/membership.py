@@ -12,7 +12,7 @@ from smartcrawl.registry.database.heartbeat import ALIVE, LOCK, TAKE, HeartbeatL
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.runs.job_runs import store_job_process
+from smartcrawl.registry.runs.job_runs import store_job_process_row
 from smartcrawl.registry.runs.last_runs import LastRun
 from smartcrawl.registry.runs.runs import (
     OpenRun,
@@ -110,7 +110,7 @@ class Membership(HeartbeatLease):
             if opened is None:
                 opened = _shared(open_run_row_within(connection, request, source, now))
             self.run = opened.no
-            store_job_process(connection, request.job_run, opened.no, now)
+            store_job_process_row(connection, request.job_run, opened.no, now)
             self._take_place(connection)
             return opened
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.names import committed_page_counts
+from smartcrawl.registry.names import stored_page_counts
 
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
@@ -63,7 +63,7 @@ def stored_run_result(connection: Connection, run: int) -> RunResult:
     reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
     maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
     if not counts:  # a sweep counts the whole source
-        counts = committed_page_counts(connection, run)
+        counts = stored_page_counts(connection, run)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
     values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
     values += [empty, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]

@@ -36,9 +36,9 @@ from smartcrawl.registry.removal.sweep import (
     RemovedRecordRow,
     expire_undo_rows,
 )
-from smartcrawl.registry.removal.tombstones import delete_expired_tombstones
+from smartcrawl.registry.removal.tombstones import delete_expired_tombstone_rows
 from smartcrawl.registry.removal.verified import verified_orphan_rows
-from smartcrawl.registry.runs.job_runs import store_job_process
+from smartcrawl.registry.runs.job_runs import store_job_process_row
 from smartcrawl.registry.runs.last_runs import LastRun
 from smartcrawl.registry.runs.run_orders import lock_run_row, run_order_row, withdraw_run_order_row
 from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, Word
@@ -174,7 +174,7 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
         if last is not None and last.beginning(request, at_work=False) is Beginning.OVER:
             return over_run_row(connection, source, last, now)
         opened = open_run_row_within(connection, request, source, now)
-        store_job_process(connection, request.job_run, opened.no, now)
+        store_job_process_row(connection, request.job_run, opened.no, now)
         return opened
 
 
@@ -375,7 +375,7 @@ def sweep_candidate_rows(
         if ending.closing.gone_ttl:
             unreadable.purge_unreadable_rows(connection, now - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
-            delete_expired_tombstones(connection, ending)
+            delete_expired_tombstone_rows(connection, ending)
         delete_source_collapsed_rows(connection, source)
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)

@@ -161,5 +161,5 @@ def json_response(data: Mapping[str, Any]) -> Response:
 
 
 def json_text_response(text: str) -> Response:
-    """Return an answer whose JSON is made of ``json_text``."""
+    """Return an answer whose JSON is made of ``sharepoint_json_text``."""
     return Response(text, media_type="application/json")

@@ -14,7 +14,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
 from smartcrawl.server.items.due_runs import DueRun, DueRuns
-from smartcrawl.server.jobs.crawls import is_job_crawling
+from smartcrawl.server.jobs.crawls import api_job_is_crawling
 from smartcrawl.server.jobs.launcher import BEAT, MOST_STARTS, SILENCE
 from smartcrawl.server.jobs.local import CrawlProgram
 
@@ -77,7 +77,7 @@ class DueLauncher:
     def _look_at(self, run: DueRun, now: int) -> None:
         child = self._children.get(run.no)
         if child is None:
-            if not is_job_crawling(self._database, run.source, run.process):
+            if not api_job_is_crawling(self._database, run.source, run.process):
                 self._died(run, now, "its process and its server died")
             return
         status = child.poll()

@@ -24,7 +24,7 @@ from smartcrawl.registry.jobs import load_sources_and_registry_jobs
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.ordered import (
     force_ordered_rows,
-    is_stored_name_for_documents,
+    is_registry_name_for_documents,
     order_address_row,
     sources_of_ordered_row,
 )
@@ -154,7 +154,7 @@ class ItemOrders:
         if unread is not None:
             raise JobError(INVALID_URL, field="url", reason=f"url is not read: {unread}")
         documents = self._known.get(DOCUMENTS.name)
-        if not _is_ours(documents) or not is_stored_name_for_documents(self._connection):
+        if not _is_ours(documents) or not is_registry_name_for_documents(self._connection):
             raise JobError(
                 CONFLICT,
                 field="url",

@@ -18,8 +18,8 @@ from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.jobs.answers import EXAMPLE_JOB, Ordered
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs
-from smartcrawl.server.jobs.library_store import LibraryJobs, library_job_standing
-from smartcrawl.server.jobs.orders import JobOrders, Standing, job_standing
+from smartcrawl.server.jobs.library_store import LibraryJobs, api_library_job_standing
+from smartcrawl.server.jobs.orders import JobOrders, Standing, api_job_standing
 from smartcrawl.server.jobs.routes import job_request_body
 from smartcrawl.sources.jobs.errors import INVALID_INPUT, JobError
 
@@ -126,7 +126,7 @@ class _Control:
         stores = self._stores
         library = stores.read(lambda connection: LibraryJobs(connection).find(id_))
         if library is not None:
-            return library_job_standing(library)
+            return api_library_job_standing(library)
 
         def obeyed(connection: Connection) -> bool:
             return JobOrders(stores.database, connection).is_obeyed(id_)
@@ -134,7 +134,7 @@ class _Control:
         if stores.read(obeyed):
             now = int(self._clock())
             stores.write(lambda at: JobOrders(stores.database, at).settle(id_, now))
-        return stores.read_moment(lambda connection: job_standing(connection, id_))
+        return stores.read_moment(lambda connection: api_job_standing(connection, id_))
 
 
 def add_routes(context: Context, router: APIRouter) -> None:

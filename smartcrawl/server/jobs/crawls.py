@@ -62,7 +62,7 @@ class Crawls(Protocol):
         """Return the reason of a run whose crawl died."""
 
 
-def is_job_crawling(database: Database, source: str, process: Process | None) -> bool:
+def api_job_is_crawling(database: Database, source: str, process: Process | None) -> bool:
     """Whether the process that crawls a source, which need be no child of this server, is alive.
 
     ``process``: None if it is not known; then the lease of the source decides.

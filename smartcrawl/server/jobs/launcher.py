@@ -10,9 +10,14 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, EXIT_SOURCE_BUSY
 from smartcrawl.server.jobs.clock import JobClock
-from smartcrawl.server.jobs.crawls import Crawls, Exited, Sight, StartError, is_job_crawling
+from smartcrawl.server.jobs.crawls import Crawls, Exited, Sight, StartError, api_job_is_crawling
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.processes import BegunRun, JobProcesses, WaitingRun, is_job_order_obeyed
+from smartcrawl.server.jobs.processes import (
+    BegunRun,
+    JobProcesses,
+    WaitingRun,
+    is_api_order_obeyed,
+)
 from smartcrawl.sources.jobs.errors import JobError
 
 logger = logging.getLogger(__name__)
@@ -79,7 +84,7 @@ class JobLauncher:
 
     def _look_at(self, begun: BegunRun, now: int) -> None:
         self._began(begun, now)
-        if is_job_order_obeyed(self._database, begun):
+        if is_api_order_obeyed(self._database, begun):
             self._clock.obeyed(begun.id, now)
             logger.info("the run %s of %s ended by order", begun.id, begun.name)
             return
@@ -109,7 +114,7 @@ class JobLauncher:
         if status == EXIT_SOURCE_BUSY:
             other = begun.process
             came_second = other is not None and other.pid != exited.pid
-            if came_second and is_job_crawling(self._database, begun.name, other):
+            if came_second and api_job_is_crawling(self._database, begun.name, other):
                 return  # it came second: the first process crawls for this run
             if begun.resumes:
                 self._processes.release(begun.id)  # it waits for its source

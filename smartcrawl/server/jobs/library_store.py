@@ -117,10 +117,10 @@ class LibraryJobs:
             if job.run is not None:
                 order_run_row(self._connection, job.run, RunOrder.CANCEL, now)
             self._connection.execute(_CANCEL, (now, id_))
-        return library_job_standing(self.get(id_))
+        return api_library_job_standing(self.get(id_))
 
 
-def library_job_standing(job: LibraryJob) -> Standing:
+def api_library_job_standing(job: LibraryJob) -> Standing:
     """Return the state of a job as an answer to an order has it."""
     requested = None if job.requested is None else JobAction(job.requested)
     return Standing(job.id, job.stage, requested)

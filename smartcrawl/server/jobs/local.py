@@ -13,7 +13,7 @@ from pathlib import Path
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.databases import Database
-from smartcrawl.server.jobs.crawls import Exited, Sight, StartError, is_job_crawling
+from smartcrawl.server.jobs.crawls import Exited, Sight, StartError, api_job_is_crawling
 from smartcrawl.server.jobs.logs import job_log
 from smartcrawl.server.jobs.processes import BegunRun
 from smartcrawl.sources.private_files import private_file, private_folder
@@ -137,7 +137,7 @@ class LocalCrawls:
         """Return the state of a run's process."""
         child = self._children.get(begun.id)
         if child is None:
-            lives = is_job_crawling(self._database, begun.name, begun.process)
+            lives = api_job_is_crawling(self._database, begun.name, begun.process)
             return Sight.CRAWLING if lives else Sight.GONE
         status = child.poll()
         if status is None:

@@ -43,7 +43,7 @@ from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs, refuse_job
 from smartcrawl.server.jobs.history import api_job_run_of_id, api_job_runs
 from smartcrawl.server.jobs.job import Job
 from smartcrawl.server.jobs.library_store import LibraryJobs
-from smartcrawl.server.jobs.orders import job_standing
+from smartcrawl.server.jobs.orders import api_job_standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.server.private_addresses import names_private_job_address
@@ -100,7 +100,7 @@ def api_job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
         for run in api_job_runs(connection, job.no)
     ]
-    requested = job_standing(connection, job.id).requested if job.no else None
+    requested = api_job_standing(connection, job.id).requested if job.no else None
     more = {"complete": job.complete, "reasons": list(job.reasons), "runs": runs}
     return api_job_head(job) | {"requested": requested} | progress.data(job, now) | more
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.rules.jobs import EXIT_SOURCE_BUSY
-from smartcrawl.server.jobs.crawls import Exited, Sight, is_job_crawling
+from smartcrawl.server.jobs.crawls import Exited, Sight, api_job_is_crawling
 from smartcrawl.server.jobs.processes import BegunRun
 from smartcrawl.server.jobs.scrapyd_client import ScrapydClient, ScrapydError, ScrapydJobs
 from smartcrawl.sources.kinds import SITE
@@ -99,7 +99,7 @@ class ScrapydCrawls:
             if listed is not None:
                 self._unsure.discard(begun.id)
             return Sight.CRAWLING
-        if begun.run is not None and is_job_crawling(self._database, begun.name, begun.process):
+        if begun.run is not None and api_job_is_crawling(self._database, begun.name, begun.process):
             return Sight.CRAWLING  # scrapyd was started again beside it
         if self._listed_at - self._missing.setdefault(begun.id, self._listed_at) < MISSING:
             return Sight.CRAWLING

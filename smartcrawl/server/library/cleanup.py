@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.library_metadata import LibraryMetadata, MetadataResult
-from smartcrawl.run.library_store import StoreAbsentError, attached_file_ids
+from smartcrawl.run.library_store import StoreAbsentError, run_attached_file_ids
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import Query, json_response, refuse_repeated_parameter
 from smartcrawl.server.errors import api_not_found, api_unavailable
@@ -58,7 +58,7 @@ def _cleaned(context: Context, domain_id: str) -> MetadataResult:
             metadata = LibraryMetadata(
                 domain, connection, datetime.fromtimestamp(context.clock(), UTC)
             )
-            found = metadata.cleanup(lambda: attached_file_ids(domain, options.store_server))
+            found = metadata.cleanup(lambda: run_attached_file_ids(domain, options.store_server))
     except StoreAbsentError as error:
         logger.error("%s", error)
         raise api_not_found(

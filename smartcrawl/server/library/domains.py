@@ -8,7 +8,11 @@ from pathlib import Path
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.server.errors import ApiError, api_not_found
 from smartcrawl.sources.sharepoint.domain_fields import DOMAIN_ID
-from smartcrawl.sources.sharepoint.domains import Domain, domain_ids, load_domain
+from smartcrawl.sources.sharepoint.domains import (
+    Domain,
+    load_sharepoint_domain,
+    sharepoint_domain_ids,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -19,10 +23,10 @@ def requested_domain(storage: Path, domain_id: str) -> Domain:
     Raises:
         ApiError: there is none (R3-67), or its domain.json has problems.
     """
-    if not DOMAIN_ID.fullmatch(domain_id) or domain_id not in domain_ids(storage):
+    if not DOMAIN_ID.fullmatch(domain_id) or domain_id not in sharepoint_domain_ids(storage):
         raise api_not_found("Domain not found", reason="there is no domain of this id")
     try:
-        return load_domain(storage, domain_id)
+        return load_sharepoint_domain(storage, domain_id)
     except SourceError as error:
         logger.error("%s", error)
         raise ApiError(

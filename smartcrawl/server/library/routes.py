@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smartcrawl.model.exceptions import RegistryError, SourceError
 from smartcrawl.model.library import SourceType
 from smartcrawl.registry.connection import Connection
-from smartcrawl.run.library_store import is_domain_store_gone
+from smartcrawl.run.library_store import run_domain_store_is_gone
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import (
     Query,
@@ -245,7 +245,7 @@ class _Libraries:
                 "Source not found", reason="the domain has no source of this id in this scope"
             ) from error
         # A crawl has other steps, too: it goes on without this one (R3-116).
-        if order.action == "embed" and is_domain_store_gone(domain, self._store_server):
+        if order.action == "embed" and run_domain_store_is_gone(domain, self._store_server):
             raise api_not_found(
                 "Vector store not found",
                 reason="the vector store of the domain is gone: correct its vector_store_id",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from smartcrawl.index.hits import Hit, HitChunk, is_lost_page
+from smartcrawl.index.hits import Hit, HitChunk, is_lost_hit
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_index
@@ -169,7 +169,7 @@ def mcp_page(
             language=language,
             last_checked=iso_time(times[0]),
             last_changed=iso_time(times[1]),
-            lost=is_lost_page(status, losses),
+            lost=is_lost_hit(status, losses),
             number=no,
             characters=len(text),
         ),

@@ -285,7 +285,7 @@ def _refusal(found: ErrorDetails) -> JobError:
 
 
 def _code(path: Sequence[str | int]) -> str:
-    """Return the code of an error at a place of the body: an entry of ``seed_urls`` is an address."""
+    """Return the code of an error in the body; the entries of ``seed_urls`` are addresses."""
     if path[0] in _CONFIGURES:
         return INVALID_CONFIG
     return INVALID_URL if path[0] == "seed_urls" and len(path) > 1 else INVALID_INPUT

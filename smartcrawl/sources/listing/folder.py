@@ -16,7 +16,7 @@ from smartcrawl.sources.listing.names import (
     quoted_listing_name,
     shown_listing_path,
 )
-from smartcrawl.sources.listing.opening import is_broken_listing_link, path_inside_listing
+from smartcrawl.sources.listing.opening import listed_link_is_broken, path_inside_listing
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import (
     FileValidator,
@@ -156,7 +156,7 @@ class FolderListing:
             real = path_inside_listing(os.path.join(root, folder.real, name), root)
             found = os.stat(os.path.join(root, real or ""), follow_symlinks=False)
         except OSError as error:
-            if not is_broken_listing_link(error):
+            if not listed_link_is_broken(error):
                 raise
             self.skipped[Skip.BROKEN_LINK] += 1
             return None

@@ -65,7 +65,7 @@ def path_inside_listing(path: str, root: str) -> str | None:
     return real[len(start) :] if real.startswith(start) else None
 
 
-def is_broken_listing_link(error: OSError) -> bool:
+def listed_link_is_broken(error: OSError) -> bool:
     """Whether an error of ``inside`` means that the link leads nowhere."""
     return error.errno in {errno.ENOENT, errno.ENOTDIR, errno.ELOOP}
 

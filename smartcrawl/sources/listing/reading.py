@@ -19,7 +19,7 @@ from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.listing.names import shown_listing_path
 from smartcrawl.sources.listing.opening import (
     close_listed_folder,
-    is_broken_listing_link,
+    listed_link_is_broken,
     open_listed_below,
     open_listed_file,
     open_listing_root,
@@ -200,7 +200,7 @@ def _parent(root: str, relative: str, follow_symlinks: bool) -> Iterator[tuple[i
         finally:
             close_listed_folder(parent)
     except OSError as error:
-        if not (is_broken_listing_link(error) or error.errno == errno.ENXIO):
+        if not (listed_link_is_broken(error) or error.errno == errno.ENXIO):
             raise OSError(error.errno, error.strerror or str(error), path) from error
         if not os.listdir(top):
             raise _away(root, "it is empty") from error

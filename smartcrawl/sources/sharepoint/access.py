@@ -47,7 +47,7 @@ class LibraryRequest(NamedTuple):
         return f"<{self.method} {escaped_text(self.url.partition('?')[0])}>"
 
 
-def content_limit(item: LibraryItem) -> int:
+def sharepoint_content_limit(item: LibraryItem) -> int:
     """Return the bytes that an answer for a file may have.
 
     One more than the file, so that a longer one is noticed. A refusal is longer than a small file.
@@ -193,7 +193,7 @@ def place_shown(place: LibraryPlace) -> str:
     return f"{place.site_url}{place.url_part}"
 
 
-def words_shown(text: str) -> str:
+def sharepoint_words(text: str) -> str:
     """Return a server's words for a message: on one line, and not too long."""
     line = escaped_text(" ".join(text.split()))
     return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from smartcrawl.sources.private_files import FILE, is_private_folder
-from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
 
 _WRITING: Final = ".writing"  #: ending of a file that is being written
 
@@ -26,7 +26,7 @@ def write_aside(
     Raises:
         OSError: it cannot be written.
     """
-    remove_abandoned(path)
+    remove_abandoned_sharepoint_files(path)
     sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     mode = FILE if is_private_folder(path.parent) else 0o666
@@ -36,7 +36,7 @@ def write_aside(
             write(file)
             file.flush()
             os.fsync(file.fileno())
-            placed = retried_when_busy(lambda: place(sibling, path))
+            placed = retry_busy_map_file(lambda: place(sibling, path))
     finally:
         with suppress(FileNotFoundError):
             sibling.unlink()
@@ -54,7 +54,7 @@ def replacing(sibling: Path, path: Path) -> Path:
     return path
 
 
-def as_new(sibling: Path, path: Path) -> Path:
+def sharepoint_file_as_new(sibling: Path, path: Path) -> Path:
     """Give a file its place.
 
     Raises:
@@ -64,18 +64,18 @@ def as_new(sibling: Path, path: Path) -> Path:
     return path
 
 
-def beside_others(sibling: Path, path: Path) -> Path:
+def sharepoint_file_beside_others(sibling: Path, path: Path) -> Path:
     """Give a file its place, or one with ``_2``, ``_3`` … at its end if that is taken."""
     number, free = 1, path
     while True:
         try:
-            return as_new(sibling, free)
+            return sharepoint_file_as_new(sibling, free)
         except FileExistsError:
             number += 1
             free = path.with_name(f"{path.name}_{number}")
 
 
-def remove_abandoned(path: Path, pattern: str | None = None) -> None:
+def remove_abandoned_sharepoint_files(path: Path, pattern: str | None = None) -> None:
     """Remove the files that killed processes left beside ``path``: no process has a lock on them.
 
     ``pattern``: of the names of further files; None: those of ``path`` alone.

@@ -14,7 +14,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRequest,
     LibraryUnreachableError,
     library_origin,
-    words_shown,
+    sharepoint_words,
 )
 from smartcrawl.sources.sharepoint.payloads import library_error_words
 from smartcrawl.sources.sharepoint.tokens import Tokens
@@ -73,7 +73,7 @@ def library_refusal(answer: LibraryAnswer) -> LibraryError:
     code, message = library_error_words(answer.body)
     why = f"HTTP status {answer.status}"
     if code or message:
-        why += f", {words_shown(': '.join(filter(None, (code, message))))}"
+        why += f", {sharepoint_words(': '.join(filter(None, (code, message))))}"
     if answer.status == 429 or (answer.status >= 500 and not _says(answer, _THROTTLED)):
         return LibraryUnreachableError(f"{why}; the server is busy: crawl again later")
     return LibraryRefusedError(f"{why}; {_remedy(answer)}")
@@ -88,7 +88,7 @@ def _remedy(answer: LibraryAnswer) -> str:
             " or shorten the filter"
         )
     if 300 <= answer.status < 400:
-        target = words_shown(library_origin(answer.headers.get("location", "")))
+        target = sharepoint_words(library_origin(answer.headers.get("location", "")))
         return f"it redirects to {target}: check site_url"
     match answer.status:
         case 400:

@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from smartcrawl.model.library import SourceType
 from smartcrawl.model.urls import request_url
 from smartcrawl.sources.fields import declared_field_text
-from smartcrawl.sources.sharepoint.paths import library_path_problem
+from smartcrawl.sources.sharepoint.paths import sharepoint_path_problem
 
 DOMAIN_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  #: of a domain and of a source
 DOMAIN_ID_RULE: Final = "1 to 64 letters, digits, '_' and '-'"
@@ -36,7 +36,7 @@ class DomainPlace(NamedTuple):
         return f"{self.path}: {self.key}"
 
 
-def json_type_name(value: object) -> str:
+def sharepoint_json_type(value: object) -> str:
     """Return the name of the type of a JSON value."""
     match value:
         case bool():
@@ -56,7 +56,7 @@ def json_type_name(value: object) -> str:
 def declared_domain_text(at: DomainPlace, value: object, problems: list[str]) -> str:
     """Return a text; a problem is noted, and then it is empty."""
     if not isinstance(value, str):
-        problems.append(f"{at} is {json_type_name(value)}: it takes a text in quotes")
+        problems.append(f"{at} is {sharepoint_json_type(value)}: it takes a text in quotes")
         return ""
     try:
         value.encode()
@@ -73,7 +73,9 @@ def declared_library_tables(
     given = content.get(source_type, [])
     if isinstance(given, list):
         return given
-    problems.append(f"{path}: {source_type} is {json_type_name(given)}: it takes a list of objects")
+    problems.append(
+        f"{path}: {source_type} is {sharepoint_json_type(given)}: it takes a list of objects"
+    )
     return []
 
 
@@ -83,7 +85,7 @@ def declared_library_source(
     """Return the fields of a declared source; a field with a problem is left out."""
     if not isinstance(table, dict):
         problems.append(
-            f"{at} is {json_type_name(table)}: it takes an object with source_id and site_url"
+            f"{at} is {sharepoint_json_type(table)}: it takes an object with source_id and site_url"
         )
         return {}
     checks = {"source_id": _checked_id, "site_url": _checked_site_url, "filter": _checked_filter}
@@ -142,7 +144,7 @@ def _checked_site_url(text: str) -> str:
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise ValueError("it is not encrypted: write https, http is for this machine only")
     path = unquote(text.partition("//")[2].partition("/")[2]).rstrip("/")
-    if path and (problem := library_path_problem(path)) is not None:
+    if path and (problem := sharepoint_path_problem(path)) is not None:
         raise ValueError(f"{problem}: give {_GIVE['site_url']}")
     return url.rstrip("/")
 
@@ -169,7 +171,7 @@ def _checked_url_part(text: str) -> str:
     if _CONTROL.search(text):
         raise ValueError("it has a control character: remove it")
     part = text.rstrip("/")
-    problem = library_path_problem(part[1:])
+    problem = sharepoint_path_problem(part[1:])
     if problem is not None:
         raise ValueError(f"{problem}: give {_GIVE['sharepoint_url_part']}")
     return part

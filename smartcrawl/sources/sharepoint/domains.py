@@ -22,7 +22,7 @@ from smartcrawl.sources.sharepoint.domain_fields import (
     declared_domain_text,
     declared_library_source,
     declared_library_tables,
-    json_type_name,
+    sharepoint_json_type,
 )
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource
@@ -88,7 +88,7 @@ class Domain:
         )
 
 
-def domain_ids(storage: Path) -> list[str]:
+def sharepoint_domain_ids(storage: Path) -> list[str]:
     """Return the domains of ``PERSISTENT_STORAGE_PATH`` that have a domain.json, sorted.
 
     Raises:
@@ -109,7 +109,7 @@ def domain_ids(storage: Path) -> list[str]:
         ) from error
 
 
-def load_domain(storage: Path, domain_id: str) -> Domain:
+def load_sharepoint_domain(storage: Path, domain_id: str) -> Domain:
     """Return the domain of a folder below ``PERSISTENT_STORAGE_PATH``.
 
     Raises:
@@ -163,7 +163,7 @@ def load_library_source(storage: Path, name: str) -> SharepointSource:
         raise SourceError(
             f"the source is {name!r}: it takes DOMAIN.SOURCE, as in DOMAIN01.source01"
         )
-    return load_domain(storage, domain_id).source(source_id)
+    return load_sharepoint_domain(storage, domain_id).source(source_id)
 
 
 def declared_library_sources(storage: Path) -> list[SharepointSource]:
@@ -173,13 +173,13 @@ def declared_library_sources(storage: Path) -> list[SharepointSource]:
     """
     found: list[SharepointSource] = []
     try:
-        ids = domain_ids(storage)
+        ids = sharepoint_domain_ids(storage)
     except SourceError as error:
         logger.warning("%s", error)
         return found
     for domain_id in ids:
         try:
-            found += load_domain(storage, domain_id).every_source
+            found += load_sharepoint_domain(storage, domain_id).every_source
         except SourceError as error:
             logger.warning("%s", error)
     return found
@@ -218,7 +218,7 @@ def _content(storage: Path, domain_id: str, path: Path) -> dict[str, Any]:
         raise SourceError(f"{path} is no JSON ({error}): correct it there") from error
     if not isinstance(content, _Pairs):
         raise SourceError(
-            f"{path} has {json_type_name(content)} at its top: it takes an object, as in"
+            f"{path} has {sharepoint_json_type(content)} at its top: it takes an object, as in"
             ' {"name": "…", "file_sources": []}'
         )
     twice = sorted(content.twice)
@@ -248,7 +248,7 @@ def _unknown(storage: Path, domain_id: str, path: Path) -> str:
     """Return the message about a domain without a domain.json."""
     if path.parent.is_dir():
         return f"{path} is missing: write it there, or name another domain"
-    known = domain_ids(storage)
+    known = sharepoint_domain_ids(storage)
     if not known:
         return (
             f"there is no domain {domain_id!r}, and no other in {path.parents[1]}: write {path},"

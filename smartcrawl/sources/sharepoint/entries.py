@@ -12,7 +12,7 @@ from smartcrawl.model.library import LibraryItem
 from smartcrawl.sources.listing.entries import Entry, Skip
 from smartcrawl.sources.sharepoint.access import LibraryListing
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.paths import embedded_file_type
+from smartcrawl.sources.sharepoint.paths import embedded_sharepoint_file_type
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 _MICROSECONDS: Final = 1_000_000
@@ -81,7 +81,7 @@ class LibraryEntries:
             for item in items:
                 if self._listed is not None:
                     self._listed(item)
-                if embedded_file_type(kind, item.filename) not in _ACCEPTED:
+                if embedded_sharepoint_file_type(kind, item.filename) not in _ACCEPTED:
                     self.skipped[Skip.TYPE] += 1
                     continue
                 entries.append(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.sources.sharepoint.payloads import GraphColumn, RestField, json_text
+from smartcrawl.sources.sharepoint.payloads import GraphColumn, RestField, sharepoint_json_text
 
 _CANVAS: Final = "CanvasContent1"  #: the web parts of a page
 _WIKI: Final = "WikiField"  #: text of a page of an older kind
@@ -116,7 +116,9 @@ def _graph_type(kind: str, facets: Mapping[str, Any]) -> str:
     return kind
 
 
-def queried_fields(fields: Sequence[ListField]) -> tuple[list[ListField], list[ListField]]:
+def sharepoint_query_fields(
+    fields: Sequence[ListField],
+) -> tuple[list[ListField], list[ListField]]:
     """Return the fields that one query can have, and the lookups beyond its limit."""
     lookups = [field for field in fields if field.is_lookup]
     beyond = lookups[MOST_LOOKUPS:]
@@ -132,7 +134,7 @@ def list_item_content(
         key: value for key, value in values.items() if value not in (None, "", [])
     }
     known["ID"] = item_id
-    return json_text({
+    return sharepoint_json_text({
         "list": list_title,
         "columns": [[field.key, field.name, field.type] for field in fields],
         "fields": known,
@@ -146,7 +148,7 @@ def page_content(item: Mapping[str, Any], layout: object = None) -> str:
     """
     title, canvas = item.get("Title"), item.get(_CANVAS) or item.get(_WIKI)
     is_text = isinstance(canvas, str)
-    return json_text({
+    return sharepoint_json_text({
         "title": title if isinstance(title, str) else None,
         "canvas": canvas if is_text else None,
         "layout": layout if isinstance(layout, Mapping) and not is_text else None,

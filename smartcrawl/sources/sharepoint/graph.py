@@ -15,16 +15,16 @@ from typing import Any, Final
 from urllib.parse import quote, unquote, urlsplit
 
 from smartcrawl.model.library import LibraryItem, SourceType
-from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback
+from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback_url
 from smartcrawl.sources.sharepoint.access import (
     Fetch,
     LibraryPlace,
     LibraryRefusedError,
     LibraryRequest,
-    content_limit,
     library_item_url,
     list_item_url,
-    words_shown,
+    sharepoint_content_limit,
+    sharepoint_words,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.drives import KnownDrive
@@ -44,9 +44,9 @@ from smartcrawl.sources.sharepoint.payloads import (
     GraphDriveItem,
     GraphListItem,
     PayloadError,
-    library_json,
     library_page,
     library_payload,
+    sharepoint_json,
 )
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
@@ -109,7 +109,7 @@ class GraphApi:
     def content_request(self, item: LibraryItem) -> LibraryRequest:
         """Return the request for the bytes of a file; its answer is a redirect."""
         url = f"{self._address(item)}/content"
-        return self._tokens.authorized(LibraryRequest(url, most=content_limit(item)))
+        return self._tokens.authorized(LibraryRequest(url, most=sharepoint_content_limit(item)))
 
     def renewed(self, request: LibraryRequest) -> LibraryRequest:
         """Return a request with a new token."""
@@ -121,8 +121,8 @@ class GraphApi:
         Raises:
             LibraryRefusedError: the address is not one to send a secret to.
         """
-        if not is_secure_or_loopback(location):
-            shown = words_shown(location.partition("?")[0])
+        if not is_secure_or_loopback_url(location):
+            shown = sharepoint_words(location.partition("?")[0])
             raise LibraryRefusedError(f"the download is at {shown}, which is no https address")
         return LibraryRequest(location, most=request.most)
 
@@ -133,7 +133,7 @@ class GraphApi:
         address = self._drive_items.get(item.unique_id)
         if address is None:
             of_list = f"{self._places.list()}/items/{item.listitem_id}/driveItem"
-            found = library_json(self._client.body(f"{of_list}?$select=id,parentReference"))
+            found = sharepoint_json(self._client.body(f"{of_list}?$select=id,parentReference"))
             parent = found.get("parentReference")
             drive = parent.get("driveId") if isinstance(parent, Mapping) else None
             id_ = library_payload(GraphDriveItem, found).id
@@ -221,7 +221,7 @@ class ItemsListing(ClientListing):
             return None
         path = unquote(urlsplit(found.web_url).path)
         if not path.lower().startswith(f"{self.root.lower()}/"):
-            raise PayloadError(f"webUrl: it is not below {words_shown(self.root)}")
+            raise PayloadError(f"webUrl: it is not below {sharepoint_words(self.root)}")
         content, url = None, library_item_url(self._place.site_url, path)
         match self._place.source_type:
             case SourceType.LISTS:
@@ -259,5 +259,5 @@ class ItemsListing(ClientListing):
         answer = self._client.answer(f"{address}?$expand=canvasLayout")
         if answer.status == 404:  # a page of another kind, such as a wiki page
             return page_content(fields)
-        found = library_json(self._client.good(answer))
+        found = sharepoint_json(self._client.good(answer))
         return page_content({"Title": found.get("title"), **fields}, found.get("canvasLayout"))

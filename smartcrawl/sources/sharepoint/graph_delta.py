@@ -23,7 +23,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryPlace,
     library_item_url,
     place_shown,
-    words_shown,
+    sharepoint_words,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient, library_refusal
 from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, KnownDrive
@@ -221,7 +221,7 @@ class DeltaListing(ClientListing):
             return
         if self._known is not None:
             raise _ResyncError("a folder of its changes is unknown")
-        self._problems.add(f"the folder of {words_shown(file.name)} is unknown; crawl again")
+        self._problems.add(f"the folder of {sharepoint_words(file.name)} is unknown; crawl again")
 
     def _files(self) -> Iterator[DriveFile]:
         """Yield all files of the drive, and note what is gone."""
@@ -288,7 +288,7 @@ def _change(found: GraphDriveItem) -> _Change:
             }
         missing = [name for name, value in lacking.items() if value is None]
         if missing:
-            shown = words_shown(found.name or found.id)
+            shown = sharepoint_words(found.name or found.id)
             raise PayloadError(f"{missing[0]}: {shown} has none")
     return _Change(
         DriveFile(

@@ -10,16 +10,16 @@ from smartcrawl.model.library import SourceType
 from smartcrawl.sources.sharepoint.access import (
     LibraryPlace,
     LibraryRefusedError,
+    sharepoint_words,
     site_path,
-    words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.paging import PageWalk
 from smartcrawl.sources.sharepoint.payloads import (
     GraphPlace,
-    library_json,
     library_page,
     library_payload,
+    sharepoint_json,
 )
 
 _FACTS: Final = "$select=id,webUrl"
@@ -61,7 +61,7 @@ class GraphPlaces:
         if id_:
             answer = self._client.answer(f"{self.base}/drives/{quote(id_, safe='!')}?{_FACTS}")
             if answer.status != 404:  # its library was deleted, and maybe made anew
-                found = library_payload(GraphPlace, library_json(self._client.good(answer)))
+                found = library_payload(GraphPlace, sharepoint_json(self._client.good(answer)))
                 if self._is_library(found):
                     return found
         return self._of_path(f"{self.site()}/drives?{_FACTS}", "drive")
@@ -84,15 +84,15 @@ class GraphPlaces:
         return self._list
 
     def _get(self, url: str) -> GraphPlace:
-        return library_payload(GraphPlace, library_json(self._client.body(url)))
+        return library_payload(GraphPlace, sharepoint_json(self._client.body(url)))
 
     def _of_path(self, url: str, kind: str) -> GraphPlace:
         for found in self._all(url):
             if self._is_library(found):
                 return found
         raise LibraryRefusedError(
-            f"the site has no {kind} at {words_shown(self.library_path)}: it was renamed, or the"
-            " app may not read it; correct sharepoint_url_part in domain.json"
+            f"the site has no {kind} at {sharepoint_words(self.library_path)}: it was renamed, or"
+            " the app may not read it; correct sharepoint_url_part in domain.json"
         )
 
     def _all(self, url: str) -> Iterator[GraphPlace]:

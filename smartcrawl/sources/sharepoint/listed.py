@@ -13,11 +13,11 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryError,
     LibraryPlace,
     place_shown,
-    words_shown,
+    sharepoint_words,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.drives import DriveUpdate
-from smartcrawl.sources.sharepoint.fields import ListField, queried_fields
+from smartcrawl.sources.sharepoint.fields import ListField, sharepoint_query_fields
 from smartcrawl.sources.sharepoint.paging import PageWalk, Problems
 from smartcrawl.sources.sharepoint.payloads import PayloadError, library_page
 
@@ -87,9 +87,9 @@ class ClientListing(ABC):
 
     def _queried(self, found: Sequence[ListField]) -> list[ListField]:
         """Return the fields of a list that the API shows at once; the others are noted."""
-        fields, beyond = queried_fields(found)
+        fields, beyond = sharepoint_query_fields(found)
         if beyond:
-            names = ", ".join(words_shown(field.name) for field in beyond)
+            names = ", ".join(sharepoint_words(field.name) for field in beyond)
             self.notes.append(
                 f"{place_shown(self._place)}: the API shows no more people and lookups at once;"
                 f" left out: {names}"

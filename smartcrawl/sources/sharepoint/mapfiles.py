@@ -18,20 +18,20 @@ from typing import Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.maptext import (
     SECOND,
     Cell,
     MapRecord,
-    map_file_records,
-    map_line,
-    map_microseconds,
-    map_number,
-    map_records,
-    map_time,
+    sharepoint_map_file_records,
+    sharepoint_map_line,
+    sharepoint_map_microseconds,
+    sharepoint_map_number,
+    sharepoint_map_records,
+    sharepoint_map_time,
 )
-from smartcrawl.sources.sharepoint.paths import as_map_path, from_map_path
+from smartcrawl.sources.sharepoint.paths import path_of_sharepoint_map, sharepoint_map_path
 
 _UNIQUE_ID: Final = "sharepoint_unique_file_id"
 _WRITING: Final = ".writing"  #: ending of a map that is being written
@@ -63,7 +63,7 @@ class SharepointMapRow(NamedTuple):
             item.url,
             unquote(item.url),
             item.server_relative_url,
-            map_time(item.last_modified),
+            sharepoint_map_time(item.last_modified),
             item.last_modified // SECOND,
         )
 
@@ -106,11 +106,11 @@ class FilesMapRow(NamedTuple):
             item.filename,
             item.file_type,
             item.server_relative_url,
-            as_map_path(path),
+            sharepoint_map_path(path),
             item.file_size,
-            map_time(item.last_modified),
+            sharepoint_map_time(item.last_modified),
             item.last_modified // SECOND,
-            "" if downloaded is None else map_time(downloaded),
+            "" if downloaded is None else sharepoint_map_time(downloaded),
             None if downloaded is None else downloaded // SECOND,
             sharepoint_error,
             processing_error,
@@ -146,7 +146,8 @@ class MapFileWriter:
     """A map file that gets its header at once and its rows in batches (R3-28).
 
     It writes at the path that it is given, so readers of that path see a part of a map; see
-    ``replaced_map``. Use it as a context manager: without an error, its end is on disk (fsync).
+    ``replaced_sharepoint_map``. Use it as a context manager: without an error, its end is on disk
+    (fsync).
     """
 
     def __init__(self, path: Path, row: type[NamedTuple], *, every: int | None = None) -> None:
@@ -159,7 +160,7 @@ class MapFileWriter:
         self._columns = len(row._fields)
         self._waiting: list[bytes] = []
         self._has_rows = False
-        self._file = retried_when_busy(lambda: _file_with(path, map_line(row._fields)))
+        self._file = retry_busy_map_file(lambda: _file_with(path, sharepoint_map_line(row._fields)))
 
     def write(self, row: tuple[Cell, ...]) -> None:
         """Append a row. The first is written at once, others with their batch.
@@ -170,7 +171,7 @@ class MapFileWriter:
         """
         if len(row) != self._columns:
             raise ValueError(f"a row has {len(row)} cells, the map has {self._columns} columns")
-        self._waiting.append(map_line(row))
+        self._waiting.append(sharepoint_map_line(row))
         if not self._has_rows or len(self._waiting) >= self._every:
             self._flush()
         self._has_rows = True
@@ -179,7 +180,7 @@ class MapFileWriter:
         data = b"".join(self._waiting)
         self._waiting.clear()
         while data:
-            data = data[retried_when_busy(partial(os.write, self._file, data)) :]
+            data = data[retry_busy_map_file(partial(os.write, self._file, data)) :]
 
     def finish(self) -> None:
         """Write the last rows, and return when all are on disk.
@@ -224,7 +225,7 @@ def _file_with(path: Path, header: bytes) -> int:
 
 
 @contextmanager
-def replaced_map(
+def replaced_sharepoint_map(
     path: Path, row: type[NamedTuple], *, every: int | None = None
 ) -> Iterator[MapFileWriter]:
     """Write a map beside ``path``, and rename it over ``path`` when it is whole and on disk.
@@ -240,7 +241,7 @@ def replaced_map(
     try:
         with writer:
             yield writer
-        retried_when_busy(lambda: os.replace(sibling, path))
+        retry_busy_map_file(lambda: os.replace(sibling, path))
     except BaseException:
         with suppress(OSError):
             sibling.unlink()
@@ -267,7 +268,7 @@ def _remove_abandoned(path: Path) -> None:
 # Reading
 
 
-def read_files_map(
+def read_sharepoint_files_map(
     path: Path, is_expected: Callable[[FilesMapRow], bool] = lambda row: False
 ) -> ReadMap:
     """Return the rows of a ``files_map.csv`` that are as a map is written; it never raises.
@@ -276,8 +277,8 @@ def read_files_map(
     expected only the id is kept: a large map takes a fifth of the memory then.
     """
     try:
-        with retried_when_busy(lambda: path.open("rb")) as file:
-            return _read_files_map(path, map_file_records(file), is_expected)
+        with retry_busy_map_file(lambda: path.open("rb")) as file:
+            return _read_files_map(path, sharepoint_map_file_records(file), is_expected)
     except FileNotFoundError:
         return ReadMap({}, [], MapState.MISSING)
     except OSError as error:
@@ -323,14 +324,14 @@ def _read_files_map(
     return ReadMap(rows, damaged, MapState.WHOLE, agreeing - twice)
 
 
-def mapped_unique_ids(path: Path) -> set[str]:
+def sharepoint_map_unique_ids(path: Path) -> set[str]:
     """Return the unique ids of the rows of a map that is whole.
 
     Raises:
         OSError: it cannot be read.
         ValueError: a row of it cannot be read, or it has no such column.
     """
-    records = map_records(retried_when_busy(path.read_bytes))
+    records = sharepoint_map_records(retry_busy_map_file(path.read_bytes))
     header = next(records, None)
     if header is None or _UNIQUE_ID not in header.cells:
         raise ValueError(f"it has no column {_UNIQUE_ID}")
@@ -353,19 +354,19 @@ def _files_map_row(cells: list[str]) -> FilesMapRow:
     text = dict(zip(FilesMapRow._fields, cells, strict=True))
     numbers: dict[str, int | None] = {}
     for column in ("sharepoint_listitem_id", "file_size"):
-        numbers[column] = _checked(column, map_number, text[column])
+        numbers[column] = _checked(column, sharepoint_map_number, text[column])
         if (numbers[column] or 0) < 0:
             raise ValueError(f"{column} is negative")
     for name in ("last_modified", "downloaded"):
-        known = _checked(f"{name}_utc", map_microseconds, text[f"{name}_utc"])
-        seconds = _checked(f"{name}_timestamp", map_number, text[f"{name}_timestamp"])
+        known = _checked(f"{name}_utc", sharepoint_map_microseconds, text[f"{name}_utc"])
+        seconds = _checked(f"{name}_timestamp", sharepoint_map_number, text[f"{name}_timestamp"])
         if seconds != (None if known is None else known // SECOND):
             raise ValueError(f"{name}_timestamp is another time than {name}_utc")
         numbers[f"{name}_timestamp"] = seconds
     if not text["sharepoint_unique_file_id"]:
         raise ValueError("sharepoint_unique_file_id is empty")
     path = text["file_relative_path"]
-    if path and from_map_path(path) is None:
+    if path and path_of_sharepoint_map(path) is None:
         raise ValueError("file_relative_path is no path below the storage")
     return FilesMapRow(**{**text, **numbers})  # type: ignore[arg-type]
 

@@ -34,12 +34,12 @@ class MapRecord(NamedTuple):
     problem: str = ""  #: empty: none
 
 
-def map_line(cells: Iterable[Cell]) -> bytes:
+def sharepoint_map_line(cells: Iterable[Cell]) -> bytes:
     r"""Return a record of a map file in UTF-8 with its end.
 
     Half of a surrogate pair, which has no UTF-8, becomes its escape.
 
-    >>> map_line(["a,b", 'a "b" c', "=1+1", 5, None, ""])
+    >>> sharepoint_map_line(["a,b", 'a "b" c', "=1+1", 5, None, ""])
     b'"a,b","a ""b"" c",=1+1,5,,\r\n'
     """
     line = ",".join(_cell(cell) for cell in cells) + "\r\n"
@@ -53,17 +53,17 @@ def _cell(cell: Cell) -> str:
     return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES(text) else text
 
 
-def map_records(data: bytes) -> Iterator[MapRecord]:
+def sharepoint_map_records(data: bytes) -> Iterator[MapRecord]:
     r"""Yield the records of a map; reading goes on at the line behind a damaged one.
 
-    >>> [record.cells or record.problem for record in map_records(b'a,"b"\r\n"c\r\n')]
+    >>> [record.cells or record.problem for record in sharepoint_map_records(b'a,"b"\r\n"c\r\n')]
     [['a', 'b'], 'a quotation mark or a line break is in the wrong place']
     """
-    return map_file_records(BytesIO(data))
+    return sharepoint_map_file_records(BytesIO(data))
 
 
-def map_file_records(file: BinaryIO, block: int = _BLOCK) -> Iterator[MapRecord]:
-    """Yield the records of a map file as ``map_records`` does, without all of it in memory.
+def sharepoint_map_file_records(file: BinaryIO, block: int = _BLOCK) -> Iterator[MapRecord]:
+    """Yield the records of a file as ``sharepoint_map_records`` does, without all of it in memory.
 
     ``block``: bytes that are read at once.
 
@@ -120,10 +120,10 @@ def _decoded(line: int, cells: list[bytes]) -> MapRecord:
         return MapRecord(line, [], "it is not UTF-8")
 
 
-def map_number(text: str) -> int | None:
+def sharepoint_map_number(text: str) -> int | None:
     """Return a whole number; an empty text is unknown.
 
-    >>> map_number("12"), map_number("")
+    >>> sharepoint_map_number("12"), sharepoint_map_number("")
     (12, None)
 
     Raises:
@@ -136,20 +136,20 @@ def map_number(text: str) -> int | None:
     return int(text)
 
 
-def map_time(microseconds: int) -> str:
+def sharepoint_map_time(microseconds: int) -> str:
     """Return a time as maps have it (R3.9); ``microseconds`` since 1970.
 
-    >>> map_time(1_705_314_600_000_000), map_time(-1)
+    >>> sharepoint_map_time(1_705_314_600_000_000), sharepoint_map_time(-1)
     ('2024-01-15T10:30:00.000000Z', '1969-12-31T23:59:59.999999Z')
     """
     time = _EPOCH + timedelta(microseconds=microseconds)
     return time.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
-def map_microseconds(text: str) -> int | None:
+def sharepoint_map_microseconds(text: str) -> int | None:
     """Return the microseconds since 1970 of a time of a map; an empty text is unknown.
 
-    >>> map_microseconds("2024-01-15T10:30:00.000000Z")
+    >>> sharepoint_map_microseconds("2024-01-15T10:30:00.000000Z")
     1705314600000000
 
     Raises:

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.sources.sharepoint.access import library_item_url, list_item_url
 from smartcrawl.sources.sharepoint.aside import replacing, write_aside
-from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
-from smartcrawl.sources.sharepoint.maptext import SECOND, map_time
-from smartcrawl.sources.sharepoint.paths import as_map_path, source_path
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
+from smartcrawl.sources.sharepoint.maptext import SECOND, sharepoint_map_time
+from smartcrawl.sources.sharepoint.paths import sharepoint_map_path, source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
 Entry = dict[str, Any]
@@ -49,7 +49,7 @@ class ReadMetadata(NamedTuple):
     damage: str = ""  #: why it cannot be read; empty: it can
 
 
-def metadata_entry(file: EmbeddedVersion) -> Entry:
+def sharepoint_metadata_entry(file: EmbeddedVersion) -> Entry:
     """Return the entry of an embedded file, with the standard fields alone."""
     source, row = file.source, file.row
     url = library_item_url(source.site_url, row.server_relative_url)
@@ -63,15 +63,15 @@ def metadata_entry(file: EmbeddedVersion) -> Entry:
     top = source_path(source.domain, source.source_type, source.source_id)
     values = (
         item.listitem_id, item.unique_id, file.openai_file_id,
-        "" if row.path is None else as_map_path(f"{top}/{row.path}"),
+        "" if row.path is None else sharepoint_map_path(f"{top}/{row.path}"),
         url, unquote(url), item.server_relative_url, item.filename, item.file_type, item.file_size,
-        map_time(item.last_modified), item.last_modified // SECOND, file.embedded_utc,
+        sharepoint_map_time(item.last_modified), item.last_modified // SECOND, file.embedded_utc,
         source.source_id, str(source.source_type),
     )  # fmt: skip
     return dict(zip(STANDARD_FIELDS, values, strict=True))
 
 
-def carry_over_custom_properties(
+def carry_over_sharepoint_properties(
     new_entry: Mapping[str, Any], previous_entries: Sequence[Mapping[str, Any]]
 ) -> Entry:
     """Return an entry with the custom properties of the version that was embedded last (R3-146)."""
@@ -82,7 +82,9 @@ def carry_over_custom_properties(
     return {**new_entry, **{key: carried[key] for key in carried if key not in new_entry}}
 
 
-def updated_metadata(entries: Sequence[Entry], files: Iterable[EmbeddedVersion]) -> list[Entry]:
+def updated_sharepoint_metadata(
+    entries: Sequence[Entry], files: Iterable[EmbeddedVersion]
+) -> list[Entry]:
     """Return the entries with those of files that have none yet; the old ones stay (R3-145)."""
     updated = list(entries)
     known = {_text(entry, "openai_file_id") for entry in entries}
@@ -94,13 +96,13 @@ def updated_metadata(entries: Sequence[Entry], files: Iterable[EmbeddedVersion])
             continue
         known.add(file.openai_file_id)
         of_file = versions[file.row.unique_id.lower()]
-        entry = carry_over_custom_properties(metadata_entry(file), of_file)
+        entry = carry_over_sharepoint_properties(sharepoint_metadata_entry(file), of_file)
         of_file.append(entry)
         updated.append(entry)
     return updated
 
 
-def cleaned_metadata(
+def cleaned_sharepoint_metadata(
     entries: Sequence[Entry], attached: Collection[str], mapped: Collection[str]
 ) -> list[Entry]:
     """Return the entries that stay (R3-148).
@@ -127,7 +129,7 @@ def _text(entry: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def metadata_file_id(entry: Mapping[str, Any]) -> str | None:
+def sharepoint_metadata_file_id(entry: Mapping[str, Any]) -> str | None:
     """Return the ``openai_file_id`` of an entry; None: it has none."""
     return _text(entry, "openai_file_id") or None
 
@@ -135,10 +137,10 @@ def metadata_file_id(entry: Mapping[str, Any]) -> str | None:
 # The file
 
 
-def read_metadata(path: Path) -> ReadMetadata:
+def read_sharepoint_metadata(path: Path) -> ReadMetadata:
     """Return the entries of a file; it never raises."""
     try:
-        data = retried_when_busy(path.read_bytes)
+        data = retry_busy_map_file(path.read_bytes)
     except FileNotFoundError:
         return ReadMetadata([], is_missing=True)
     except OSError as error:
@@ -152,7 +154,7 @@ def read_metadata(path: Path) -> ReadMetadata:
     return ReadMetadata(entries)
 
 
-def looks_whole(path: Path) -> bool:
+def sharepoint_metadata_looks_whole(path: Path) -> bool:
     """Whether a file begins and ends as an array, without reading the rest."""
     try:
         with path.open("rb") as file:
@@ -163,7 +165,7 @@ def looks_whole(path: Path) -> bool:
         return False
 
 
-def write_metadata(path: Path, entries: Sequence[Entry]) -> None:
+def write_sharepoint_metadata(path: Path, entries: Sequence[Entry]) -> None:
     """Replace a file; readers see the old one or the new one, whole.
 
     Raises:

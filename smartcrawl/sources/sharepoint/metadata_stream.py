@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
 from smartcrawl.sources.sharepoint.metadata import Entry
 
 _BLOCK: Final = 1 << 16  #: characters that are read at once
@@ -17,14 +17,14 @@ _NO_ARRAY: Final = "it is no array of objects"
 _DECODER: Final = json.JSONDecoder()
 
 
-def streamed_metadata(path: Path) -> Iterator[Entry]:
+def streamed_sharepoint_metadata(path: Path) -> Iterator[Entry]:
     """Yield the entries of a file.
 
     Raises:
         OSError: it cannot be read.
         ValueError: it is damaged.
     """
-    with retried_when_busy(lambda: path.open(encoding="utf-8-sig")) as file:
+    with retry_busy_map_file(lambda: path.open(encoding="utf-8-sig")) as file:
         text = _Window(file)
         if text.next_character() != "[":
             raise ValueError(_NO_ARRAY)

@@ -10,7 +10,7 @@ from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.sharepoint.access import (
     LibraryRefusedError,
     library_origin,
-    words_shown,
+    sharepoint_words,
 )
 
 _SLACK: Final = 1_000  #: pages of a listing beyond the number of its items
@@ -70,13 +70,13 @@ class PageWalk:
             ) from error
         if origin != self._origin:
             raise LibraryRefusedError(
-                f"the link to page {self.page + 1} leads to {words_shown(origin)}, which gets no"
-                " token; check site_url, and that no proxy changes answers"
+                f"the link to page {self.page + 1} leads to {sharepoint_words(origin)}, which gets"
+                " no token; check site_url, and that no proxy changes answers"
             )
         if path not in self._paths and not (self._also and self._also.fullmatch(path)):
             raise LibraryRefusedError(
                 f"the link to page {self.page + 1} leads to another list"
-                f" ({words_shown(path)}); crawl again later"
+                f" ({sharepoint_words(path)}); crawl again later"
             )
         return url
 

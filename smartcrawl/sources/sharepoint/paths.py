@@ -37,16 +37,16 @@ class LibraryPathError(SmartcrawlError):
     """A name of a library cannot be a name on disk; the message is for ``sharepoint_error``."""
 
 
-def library_path_problem(path: str) -> str | None:
+def sharepoint_path_problem(path: str) -> str | None:
     r"""Return the reason why a path below a library cannot be one on disk, or None if it can.
 
-    The length does not count here (see ``library_path_excess``).
+    The length does not count here (see ``sharepoint_path_excess``).
 
-    >>> library_path_problem("Reports/Q1.docx") is None
+    >>> sharepoint_path_problem("Reports/Q1.docx") is None
     True
-    >>> library_path_problem("../../etc/passwd")
+    >>> sharepoint_path_problem("../../etc/passwd")
     "a part of its path is '..'"
-    >>> library_path_problem("a\\b.txt")
+    >>> sharepoint_path_problem("a\\b.txt")
     'its path has a backslash'
     """
     if "\0" in path:
@@ -69,7 +69,7 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
-def library_path_excess(storage: Path, path: str) -> str | None:
+def sharepoint_path_excess(storage: Path, path: str) -> str | None:
     """Return the reason why a path is too long for the system, or None if it is not (R3-124).
 
     ``path`` is relative to the crawler's folder of ``storage``.
@@ -78,13 +78,13 @@ def library_path_excess(storage: Path, path: str) -> str | None:
         size = len(os.fsencode(name))
         if size > LONGEST_NAME:
             return f"a name of its path has {size:,} bytes, and the system takes {LONGEST_NAME}"
-    size = len(os.fsencode(crawler_folder(storage))) + 1 + len(os.fsencode(path))
+    size = len(os.fsencode(sharepoint_crawler_folder(storage))) + 1 + len(os.fsencode(path))
     if size > LONGEST_PATH:
         return f"its path on disk has {size:,} bytes, and the system takes {LONGEST_PATH:,}"
     return None
 
 
-def crawler_folder(storage: Path) -> Path:
+def sharepoint_crawler_folder(storage: Path) -> Path:
     """Return the folder that the paths of this module begin in."""
     return storage / _CONFIG.PERSISTENT_STORAGE_PATH_CRAWLER_SUBFOLDER
 
@@ -138,12 +138,12 @@ def get_original_local_path(
     return f"{source_path(domain_id, source_type, source_id)}/{folder}/{relative}"
 
 
-def list_original_path(source_id: str) -> str:
+def sharepoint_list_path(source_id: str) -> str:
     """Return the path of the CSV of a list, below the folder of its source (R3-57)."""
     return f"{_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/{source_id}{_TABLE}"
 
 
-def original_of_embedded(path: str) -> str:
+def sharepoint_original_path(path: str) -> str:
     """Return the path of the original of a processed site page; other paths are their own (M-53).
 
     Both are below the folder of the source.
@@ -154,7 +154,7 @@ def original_of_embedded(path: str) -> str:
     return f"{_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/{path.removeprefix(embedded)}"
 
 
-def embedded_of_original(path: str) -> str:
+def sharepoint_embedded_path(path: str) -> str:
     """Return the path of a site page after it is processed; the reverse of the above."""
     originals = f"{_CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER}/"
     if not path.startswith(originals):
@@ -170,7 +170,7 @@ def get_failed_local_path(
     Raises:
         LibraryPathError: the id cannot be a name.
     """
-    problem = library_path_problem(unique_id)
+    problem = sharepoint_path_problem(unique_id)
     if problem is not None or "/" in unique_id or len(unique_id) > LONGEST_NAME // 4:
         raise LibraryPathError(f"its unique id cannot be a name: {problem or 'it is no GUID'}")
     folder = _CONFIG.PERSISTENT_STORAGE_PATH_FAILED_SUBFOLDER
@@ -192,7 +192,7 @@ def _relative(source_type: SourceType, server_relative_url: str, library_path: s
     if not server_relative_url.startswith(start):
         raise LibraryPathError(f"it is not below {library_path or '/'}")
     relative = server_relative_url.removeprefix(start)
-    problem = library_path_problem(relative)
+    problem = sharepoint_path_problem(relative)
     if problem is not None:
         raise LibraryPathError(problem)
     match source_type:
@@ -201,16 +201,16 @@ def _relative(source_type: SourceType, server_relative_url: str, library_path: s
         case SourceType.LISTS:
             return relative.rpartition("/")[2]
         case SourceType.SITEPAGES:
-            return page_as_html(relative)
+            return sharepoint_page_as_html(relative)
 
 
-def page_as_html(name: str) -> str:
+def sharepoint_page_as_html(name: str) -> str:
     """Return the name of a site page as an HTML file; letters keep their case.
 
     So two pages whose names differ in case only stay two.
 
-    >>> page_as_html("Home.aspx"), page_as_html("HOME.ASPX"), page_as_html("a.txt")
-    ('Home.html', 'HOME.HTML', 'a.txt')
+    >>> [sharepoint_page_as_html(name) for name in ("Home.aspx", "HOME.ASPX", "a.txt")]
+    ['Home.html', 'HOME.HTML', 'a.txt']
     """
     stem, extension = name[: -len(_PAGE)], name[-len(_PAGE) :]
     if extension.lower() != _PAGE:
@@ -220,15 +220,17 @@ def page_as_html(name: str) -> str:
     )
 
 
-def embedded_file_type(source_type: SourceType, filename: str) -> str:
+def embedded_sharepoint_file_type(source_type: SourceType, filename: str) -> str:
     """Return the type of an item as it is embedded: lower case, without the dot (R3-74).
 
     Of the files among site pages, only pages are embedded: the others have no type.
 
-    >>> embedded_file_type(SourceType.SITEPAGES, "Home.aspx")
+    >>> embedded_sharepoint_file_type(SourceType.SITEPAGES, "Home.aspx")
     'html'
-    >>> embedded_file_type(SourceType.FILES, "Q1.DOCX"), embedded_file_type(SourceType.LISTS, "3")
-    ('docx', 'md')
+    >>> embedded_sharepoint_file_type(SourceType.FILES, "Q1.DOCX")
+    'docx'
+    >>> embedded_sharepoint_file_type(SourceType.LISTS, "3")
+    'md'
     """
     match source_type:
         case SourceType.LISTS:
@@ -240,24 +242,24 @@ def embedded_file_type(source_type: SourceType, filename: str) -> str:
             return extension.lower() if stem else ""
 
 
-def as_map_path(path: str) -> str:
+def sharepoint_map_path(path: str) -> str:
     r"""Return a path as ``file_relative_path`` has it (R3-54).
 
-    >>> print(as_map_path("DOMAIN01/01_files/source01/02_embedded/Reports/Q1.docx"))
+    >>> print(sharepoint_map_path("DOMAIN01/01_files/source01/02_embedded/Reports/Q1.docx"))
     DOMAIN01\01_files\source01\02_embedded\Reports\Q1.docx
     """
     return path.replace("/", "\\")
 
 
-def from_map_path(text: str) -> str | None:
-    r"""Return the path of a ``file_relative_path``; None: ``as_map_path`` never wrote this.
+def path_of_sharepoint_map(text: str) -> str | None:
+    r"""Return the path of a ``file_relative_path``; None: ``sharepoint_map_path`` never wrote this.
 
-    >>> from_map_path(r"DOMAIN01\01_files\source01\02_embedded\Q1.docx")
+    >>> path_of_sharepoint_map(r"DOMAIN01\01_files\source01\02_embedded\Q1.docx")
     'DOMAIN01/01_files/source01/02_embedded/Q1.docx'
-    >>> from_map_path(r"DOMAIN01\..\..\Q1.docx") is None, from_map_path("/etc/passwd") is None
-    (True, True)
+    >>> [path_of_sharepoint_map(path) for path in (r"DOMAIN01\..\..\Q1.docx", "/etc/passwd")]
+    [None, None]
     """
     if "/" in text:
         return None
     path = text.replace("\\", "/")
-    return path if library_path_problem(path) is None else None
+    return path if sharepoint_path_problem(path) is None else None

@@ -19,7 +19,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel, to_pascal
 from pydantic_core import from_json
 
-from smartcrawl.sources.sharepoint.access import words_shown
+from smartcrawl.sources.sharepoint.access import sharepoint_words
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -237,7 +237,7 @@ class AnswerPage(NamedTuple):
 _Model = TypeVar("_Model", bound=Payload)
 
 
-def library_json(body: bytes) -> dict[str, Any]:
+def sharepoint_json(body: bytes) -> dict[str, Any]:
     """Return the JSON object of an answer.
 
     Raises:
@@ -251,7 +251,7 @@ def library_json(body: bytes) -> dict[str, Any]:
     try:
         found = from_json(body, allow_inf_nan=False)
     except ValueError as error:
-        raise PayloadError(f"it is no whole JSON ({words_shown(str(error))})") from error
+        raise PayloadError(f"it is no whole JSON ({sharepoint_words(str(error))})") from error
     if not isinstance(found, dict):
         raise PayloadError("it is no object of JSON")
     return found
@@ -263,7 +263,7 @@ def library_page(body: bytes) -> AnswerPage:
     Raises:
         PayloadError: it does not have the documented form.
     """
-    found = library_json(body)
+    found = sharepoint_json(body)
     items = found.get("value")
     if not isinstance(items, list):
         raise PayloadError("it has no list named value")
@@ -285,13 +285,13 @@ def library_payload(model: type[_Model], value: object) -> _Model:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "it"
-        raise PayloadError(f"{where}: {words_shown(first['msg'])}") from error
+        raise PayloadError(f"{where}: {sharepoint_words(first['msg'])}") from error
 
 
 def library_error_words(body: bytes) -> tuple[str, str]:
     """Return code and message of an error of either API; empty without any."""
     try:
-        found = library_json(body)
+        found = sharepoint_json(body)
     except PayloadError:
         return "", ""
     error = found.get("odata.error", found.get("error"))
@@ -305,6 +305,6 @@ def library_error_words(body: bytes) -> tuple[str, str]:
     return str(error.get("code", "")), message if isinstance(message, str) else ""
 
 
-def json_text(value: object) -> str:
+def sharepoint_json_text(value: object) -> str:
     """Return a value as compact JSON."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -19,12 +19,12 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryPlace,
     LibraryRefusedError,
     LibraryRequest,
-    content_limit,
     library_item_url,
     library_origin,
     list_item_url,
+    sharepoint_content_limit,
+    sharepoint_words,
     site_path,
-    words_shown,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.fields import (
@@ -42,9 +42,9 @@ from smartcrawl.sources.sharepoint.payloads import (
     RestField,
     RestItem,
     RestList,
-    library_json,
     library_page,
     library_payload,
+    sharepoint_json,
 )
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
@@ -80,7 +80,7 @@ class RestApi:
     def content_request(self, item: LibraryItem) -> LibraryRequest:
         """Return the request for the bytes of a file, by its id: renaming does no harm."""
         url = f"{self._base}/GetFileById('{item.unique_id}')/$value"
-        return self._tokens.authorized(LibraryRequest(url, most=content_limit(item)))
+        return self._tokens.authorized(LibraryRequest(url, most=sharepoint_content_limit(item)))
 
     def renewed(self, request: LibraryRequest) -> LibraryRequest:
         """Return a request with a new token."""
@@ -93,7 +93,7 @@ class RestApi:
             LibraryRefusedError: always.
         """
         raise LibraryRefusedError(
-            f"it redirects to {words_shown(library_origin(location))}: check site_url"
+            f"it redirects to {sharepoint_words(library_origin(location))}: check site_url"
         )
 
 
@@ -151,13 +151,14 @@ class RestListing(ClientListing):
         self.shortfall = 0
         if len(self._ids) < before.item_count:
             after = library_payload(
-                RestCount, library_json(self._client.body(f"{self._list}?$select=ItemCount"))
+                RestCount,
+                sharepoint_json(self._client.body(f"{self._list}?$select=ItemCount")),
             )
             self.shortfall = max(0, min(before.item_count, after.item_count) - len(self._ids))
 
     def _facts(self) -> RestList:
         more = "?$select=Id,ItemCount,RootFolder/ServerRelativeUrl&$expand=RootFolder"
-        found = library_payload(RestList, library_json(self._client.body(self._list + more)))
+        found = library_payload(RestList, sharepoint_json(self._client.body(self._list + more)))
         self.root = found.root_folder.server_relative_url.rstrip("/")
         return found
 
@@ -196,7 +197,7 @@ class RestListing(ClientListing):
                 item = self._item(value)
             except PayloadError as error:
                 name = value.get("FileRef") if isinstance(value, Mapping) else None
-                shown = f" ({words_shown(name)})" if isinstance(name, str) else ""
+                shown = f" ({sharepoint_words(name)})" if isinstance(name, str) else ""
                 self._problems.add(
                     f"item {number} of page {page}{shown} cannot be read: {error}; crawl again"
                     " later"
@@ -218,7 +219,7 @@ class RestListing(ClientListing):
         if found.is_folder:
             return None
         if not found.file_ref.lower().startswith(f"{self.root.lower()}/"):
-            raise PayloadError(f"FileRef: it is not below {words_shown(self.root)}")
+            raise PayloadError(f"FileRef: it is not below {sharepoint_words(self.root)}")
         if self._place.source_type is SourceType.LISTS:
             return library_list_item(
                 self._place, self.root, found, list_fields=self._fields, value=value

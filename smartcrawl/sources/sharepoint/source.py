@@ -19,8 +19,8 @@ from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CON
 from smartcrawl.sources.sharepoint.paths import (
     LIBRARY_URL_KEPT,
     SOURCE_TYPE_FOLDERS,
-    embedded_file_type,
-    library_path_problem,
+    embedded_sharepoint_file_type,
+    sharepoint_path_problem,
 )
 
 _LIST_FORM: Final = re.compile(r"/DispForm\.aspx\?ID=[1-9][0-9]{0,17}\Z")
@@ -56,10 +56,10 @@ class LibraryScope(FixedScope):
         if path is None or not path.startswith(f"{self.library_path}/"):
             root = self.origin + quote(self.library_path, safe=LIBRARY_URL_KEPT)
             return f"it is not below {display_url(root)}"
-        problem = library_path_problem(path.removeprefix(f"{self.library_path}/"))
+        problem = sharepoint_path_problem(path.removeprefix(f"{self.library_path}/"))
         if problem is not None:
             return problem
-        extension = embedded_file_type(self.source_type, path.rpartition("/")[2])
+        extension = embedded_sharepoint_file_type(self.source_type, path.rpartition("/")[2])
         if extension not in self.accepted:
             kind = f"files of type .{extension}" if extension else "files without a type"
             return f"{kind} are not embedded"

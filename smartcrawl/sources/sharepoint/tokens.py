@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback
+from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback_url
 from smartcrawl.sources.sharepoint.access import (
     Fetch,
     LibraryAnswer,
@@ -25,7 +25,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRequest,
     LibraryUnreachableError,
     library_origin,
-    words_shown,
+    sharepoint_words,
 )
 from smartcrawl.sources.sharepoint.credentials import app_certificate
 
@@ -92,7 +92,7 @@ class Tokens:
             SettingError: credentials are missing, or a token cannot be sent there safely.
         """
         self.origin = library_origin(api_url)
-        if not is_secure_or_loopback(api_url):
+        if not is_secure_or_loopback_url(api_url):
             raise SettingError(f"{self.origin} gets no token: only https addresses do")
         self._options = options.required()
         self._scope = f"https://{urlsplit(self.origin).netloc}/.default"
@@ -129,7 +129,7 @@ class Tokens:
         origin = library_origin(request.url)
         if origin != self.origin:
             raise LibraryRefusedError(
-                f"the address leads to {words_shown(origin)}, which gets no token"
+                f"the address leads to {sharepoint_words(origin)}, which gets no token"
             )
         token = self._valid(refused)
         return request._replace(headers={**request.headers, "Authorization": f"Bearer {token}"})
@@ -196,7 +196,7 @@ class Tokens:
             return LibraryRefusedError(f"{why}: {_REMEDIES[code]}")
         if answer is not None and (answer.status == 429 or answer.status >= 500):
             return LibraryUnreachableError(f"{why}: crawl again later")
-        said = words_shown(self._hidden(self._client.words))
+        said = sharepoint_words(self._hidden(self._client.words))
         why += f" ({said})" if said else ""
         return LibraryRefusedError(
             f"{why}: check SHAREPOINT_TENANT, SHAREPOINT_CLIENT_ID and SHAREPOINT_LOGIN_URL"
@@ -262,7 +262,7 @@ class _SignInClient:
         origin = library_origin(request.url)
         if origin != self._origin or not origin.startswith("https://"):
             raise LibraryRefusedError(
-                f"the sign-in leads to {words_shown(origin)}: check SHAREPOINT_LOGIN_URL"
+                f"the sign-in leads to {sharepoint_words(origin)}: check SHAREPOINT_LOGIN_URL"
             )
         self.last = None
         self.last = self._fetch(request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 from smartcrawl.sources.sharepoint.mapfiles import FilesMapRow
-from smartcrawl.sources.sharepoint.maptext import SECOND, map_time
+from smartcrawl.sources.sharepoint.maptext import SECOND, sharepoint_map_time
 
 
 class EmbeddedFile(NamedTuple):
@@ -58,9 +58,9 @@ class VectorstoreMapRow(NamedTuple):
             row.last_modified_timestamp,
             row.downloaded_utc,
             row.downloaded_timestamp,
-            map_time(uploaded * SECOND) if uploaded else "",
+            sharepoint_map_time(uploaded * SECOND) if uploaded else "",
             uploaded or None,
-            map_time(since * SECOND) if since else "",
+            sharepoint_map_time(since * SECOND) if since else "",
             since or None,
             row.sharepoint_error,
             row.processing_error,

@@ -10,7 +10,7 @@ from lxml import etree
 
 from smartcrawl.extract.html import parse_html
 from smartcrawl.extract.library.outline import BLOCKS, INLINE, UNSEEN
-from smartcrawl.extract.library.pages import clean_page_html, page_original_html
+from smartcrawl.extract.library.pages import clean_page_html, markup_of_library_page
 
 URL = "https://tenant.example/sites/x/SitePages/Home.aspx"
 HEAD = '<!DOCTYPE html>\n<html>\n<head>\n<meta charset="utf-8"/>\n'
@@ -27,7 +27,7 @@ ALLOWED = {
 
 def cleaned(canvas: str, title: str = "Home") -> str:
     """Return the body of a cleaned page; its first line is the title."""
-    html = clean_page_html(page_original_html(title, canvas, None, URL))
+    html = clean_page_html(markup_of_library_page(title, canvas, None, URL))
     check(html)
     body = html.decode().partition("<body>\n")[2].removesuffix("</body>\n</html>\n")
     return body.removeprefix(f"<h1>{title}</h1>\n")
@@ -96,7 +96,7 @@ def test_a_page_of_graph_has_the_web_parts_of_its_layout():
             {"columns": None}, "no section"],
         "verticalSection": {"webparts": [{"innerHtml": "<p>aside</p>"}]},
     }  # fmt: skip
-    html = clean_page_html(page_original_html("Home", None, layout, URL))
+    html = clean_page_html(markup_of_library_page("Home", None, layout, URL))
     check(html)
 
     assert html.decode().partition("<h1>")[2] == (
@@ -110,7 +110,7 @@ def test_a_page_of_graph_has_the_web_parts_of_its_layout():
 
 def test_an_original_has_title_and_web_parts_as_they_came():
     canvas = '<div data-sp-webpartdata="{&quot;a&quot;:1}"><script>x</script>\ud800é</div>'
-    original = page_original_html("A\n<b>\x01", canvas, None, "https://h.example/'\"")
+    original = markup_of_library_page("A\n<b>\x01", canvas, None, "https://h.example/'\"")
 
     assert original.decode() == (
         f"{HEAD}<title>A &lt;b&gt;</title>\n"
@@ -259,7 +259,7 @@ def test_no_visible_text_is_lost(tree: Tree):
 
 def test_an_indexer_reads_the_structure_of_a_cleaned_page():
     canvas = "<h2>Rules</h2><p>All of them.</p><ul><li>one<li>two</ul>"
-    html = clean_page_html(page_original_html("Home", canvas, None, URL))
+    html = clean_page_html(markup_of_library_page("Home", canvas, None, URL))
     document = parse_html(html, content_type="text/html", url=URL)
 
     assert document.title == "Home"

@@ -11,19 +11,19 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from smartcrawl.extract.library.conversion import (
-    converted_library_content,
-    library_list_row,
-    original_library_content,
+    csv_row_of_library_list,
+    extract_library_content,
+    extract_original_content,
 )
 from smartcrawl.extract.library.lists import (
     ListRow,
-    list_columns,
-    list_csv,
-    list_item_markdown,
-    list_row,
-    read_list_csv,
+    csv_list,
+    csv_list_columns,
+    csv_list_row,
+    markdown_of_list_item,
+    read_csv_of_list,
 )
-from smartcrawl.extract.library.values import field_cell
+from smartcrawl.extract.library.values import csv_cell_of_field
 from smartcrawl.model.library import SourceType
 
 URL = "https://tenant.example/sites/x/Lists/Tasks/DispForm.aspx?ID=3"
@@ -71,11 +71,11 @@ URL = "https://tenant.example/sites/x/Lists/Tasks/DispForm.aspx?ID=3"
     ],
 )  # fmt: skip
 def test_a_field_becomes_a_cell(type_: str, value: Any, cell: str):
-    assert field_cell(type_, value) == cell
+    assert csv_cell_of_field(type_, value) == cell
 
 
 def test_columns_are_named_once_and_the_title_is_first():
-    columns = list_columns(
+    columns = csv_list_columns(
         [["Status", "Status", "choice"], ["Status0", "Status", "text"], ["x", "ID", "text"],
          ["y", "", "text"], ["Title", "Name", "text"], ["Status0", "Status", "text"]]
     )  # fmt: skip
@@ -87,23 +87,23 @@ def test_columns_are_named_once_and_the_title_is_first():
 
 @pytest.mark.covers("R3-57")
 def test_a_list_is_a_csv_with_a_row_an_item():
-    columns = list_columns([["B", "Note, long", "note"], ["Title", 'The "name"', "text"]])
+    columns = csv_list_columns([["B", "Note, long", "note"], ["Title", 'The "name"', "text"]])
     rows = [
-        list_row(columns, 3, {"Title": "=1+1", "B": 'a\r\nb "c"'}),
-        list_row(columns, 12, {"B": "x,y", "Other": "z"}),
+        csv_list_row(columns, 3, {"Title": "=1+1", "B": 'a\r\nb "c"'}),
+        csv_list_row(columns, 12, {"B": "x,y", "Other": "z"}),
     ]
-    body = list_csv(columns, rows)
+    body = csv_list(columns, rows)
 
     assert body == (b'ID,"The ""name""","Note, long"\r\n3,=1+1,"a\nb ""c"""\r\n12,,"x,y"\r\n')
-    assert read_list_csv(body) == rows
-    assert list_csv(columns, rows) == body
+    assert read_csv_of_list(body) == rows
+    assert csv_list(columns, rows) == body
 
 
 def test_a_csv_that_a_table_program_saved_is_read():
-    assert read_list_csv(b"\xef\xbb\xbfID,A\n3,x\n\n4,") == [
+    assert read_csv_of_list(b"\xef\xbb\xbfID,A\n3,x\n\n4,") == [
         ListRow(3, {"A": "x"}), ListRow(4, {"A": ""}),
     ]  # fmt: skip
-    assert read_list_csv(b"ID,A\r\n") == []
+    assert read_csv_of_list(b"ID,A\r\n") == []
 
 
 @pytest.mark.parametrize(
@@ -114,12 +114,12 @@ def test_a_csv_that_a_table_program_saved_is_read():
 )  # fmt: skip
 def test_a_damaged_csv_is_refused_by_its_row(body: bytes, row: int):
     with pytest.raises(ValueError, match=rf"row {row}:"):
-        read_list_csv(body)
+        read_csv_of_list(body)
 
 
 def test_a_csv_of_another_charset_is_refused():
     with pytest.raises(ValueError, match="utf-8"):
-        read_list_csv(b"ID,A\r\n1,\xff\r\n")
+        read_csv_of_list(b"ID,A\r\n1,\xff\r\n")
 
 
 @pytest.mark.covers("R3-57")
@@ -138,7 +138,7 @@ def test_an_item_is_its_title_its_link_and_its_fields():
                     "Who": [{"Title": "Ada *"}, {"Title": "Bob *"}], "Due": "2026-11-26T00:00:00Z",
                     "Secret": "not a column"}}
     )  # fmt: skip
-    found = converted_library_content(SourceType.LISTS, content, URL + " <x>")
+    found = extract_library_content(SourceType.LISTS, content, URL + " <x>")
 
     assert found.decode() == (
         "# Tea # \\<b>\n\n"
@@ -150,14 +150,14 @@ def test_an_item_is_its_title_its_link_and_its_fields():
         "**Assigned to:** Ada \\*; Bob *\n\n"
         "**Due:** 2026-11-26T00:00:00Z\n"
     )
-    columns, row = library_list_row(content)
+    columns, row = csv_row_of_library_list(content)
     assert row.id == 3
-    [read] = read_list_csv(list_csv(columns, [row]))
-    assert list_item_markdown(read, URL + " <x>").encode() == found
+    [read] = read_csv_of_list(csv_list(columns, [row]))
+    assert markdown_of_list_item(read, URL + " <x>").encode() == found
 
 
 def test_an_item_without_a_title_is_named_by_its_id():
-    assert list_item_markdown(ListRow(3, {"Name": "", "A": "x"}), "") == "# ID 3\n\n**A:** x\n"
+    assert markdown_of_list_item(ListRow(3, {"Name": "", "A": "x"}), "") == "# ID 3\n\n**A:** x\n"
 
 
 FIELD = st.one_of(
@@ -177,12 +177,14 @@ TYPES = st.sampled_from(["text", "note", "html", "choice", "url"])
 @settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(FIELD, TYPES, FIELD), min_size=1, max_size=4))
 def test_no_field_is_markup_and_the_csv_gives_the_same_item(fields: list[tuple[str, str, str]]):
-    columns = list_columns((f"f{n}", title, type_) for n, (title, type_, _) in enumerate(fields))
-    row = list_row(columns, 7, {f"f{n}": value for n, (_, _, value) in enumerate(fields)})
-    body = list_csv(columns, [row])
-    markdown = list_item_markdown(row, URL)
+    columns = csv_list_columns(
+        (f"f{n}", title, type_) for n, (title, type_, _) in enumerate(fields)
+    )
+    row = csv_list_row(columns, 7, {f"f{n}": value for n, (_, _, value) in enumerate(fields)})
+    body = csv_list(columns, [row])
+    markdown = markdown_of_list_item(row, URL)
 
-    assert read_list_csv(body) == [row]
+    assert read_csv_of_list(body) == [row]
     rows = list(csv.reader(io.StringIO(body.decode(), newline=""), strict=True))
     assert rows == [["ID", *row.cells], ["7", *row.cells.values()]]
     tokens = MarkdownIt("gfm-like", {"linkify": False}).parse(markdown)
@@ -205,10 +207,10 @@ def test_no_field_is_markup_and_the_csv_gives_the_same_item(fields: list[tuple[s
 
 def test_a_page_is_cleaned_from_its_original():
     content = json.dumps({"title": "Home", "canvas": "<p onclick=x>a</p>", "layout": None})
-    original = original_library_content(SourceType.SITEPAGES, content, URL)
+    original = extract_original_content(SourceType.SITEPAGES, content, URL)
 
     assert b"<p onclick=x>a</p>" in original
-    found = converted_library_content(SourceType.SITEPAGES, content, URL)
+    found = extract_library_content(SourceType.SITEPAGES, content, URL)
     assert b"<h1>Home</h1>\n<p>a</p>\n" in found
 
 
@@ -225,10 +227,10 @@ def test_a_page_is_cleaned_from_its_original():
 )  # fmt: skip
 def test_content_of_another_shape_is_refused(source_type: SourceType, content: str):
     with pytest.raises(ValueError, match=r"\w"):
-        converted_library_content(source_type, content, URL)
+        extract_library_content(source_type, content, URL)
 
 
 @pytest.mark.parametrize("source_type", [SourceType.LISTS, SourceType.FILES])
 def test_only_pages_have_originals_of_their_own(source_type: SourceType):
     with pytest.raises(ValueError, match="no originals"):
-        original_library_content(source_type, "{}", URL)
+        extract_original_content(source_type, "{}", URL)

@@ -169,6 +169,7 @@ def test_allowed_networks_open_private_addresses(desk: Desk):
 
 WRONG_BODIES: dict[str, tuple[str, object, str | None]] = {
     "add no body": (ADD, [], None),
+    "add no url": (ADD, {"force": True}, "url"),
     "add unknown": (ADD, {"url": NEW, "priority": 1}, "priority"),
     "add force": (ADD, {"url": NEW, "force": 1}, "force"),
     "add null": (ADD, {"url": NEW, "force": None}, "force"),

@@ -113,7 +113,7 @@ def test_a_run_that_goes_on_while_it_is_read_is_seen_before_or_after(
     job, id_, run = running(api)
     with crawling(api, run):
         controlled(api, job, "pause")
-    standing, status = asked.job_standing, orders._job
+    standing, status = asked.api_job_standing, orders._job
     going_on = [False]
 
     def read_standing(connection: Connection, id_: str) -> orders.Standing:
@@ -128,7 +128,7 @@ def test_a_run_that_goes_on_while_it_is_read_is_seen_before_or_after(
         return found
 
     monkeypatch.setattr(orders, "_job", read_status)
-    monkeypatch.setattr(asked, "job_standing", read_standing)
+    monkeypatch.setattr(asked, "api_job_standing", read_standing)
     found = controlled(api, job, "resume").json()
     if asked is routes:
         assert (found["status"], found["requested"]) == ("paused", "resume")

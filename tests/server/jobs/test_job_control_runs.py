@@ -10,7 +10,7 @@ from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.launcher import JobLauncher
 from smartcrawl.server.jobs.local import LocalCrawls
-from smartcrawl.server.jobs.orders import JobOrders, job_standing
+from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
 from tests.server.jobs.conftest import NOW, Office
 from tests.server.jobs.test_job_launcher import Bureau, _no_lease, stage, start
 
@@ -59,7 +59,7 @@ def test_a_paused_crawl_goes_on_under_its_id(bureau: Bureau, exit_status: int):
     start(bureau, launcher)
     bureau.watched(launcher, lambda: not bureau.begun() and not bureau.children)
     order(bureau, job, RESUME)
-    assert job_standing(bureau.office.connection, job).requested is RESUME
+    assert api_job_standing(bureau.office.connection, job).requested is RESUME
     launcher.start_waiting(NOW)
     bureau.watched(launcher, lambda: not bureau.begun())
     after = bureau.office.store.get(job)
@@ -193,7 +193,7 @@ def test_a_resumed_run_waits_for_its_source(bureau: Bureau):
     busy.start_waiting(NOW)
     bureau.watched(busy, lambda: not bureau.children)
     assert bureau.begun() == []
-    found = job_standing(bureau.office.connection, job)
+    found = api_job_standing(bureau.office.connection, job)
     assert (found.status, found.requested) == (JobStatus.PAUSED, RESUME)
     launcher.start_waiting(NOW)
     bureau.watched(launcher, lambda: status(bureau, job) is JobStatus.COMPLETED)

@@ -15,7 +15,7 @@ from smartcrawl.registry.runs.runs import (
 from smartcrawl.rules.jobs import JobAction, JobStatus
 from smartcrawl.rules.model import RunOrder, RunState
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.orders import JobOrders, job_standing
+from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
 from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.sources.jobs.errors import JobError
 from tests.server.jobs.conftest import NOW, Office, defined
@@ -29,7 +29,7 @@ def order(office: Office, id_: str, action: JobAction, now: int = NOW) -> tuple:
     """Give an order; return status, and the order under way."""
     found = JobOrders(office.database, office.connection).give(id_, action, now)
     assert found.id == id_
-    assert found == job_standing(office.connection, id_)
+    assert found == api_job_standing(office.connection, id_)
     return found.status, found.requested
 
 
@@ -207,7 +207,7 @@ def test_a_running_job_is_paused_and_goes_on_under_its_id(office: Office, of_run
     assert begun.starts - begun.starts_before == 1
     assert not begun.has_opened
     assert opened(office, id_, NOW + 60, resume=True) == run
-    assert job_standing(office.connection, asked).requested is None
+    assert api_job_standing(office.connection, asked).requested is None
     assert order(office, asked, PAUSE) == (state.RUNNING, PAUSE)
     began = office.store.get(job)
     assert (began.started_at, began.status) == (after.started_at, JobStatus.RUNNING)
@@ -286,7 +286,7 @@ def test_an_order_before_the_run_is_open_is_passed_on_as_it_opens(
     assert order(office, job.id, action) == (JobStatus.SCHEDULED, action)
     run = opened(office, id_)
     assert run_of(office, run) == (RunState.OPEN, str(action))
-    assert job_standing(office.connection, job.id).requested is action
+    assert api_job_standing(office.connection, job.id).requested is action
 
 
 @pytest.mark.parametrize(("action", "word"), [(PAUSE, "paused"), (CANCEL, "cancelled")])
@@ -359,7 +359,7 @@ def test_an_order_while_the_resumed_process_starts_reaches_its_run(
     assert stage(office, id_) is RunStage.WAITING
     assert opened(office, id_, resume=True) == run
     assert run_of(office, run) == (RunState.OPEN, str(action))
-    assert job_standing(office.connection, job).status is JobStatus.RUNNING
+    assert api_job_standing(office.connection, job).status is JobStatus.RUNNING
     obeyed(office, run)
     office.clock.ended(id_, 3, NOW)
     assert office.store.get(job).status is JobStatus({PAUSE: "paused", CANCEL: "cancelled"}[action])
@@ -428,7 +428,7 @@ def test_a_run_that_goes_on_is_not_taken_for_one_that_obeyed(office: Office):
     job, id_, _ = paused(office)
     order(office, job, RESUME)
     office.clock.obeyed(id_, NOW)
-    assert job_standing(office.connection, job).requested is RESUME
+    assert api_job_standing(office.connection, job).requested is RESUME
     claimed(office)
     opened(office, id_, resume=True)
     order(office, job, PAUSE)

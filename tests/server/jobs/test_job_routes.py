@@ -55,6 +55,7 @@ def test_the_example_of_the_specification_gets_its_answer(api: Api):
         ("name", None, "INVALID_INPUT", "name", "name must be a text"),
         ("seed_urls", [], "INVALID_INPUT", "seed_urls", "seed_urls must have at least one entry"),
         ("seed_urls", ["nothing"], "INVALID_URL", "seed_urls", None),
+        ("seed_urls", [7], "INVALID_URL", "seed_urls", "seed_urls[0] must be a text"),
         ("config", {"max_depth": 11}, "INVALID_CONFIG", "max_depth",
          "max_depth must be between 1 and 10"),
         ("config", {"timeout": 1}, "INVALID_CONFIG", "timeout", None),

@@ -31,7 +31,7 @@ from pathlib import Path
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.job_rows import (
-    LibraryJobEnd, begin_library_job, end_library_job, library_job_order)
+    LibraryJobEnd, begin_library_job, end_library_job, library_job_order_row)
 
 place = os.environ["PLACE"]
 database = registry_database(Path(place) if place.startswith("/") else place)
@@ -47,7 +47,7 @@ go = Path(os.environ["FOLDER"]) / f"go-{id_}"
 order = None
 while order is None and not go.exists():
     time.sleep(0.02)
-    order = library_job_order(connection, id_)
+    order = library_job_order_row(connection, id_)
 if order is None:
     status = int(go.read_text())
     if status not in (0, 3):

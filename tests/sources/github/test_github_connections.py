@@ -19,7 +19,7 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as defaults
 from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
-from smartcrawl.engine.download.github import raw_download_request
+from smartcrawl.engine.download.github import downloader_request_of_raw_file
 from smartcrawl.engine.download.proxies import EnvironmentProxies
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.connections import ConnectionGuard
@@ -251,7 +251,7 @@ def raw_file(url: str, **environment: str) -> Request:
         if "own" in environment:
             page.meta["proxy"] = environment["own"]
         HttpProxyMiddleware().process_request(page)
-        asked = raw_download_request(page, url, "geheim")
+        asked = downloader_request_of_raw_file(page, url, "geheim")
         EnvironmentProxies(Settings({"HTTPPROXY_ENABLED": True})).choose(asked)
     return asked
 

@@ -7,7 +7,11 @@ import pytest
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.library import SourceType
 from smartcrawl.sources.declared import load_declared_sources
-from smartcrawl.sources.sharepoint.domains import domain_ids, load_domain, load_library_source
+from smartcrawl.sources.sharepoint.domains import (
+    load_library_source,
+    load_sharepoint_domain,
+    sharepoint_domain_ids,
+)
 
 SITE = "https://contoso.sharepoint.com/sites/MyProject"
 FILES = {
@@ -46,7 +50,7 @@ def problems(storage, content):
     """Return the lines of the refusal of a domain.json, without those of its head."""
     path = write(storage, content)
     with pytest.raises(SourceError) as caught:
-        load_domain(storage, "DOMAIN01")
+        load_sharepoint_domain(storage, "DOMAIN01")
     head, *lines = str(caught.value).splitlines()
     count = "1 problem" if len(lines) == 1 else f"{len(lines)} problems"
     assert head == f"{path} has {count}:"
@@ -59,7 +63,7 @@ def problems(storage, content):
 def test_a_domain_has_its_fields_and_sources(storage):
     path = write(storage, WHOLE)
 
-    domain = load_domain(storage, "DOMAIN01")
+    domain = load_sharepoint_domain(storage, "DOMAIN01")
 
     assert (domain.domain_id, domain.path) == ("DOMAIN01", path)
     assert (domain.name, domain.description) == ("Project", "All about it")
@@ -83,7 +87,7 @@ def test_unknown_keys_stay_and_missing_texts_are_empty(storage):
     path = write(storage, {"owner": {"a": [1]}, "file_sources": [{**FILES, "color": "red"}]})
     before = path.read_bytes()
 
-    domain = load_domain(storage, "DOMAIN01")
+    domain = load_sharepoint_domain(storage, "DOMAIN01")
 
     assert (domain.name, domain.vector_store_id) == ("", "")
     assert [source.source_id for source in domain.every_source] == ["source01"]
@@ -93,7 +97,7 @@ def test_unknown_keys_stay_and_missing_texts_are_empty(storage):
 @pytest.mark.covers("R3-18", "R3-67")
 def test_sources_by_scope_and_id(storage):
     write(storage, WHOLE)
-    domain = load_domain(storage, "DOMAIN01")
+    domain = load_sharepoint_domain(storage, "DOMAIN01")
 
     def ids(*words):
         return [source.source_id for source in domain.sources(*words)]
@@ -131,7 +135,7 @@ def test_addresses_of_sites(storage, site, part, known, path):
     table = {**FILES, "site_url": site, "sharepoint_url_part": part}
     write(storage, {"file_sources": [table]})
 
-    (source,) = load_domain(storage, "DOMAIN01").every_source
+    (source,) = load_sharepoint_domain(storage, "DOMAIN01").every_source
 
     assert (source.site_url, source.library_path) == (known, path)
 
@@ -247,7 +251,7 @@ def test_a_file_that_is_no_object(storage, data, reason):
     path = write(storage, data)
 
     with pytest.raises(SourceError) as caught:
-        load_domain(storage, "DOMAIN01")
+        load_sharepoint_domain(storage, "DOMAIN01")
 
     assert str(caught.value).startswith(f"{path} ")
     assert reason in str(caught.value)
@@ -258,24 +262,24 @@ def test_an_unknown_domain(storage):
     with pytest.raises(
         SourceError, match=r"no domain 'A', and no other in .*domains: write .*json"
     ):
-        load_domain(storage, "A")
-    assert domain_ids(storage) == []
+        load_sharepoint_domain(storage, "A")
+    assert sharepoint_domain_ids(storage) == []
     write(storage, {}, "DOMAIN01")
     write(storage, {}, "DOMAIN02")
     write(storage, {}, "no domain")
     (storage / "domains" / "EMPTY").mkdir()
-    assert domain_ids(storage) == ["DOMAIN01", "DOMAIN02"]
+    assert sharepoint_domain_ids(storage) == ["DOMAIN01", "DOMAIN02"]
     with pytest.raises(SourceError) as caught:
-        load_domain(storage, "DOMAN01")
+        load_sharepoint_domain(storage, "DOMAN01")
     assert str(caught.value) == (
         "there is no domain 'DOMAN01', did you mean DOMAIN01?;"
         f" {storage / 'domains'} has DOMAIN01, DOMAIN02"
     )
     with pytest.raises(SourceError, match=r"EMPTY/domain\.json is missing: write it there"):
-        load_domain(storage, "EMPTY")
+        load_sharepoint_domain(storage, "EMPTY")
     for name in ("../DOMAIN01", "", "a" * 65, "no domain"):
         with pytest.raises(SourceError, match="its id takes 1 to 64 letters"):
-            load_domain(storage, name)
+            load_sharepoint_domain(storage, name)
 
 
 def test_sources_toml_has_no_libraries(tmp_path):

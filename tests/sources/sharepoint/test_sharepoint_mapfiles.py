@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.sources.sharepoint.busy_files import retried_when_busy
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import (
     FilesMapRow,
@@ -21,14 +21,14 @@ from smartcrawl.sources.sharepoint.mapfiles import (
     MapState,
     ReadMap,
     SharepointMapRow,
-    read_files_map,
-    replaced_map,
+    read_sharepoint_files_map,
+    replaced_sharepoint_map,
 )
 from smartcrawl.sources.sharepoint.maptext import (
-    map_file_records,
-    map_microseconds,
-    map_records,
-    map_time,
+    sharepoint_map_file_records,
+    sharepoint_map_microseconds,
+    sharepoint_map_records,
+    sharepoint_map_time,
 )
 
 EVERY = CRAWLER_HARDCODED_CONFIG.APPEND_TO_MAP_FILES_EVERY_X_LINES
@@ -58,7 +58,7 @@ def path(tmp_path):
 
 
 def write(path, rows):
-    with replaced_map(path, FilesMapRow) as writer:
+    with replaced_sharepoint_map(path, FilesMapRow) as writer:
         for row in rows:
             writer.write(row)
 
@@ -69,7 +69,7 @@ def write(path, rows):
 @pytest.mark.covers("R3-50")
 def test_the_map_of_what_the_library_has(tmp_path):
     path = tmp_path / "sharepoint_map.csv"
-    with replaced_map(path, SharepointMapRow) as writer:
+    with replaced_sharepoint_map(path, SharepointMapRow) as writer:
         writer.write(SharepointMapRow.of(ITEM))
 
     assert path.read_bytes().decode() == (
@@ -108,13 +108,13 @@ def test_a_cell_stays_as_it_is(path, cell):
     write(path, [row])
 
     assert f",{cell},docx,".encode() in path.read_bytes()
-    assert read_files_map(path).rows == {row.sharepoint_unique_file_id: row}
+    assert read_sharepoint_files_map(path).rows == {row.sharepoint_unique_file_id: row}
 
 
 def test_half_of_a_surrogate_pair_is_written_as_its_escape(path):
     write(path, [ROW._replace(filename="a\ud800b"), *rows_of(1)])
 
-    assert [row.filename for row in read_files_map(path).rows.values()] == [
+    assert [row.filename for row in read_sharepoint_files_map(path).rows.values()] == [
         "a\\ud800b", ROW.filename,
     ]  # fmt: skip
 
@@ -143,7 +143,7 @@ def test_header_and_first_row_are_written_at_once_others_in_batches(path):
     batches = [1, *[1] * (EVERY - 1)]
     assert seen == [*batches, *[1 + EVERY] * EVERY, *[1 + 2 * EVERY] * 4]
     assert lines() == 1 + 2 * EVERY + 4
-    assert len(read_files_map(path).rows) == 2 * EVERY + 4
+    assert len(read_sharepoint_files_map(path).rows) == 2 * EVERY + 4
     assert [file.name for file in path.parent.iterdir()] == [path.name]
 
 
@@ -158,11 +158,11 @@ def test_a_map_is_replaced_only_when_it_is_whole(path):
     write(path, rows_of(3))
     before = path.read_bytes()
 
-    with replaced_map(path, FilesMapRow) as writer:
+    with replaced_sharepoint_map(path, FilesMapRow) as writer:
         for row in rows_of(50):
             writer.write(row)
             assert path.read_bytes() == before
-    assert len(read_files_map(path).rows) == 50
+    assert len(read_sharepoint_files_map(path).rows) == 50
 
     before = path.read_bytes()
     with pytest.raises(ValueError, match="10 cells"):
@@ -174,8 +174,8 @@ def test_a_map_is_replaced_only_when_it_is_whole(path):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from smartcrawl.sources.sharepoint.mapfiles import FilesMapRow, replaced_map
-with replaced_map(Path(sys.argv[1]), FilesMapRow) as writer:
+from smartcrawl.sources.sharepoint.mapfiles import FilesMapRow, replaced_sharepoint_map
+with replaced_sharepoint_map(Path(sys.argv[1]), FilesMapRow) as writer:
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -189,12 +189,12 @@ def test_what_a_killed_process_left_is_removed_and_no_more(path):
     assert path.read_bytes() == before
     (left,) = path.parent.glob(".files_map.csv.*")
 
-    with replaced_map(path, FilesMapRow) as one:
+    with replaced_sharepoint_map(path, FilesMapRow) as one:
         assert not left.exists()
         one.write(ROW)
         write(path, rows_of(3))  # does not remove what another process writes
-        assert len(read_files_map(path).rows) == 3
-    assert list(read_files_map(path).rows) == [ROW.sharepoint_unique_file_id]
+        assert len(read_sharepoint_files_map(path).rows) == 3
+    assert list(read_sharepoint_files_map(path).rows) == [ROW.sharepoint_unique_file_id]
 
 
 @pytest.mark.covers("R3-28", "R3-63")
@@ -206,7 +206,7 @@ def test_an_action_is_repeated_while_another_process_is_in_its_way():
             raise OSError(errors.pop(), "busy")
         return "done"
 
-    assert retried_when_busy(action, wait=0) == "done"
+    assert retry_busy_map_file(action, wait=0) == "done"
 
     tries = []
 
@@ -215,10 +215,10 @@ def test_an_action_is_repeated_while_another_process_is_in_its_way():
         raise OSError(number, "no")
 
     with pytest.raises(OSError, match="no"):
-        retried_when_busy(lambda: broken(errno.EBUSY), wait=0)
+        retry_busy_map_file(lambda: broken(errno.EBUSY), wait=0)
     assert len(tries) == 6
     with pytest.raises(OSError, match="no"):
-        retried_when_busy(lambda: broken(errno.ENOSPC), wait=0)
+        retry_busy_map_file(lambda: broken(errno.ENOSPC), wait=0)
     assert len(tries) == 7
 
 
@@ -263,7 +263,7 @@ def test_what_is_written_is_read(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("maps") / "files_map.csv"
     write(path, rows)
 
-    read = read_files_map(path)
+    read = read_sharepoint_files_map(path)
 
     assert (list(read.rows.values()), read.damaged, read.state) == (rows, [], MapState.WHOLE)
     assert list(read.rows) == [row.sharepoint_unique_file_id for row in rows]
@@ -276,14 +276,14 @@ def test_unknown_numbers_and_times_are_empty(path):
     )  # fmt: skip
     write(path, [row])
 
-    assert read_files_map(path).rows == {row.sharepoint_unique_file_id: row}
+    assert read_sharepoint_files_map(path).rows == {row.sharepoint_unique_file_id: row}
 
 
 def damaged(path, column, value):
     """Return the reasons why a row with one other cell is damaged; two good rows are beside it."""
     one, two = rows_of(2)
     write(path, [one, ROW._replace(**{column: value}), two])
-    read = read_files_map(path)
+    read = read_sharepoint_files_map(path)
     assert read.state is MapState.WHOLE
     assert {key: read.rows[key] for key in ("id-0", "id-1")} == {"id-0": one, "id-1": two}
     assert all(line.startswith(f"{path}: line ") for line in read.damaged)
@@ -355,7 +355,7 @@ def test_a_damaged_row_costs_no_other(path, old, new, reason):
     assert data.count(old) == 1
     path.write_bytes(data.replace(old, new))
 
-    read = read_files_map(path)
+    read = read_sharepoint_files_map(path)
 
     assert (read.rows, read.state) == ({"id-0": one, "id-2": two}, MapState.WHOLE)
     assert read.damaged == [f"{path}: line 3: {reason}"]
@@ -367,7 +367,7 @@ def test_a_truncated_last_line_is_damaged(path):
     last = data.rindex(b"12,id-1")
     for length in range(last + 1, len(data)):
         path.write_bytes(data[:length])
-        read = read_files_map(path)
+        read = read_sharepoint_files_map(path)
         assert list(read.rows) == ["id-0"]
         assert read.damaged == [f"{path}: line 3: the file ends in it"]
 
@@ -378,7 +378,7 @@ def test_rows_with_one_id_do_not_count(path):
     rows.append(rows[0])
     write(path, rows)
 
-    read = read_files_map(path)
+    read = read_sharepoint_files_map(path)
 
     assert list(read.rows) == ["id-1", "id-3"]
     assert read.damaged == [
@@ -405,7 +405,7 @@ def test_a_map_with_another_header_is_damaged_as_a_whole(path, change, reason):
     write(path, rows_of(2))
     path.write_bytes(change(path.read_bytes()))
 
-    read = read_files_map(path)
+    read = read_sharepoint_files_map(path)
 
     assert (read.rows, read.state) == ({}, MapState.DAMAGED)
     (line,) = read.damaged
@@ -415,10 +415,10 @@ def test_a_map_with_another_header_is_damaged_as_a_whole(path, change, reason):
 
 @pytest.mark.covers("R3-109")
 def test_a_map_that_is_missing_or_no_file(path):
-    assert read_files_map(path) == ReadMap({}, [], MapState.MISSING)
+    assert read_sharepoint_files_map(path) == ReadMap({}, [], MapState.MISSING)
     path.mkdir()
     why = f"{path} cannot be read (Is a directory)"
-    assert read_files_map(path) == ReadMap({}, [why], MapState.DAMAGED)
+    assert read_sharepoint_files_map(path) == ReadMap({}, [why], MapState.DAMAGED)
 
 
 def test_of_rows_that_are_expected_only_the_ids_are_kept(path):
@@ -428,7 +428,7 @@ def test_of_rows_that_are_expected_only_the_ids_are_kept(path):
     other = rows["cc"]._replace(filename="other.txt")
     write(path, [*rows.values(), other])
 
-    read = read_files_map(path, lambda row: row in (rows["aa"], rows["cc"]))
+    read = read_sharepoint_files_map(path, lambda row: row in (rows["aa"], rows["cc"]))
 
     assert read.rows == {"bb": rows["bb"]}
     assert read.agreeing == {"aa"}
@@ -440,7 +440,7 @@ def test_no_bytes_raise(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("maps") / "files_map.csv"
     path.write_bytes(FILES_HEADER.encode() + data)
 
-    read = read_files_map(path)
+    read = read_sharepoint_files_map(path)
 
     assert read.state is MapState.WHOLE
     assert not read.rows
@@ -449,9 +449,9 @@ def test_no_bytes_raise(tmp_path_factory, data):
 
 @given(TIMES)
 def test_a_time_is_read_as_it_is_written(microseconds):
-    text = map_time(microseconds)
+    text = sharepoint_map_time(microseconds)
     assert len(text) == 27
-    assert map_microseconds(text) == microseconds
+    assert sharepoint_map_microseconds(text) == microseconds
 
 
 @given(
@@ -464,4 +464,6 @@ def test_a_time_is_read_as_it_is_written(microseconds):
     block=st.integers(1, 9),
 )
 def test_records_are_the_same_however_much_is_read_at_once(data, block):
-    assert list(map_file_records(io.BytesIO(data), block)) == list(map_records(data))
+    assert list(sharepoint_map_file_records(io.BytesIO(data), block)) == list(
+        sharepoint_map_records(data)
+    )

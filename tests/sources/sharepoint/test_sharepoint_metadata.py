@@ -11,13 +11,13 @@ from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.sources.sharepoint.metadata import (
     STANDARD_FIELDS,
     EmbeddedVersion,
-    carry_over_custom_properties,
-    cleaned_metadata,
-    looks_whole,
-    metadata_entry,
-    read_metadata,
-    updated_metadata,
-    write_metadata,
+    carry_over_sharepoint_properties,
+    cleaned_sharepoint_metadata,
+    read_sharepoint_metadata,
+    sharepoint_metadata_entry,
+    sharepoint_metadata_looks_whole,
+    updated_sharepoint_metadata,
+    write_sharepoint_metadata,
 )
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
@@ -47,7 +47,7 @@ CUSTOM = st.dictionaries(st.text().filter(lambda key: key not in STANDARD_FIELDS
 
 @pytest.mark.covers("R3-142", "R3-143", "R3-144")
 def test_an_entry_has_the_fifteen_fields_of_the_example_in_its_order():
-    entry = metadata_entry(FILE)
+    entry = sharepoint_metadata_entry(FILE)
     assert list(entry.items()) == [
         ("sharepoint_listitem_id", 123),
         ("sharepoint_unique_file_id", "b!abc123"),
@@ -74,7 +74,7 @@ def test_an_entry_has_the_fifteen_fields_of_the_example_in_its_order():
 def test_an_item_of_a_list_has_the_address_of_its_form_and_may_have_no_file():
     source = SOURCE.model_copy(update={"source_type": SourceType.LISTS, "url_part": ""})
     row = ROW._replace(server_relative_url="/sites/Example/Lists/My tasks/3.md", path=None)
-    entry = metadata_entry(FILE._replace(source=source, row=row))
+    entry = sharepoint_metadata_entry(FILE._replace(source=source, row=row))
     url = "https://contoso.sharepoint.com/sites/Example/Lists/My tasks/DispForm.aspx?ID=123"
     assert (entry["url"], entry["raw_url"]) == (url.replace(" ", "%20"), url)
     assert (entry["file_relative_path"], entry["source_type"]) == ("", "list_sources")
@@ -88,7 +88,7 @@ def test_the_properties_of_the_entry_that_was_embedded_last_are_carried_over(pre
         for custom, at in previous
     ]
     new = {"filename": "new", "openai_file_id": "b", **own}
-    carried = carry_over_custom_properties(new, entries)
+    carried = carry_over_sharepoint_properties(new, entries)
     assert {key: carried[key] for key in new} == new
     assert list(carried)[: len(new)] == list(new)
 
@@ -121,7 +121,7 @@ def test_histories_keep_each_version_and_the_properties_of_its_file(history, for
     entries = list(foreign)
     for files, edited, custom in history:
         before = [dict(entry) for entry in entries]
-        entries = updated_metadata(entries, _embedded(files))
+        entries = updated_sharepoint_metadata(entries, _embedded(files))
         assert entries[: len(before)] == before
         ids = [entry["openai_file_id"] for entry in entries[len(foreign) :]]
         assert len(ids) == len(set(ids))
@@ -139,12 +139,12 @@ def test_histories_keep_each_version_and_the_properties_of_its_file(history, for
         for entry in entries[len(foreign) :]:  # another tool sets properties
             if entry["sharepoint_unique_file_id"] == edited.lower():
                 entry.update(custom)
-    assert updated_metadata(entries, []) == entries
+    assert updated_sharepoint_metadata(entries, []) == entries
 
 
 def test_unique_ids_of_other_programs_may_be_upper_case():
     before = [{"sharepoint_unique_file_id": "B!ABC123", "openai_file_id": "x", "tag": {"a": [1]}}]
-    assert updated_metadata(before, [FILE])[1]["tag"] == {"a": [1]}
+    assert updated_sharepoint_metadata(before, [FILE])[1]["tag"] == {"a": [1]}
 
 
 @pytest.mark.covers("R3-148")
@@ -155,30 +155,30 @@ def test_entries_that_the_store_or_every_map_lacks_go_and_those_of_other_tools_s
     foreign = [{"note": 1}, entry(None, "gone"), entry("", "gone"), {"openai_file_id": "f"}]
     kept = [entry("f", "U"), *foreign]
     gone = [entry("old", "u"), entry("f", "gone"), entry("old", "gone"), {"openai_file_id": "x"}]
-    assert cleaned_metadata([*gone, *kept], {"f"}, {"u"}) == kept
-    assert cleaned_metadata(kept, set(), {"u"}) == foreign[:-1]
+    assert cleaned_sharepoint_metadata([*gone, *kept], {"f"}, {"u"}) == kept
+    assert cleaned_sharepoint_metadata(kept, set(), {"u"}) == foreign[:-1]
 
 
 @given(st.lists(CUSTOM, max_size=3))
 def test_what_is_written_is_read(tmp_path_factory, entries):
     path = tmp_path_factory.mktemp("metadata") / "m.json"
-    write_metadata(path, entries)
-    assert read_metadata(path) == (entries, False, "")
-    assert looks_whole(path)
+    write_sharepoint_metadata(path, entries)
+    assert read_sharepoint_metadata(path) == (entries, False, "")
+    assert sharepoint_metadata_looks_whole(path)
     assert [each.name for each in path.parent.iterdir()] == ["m.json"]
 
 
 def test_half_of_a_surrogate_pair_and_other_scripts_are_kept(tmp_path):
     path = tmp_path / "m.json"
-    write_metadata(path, [{"a": "\ud800", "b": "Größe 😀"}])
+    write_sharepoint_metadata(path, [{"a": "\ud800", "b": "Größe 😀"}])
     assert "Größe 😀" in path.read_text(encoding="utf-8")
-    assert read_metadata(path).entries == [{"a": "\ud800", "b": "Größe 😀"}]
+    assert read_sharepoint_metadata(path).entries == [{"a": "\ud800", "b": "Größe 😀"}]
 
 
 def test_a_byte_order_mark_is_no_damage(tmp_path):
     path = tmp_path / "m.json"
     path.write_bytes(b'\xef\xbb\xbf[{"a": 1}]')
-    assert read_metadata(path).entries == [{"a": 1}]
+    assert read_sharepoint_metadata(path).entries == [{"a": 1}]
 
 
 @pytest.mark.parametrize(
@@ -195,27 +195,27 @@ def test_a_byte_order_mark_is_no_damage(tmp_path):
 def test_a_damaged_file_says_why(tmp_path, data, damage):
     path = tmp_path / "m.json"
     path.write_bytes(data)
-    read = read_metadata(path)
+    read = read_sharepoint_metadata(path)
     assert read.entries == []
     assert damage in read.damage
     assert not read.is_missing
 
 
 def test_a_missing_file_and_a_folder(tmp_path):
-    assert read_metadata(tmp_path / "m.json") == ([], True, "")
-    assert "cannot be read" in read_metadata(tmp_path).damage
+    assert read_sharepoint_metadata(tmp_path / "m.json") == ([], True, "")
+    assert "cannot be read" in read_sharepoint_metadata(tmp_path).damage
     for data in (b"", b"[", b"[{}", b"{}]"):
         (tmp_path / "m.json").write_bytes(data)
-        assert not looks_whole(tmp_path / "m.json"), data
-    assert not looks_whole(tmp_path / "none.json")
+        assert not sharepoint_metadata_looks_whole(tmp_path / "m.json"), data
+    assert not sharepoint_metadata_looks_whole(tmp_path / "none.json")
 
 
 def test_a_write_that_fails_leaves_the_old_file(tmp_path):
     path = tmp_path / "m.json"
-    write_metadata(path, [{"a": 1}])
+    write_sharepoint_metadata(path, [{"a": 1}])
     with pytest.raises(TypeError):
-        write_metadata(path, [{"a": object()}])
+        write_sharepoint_metadata(path, [{"a": object()}])
     assert json.loads(path.read_text()) == [{"a": 1}]
     (tmp_path / ".m.json.dead.writing").write_bytes(b"[")
-    write_metadata(path, [{"a": 2}])
+    write_sharepoint_metadata(path, [{"a": 2}])
     assert [each.name for each in tmp_path.iterdir()] == ["m.json"]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.sources.sharepoint import metadata_stream
-from smartcrawl.sources.sharepoint.metadata import Entry, read_metadata
-from smartcrawl.sources.sharepoint.metadata_stream import streamed_metadata
+from smartcrawl.sources.sharepoint.metadata import Entry, read_sharepoint_metadata
+from smartcrawl.sources.sharepoint.metadata_stream import streamed_sharepoint_metadata
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=30),
@@ -22,7 +22,7 @@ _ENTRIES = st.lists(st.dictionaries(st.text(max_size=9), _VALUES, max_size=4), m
 def read(path: Path) -> list[Entry] | None:
     """Return the entries of a stream; None: it is damaged."""
     try:
-        return list(streamed_metadata(path))
+        return list(streamed_sharepoint_metadata(path))
     except ValueError:
         return None
 
@@ -39,7 +39,7 @@ def test_the_entries_are_those_of_the_file_however_it_is_cut(
     path = tmp_path_factory.mktemp("metadata") / "files_metadata.json"
     text = json.dumps(entries, indent=indent, ensure_ascii=is_ascii)
     path.write_bytes(text.encode("utf-8-sig", "backslashreplace"))
-    expected = read_metadata(path)
+    expected = read_sharepoint_metadata(path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(metadata_stream, "_BLOCK", block)
         assert read(path) == (None if expected.damage else expected.entries)
@@ -53,7 +53,7 @@ def test_the_entries_are_those_of_the_file_however_it_is_cut(
 def test_damage_is_seen(tmp_path: Path, text: str) -> None:
     path = tmp_path / "files_metadata.json"
     path.write_text(text, encoding="utf-8")
-    assert read_metadata(path).damage
+    assert read_sharepoint_metadata(path).damage
     assert read(path) is None
 
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from smartcrawl.model.library import SourceType
 from smartcrawl.sources.sharepoint.paths import (
     LibraryPathError,
-    as_map_path,
-    from_map_path,
     get_expected_local_path,
     get_failed_local_path,
     get_original_local_path,
-    library_path_excess,
-    library_path_problem,
-    page_as_html,
+    path_of_sharepoint_map,
+    sharepoint_map_path,
+    sharepoint_page_as_html,
+    sharepoint_path_excess,
+    sharepoint_path_problem,
 )
 
 SITE = "/sites/demo"
@@ -73,7 +73,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("relative", "reason"), REFUSED)
 def test_a_name_that_would_leave_the_folder_is_refused(relative, reason):
-    assert library_path_problem(relative) == reason
+    assert sharepoint_path_problem(relative) == reason
     for function in (get_expected_local_path, get_original_local_path):
         with pytest.raises(LibraryPathError) as caught:
             function("D", FILES, "s", f"{DOCS}/{relative}", DOCS)
@@ -106,7 +106,10 @@ def test_names_that_differ_in_case_or_normalization_stay_two():
             "NFC", other.lower()
         )
         assert expected(one) != expected(other)
-    assert len({page_as_html(name) for name in ("a.aspx", "a.ASPX", "a.Aspx", "A.aspx")}) == 4
+    assert (
+        len({sharepoint_page_as_html(name) for name in ("a.aspx", "a.ASPX", "a.Aspx", "A.aspx")})
+        == 4
+    )
 
 
 @given(st.text(alphabet=st.sampled_from("ab./\\\0%\u00e9\ud800 "), max_size=12))
@@ -114,18 +117,18 @@ def test_no_name_leads_out_of_the_folder(relative):
     try:
         path = expected(relative)
     except LibraryPathError:
-        assert library_path_problem(relative) is not None
+        assert sharepoint_path_problem(relative) is not None
         return
     root = "/srv/crawler/D/01_files/s/02_embedded"
     assert os.path.normpath(f"/srv/crawler/{path}") == f"{root}/{relative}"
-    assert from_map_path(as_map_path(path)) == path
-    assert "/" not in as_map_path(path)
+    assert path_of_sharepoint_map(sharepoint_map_path(path)) == path
+    assert "/" not in sharepoint_map_path(path)
 
 
 @pytest.mark.covers("R3-54")
 @pytest.mark.parametrize("text", ["", "/a", "a/b", "\\a", "a\\", "a\\\\b", "..", "a\\..\\b", "a\0"])
 def test_a_path_of_a_map_that_nothing_wrote(text):
-    assert from_map_path(text) is None
+    assert path_of_sharepoint_map(text) is None
 
 
 @pytest.mark.covers("R3-124")
@@ -142,7 +145,7 @@ def test_a_path_of_a_map_that_nothing_wrote(text):
     ],
 )
 def test_paths_that_are_too_long(path, reason):
-    assert library_path_excess(Path("/srv/l"), path) == reason
+    assert sharepoint_path_excess(Path("/srv/l"), path) == reason
 
 
 @pytest.mark.covers("R3-124")

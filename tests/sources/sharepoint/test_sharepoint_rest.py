@@ -25,9 +25,9 @@ from smartcrawl.sources.sharepoint.payloads import (
     RestField,
     RestItem,
     library_error_words,
-    library_json,
     library_page,
     library_payload,
+    sharepoint_json,
 )
 from smartcrawl.sources.sharepoint.rest import RestApi, RestListing
 from tests.sources.sharepoint.canned import (
@@ -404,7 +404,7 @@ def test_an_arbitrary_body_is_parsed_or_refused(body: bytes):
     code, message = library_error_words(body)
     assert isinstance(code, str)
     assert isinstance(message, str)
-    for parse in (library_json, library_page):
+    for parse in (sharepoint_json, library_page):
         with suppress(PayloadError):
             assert parse(body) is not None
 
