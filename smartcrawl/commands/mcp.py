@@ -114,6 +114,7 @@ class Command(BaseCommand):
     def _serve_http(
         self, stores: Stores, options: Options, at: ServerOptions, opts: Namespace
     ) -> None:
+        from smartcrawl.server.limits import RequestCounts  # noqa: PLC0415
         from smartcrawl.server.mcp.app import MCP_PATH, create_mcp_app  # noqa: PLC0415
         from smartcrawl.server.running import (  # noqa: PLC0415
             listening_server_socket,
@@ -126,8 +127,10 @@ class Command(BaseCommand):
         with closing(listening_server_socket(at)) as listening:
             print_note(f"serving at {server_url(listening)}{MCP_PATH}; Ctrl-C ends it")
             sys.stdout.flush()  # the program that started this one may wait for the address
-            app = create_mcp_app(self._server(stores, options, opts), stores, options, at)
-            serve_api(app, listening, at)
+            counts = RequestCounts(at)
+            mcp = self._server(stores, options, opts)
+            app = create_mcp_app(mcp, stores, options, at, counts=counts)
+            serve_api(app, listening, at, counts)
 
 
 def _address(settings: Any, text: str) -> ServerOptions:

@@ -118,6 +118,7 @@ class Command(BaseCommand):
         from smartcrawl.server.jobs.declared import DeclaredNames  # noqa: PLC0415
         from smartcrawl.server.jobs.library_launcher import LibraryWork  # noqa: PLC0415
         from smartcrawl.server.jobs.scheduler import SchedulerThread  # noqa: PLC0415
+        from smartcrawl.server.limits import RequestCounts  # noqa: PLC0415
         from smartcrawl.server.running import (  # noqa: PLC0415
             listening_server_socket,
             log_server_to_stderr,
@@ -151,8 +152,9 @@ class Command(BaseCommand):
                     LibraryWork(database, program, most),
                 ],
             )
-            app = create_app(options, server, ending=scheduler.ending)
-            serve_api(app, listening, server, scheduler)
+            counts = RequestCounts(server)
+            app = create_app(options, server, ending=scheduler.ending, counts=counts)
+            serve_api(app, listening, server, counts, scheduler)
 
 
 def _crawls(

@@ -29,7 +29,7 @@ from smartcrawl.server.jobs import routes as job_routes
 from smartcrawl.server.keys import KeyCache
 from smartcrawl.server.library import cleanup as library_cleanup
 from smartcrawl.server.library import routes as library_routes
-from smartcrawl.server.limits import Limits
+from smartcrawl.server.limits import Limits, RequestCounts
 from smartcrawl.server.measures import Metrics
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import DescribedApi
@@ -65,18 +65,20 @@ def create_app(
     clock: Callable[[], float] = time.time,
     versions: Sequence[Version] = VERSIONS,
     ending: Event | None = None,
+    counts: RequestCounts | None = None,
 ) -> ASGIApp:
     """Return the application; nothing is opened before its first request.
 
-    ``ending``: set when the server ends.
+    ``ending``: set when the server ends. ``counts``: of requests, where others count, too.
     """
+    counts = counts or RequestCounts(server, clock)
     stores = Stores(options.registry)
     context = Context(options, server, stores, Metrics(), clock, ending or Event())
     app: ASGIApp = Direct(create_api(context, versions))
     app = Bodies(app)
     app = Guard(app, server)
     app = Faults(app)
-    app = Limits(app, server, clock, options.redis)  # around all that answers errors
+    app = Limits(app, counts, options.redis)  # around all that answers errors
     app = Identity(app, KeyCache(stores, clock))
     app = Faults(app)  # those of the limits and of the keys
     app = Deprecations(app, versions)

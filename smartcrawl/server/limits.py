@@ -1,12 +1,14 @@
 """Limits of requests a minute, and the headers that report them (R2-06 to R2-08).
 
 A client is its API key, else its address. Minutes are those of the clock. Several servers count
-together in Redis; one alone counts in its own memory.
+together in Redis; one alone counts in its own memory, where also those requests are counted that
+reach no layer, because they are no HTTP (``smartcrawl/server/wire.py``).
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
@@ -28,26 +30,59 @@ _TIMEOUT: Final = 0.5  #: seconds for Redis to answer
 _PAUSE: Final = 1.0  #: seconds in which Redis is not asked again after a failure
 
 
+class RequestCounts:
+    """The requests of each client in the present minute, as far as this process knows."""
+
+    def __init__(self, server: ServerOptions, clock: Callable[[], float] = time.time) -> None:
+        self.limits = {
+            RateClass.JOBS: server.jobs_limit,
+            RateClass.DATA: server.data_limit,
+            RateClass.MONITORING: server.monitoring_limit,
+        }
+        self.clock = clock
+        self._minute = 0
+        self._counts: Counter[str] = Counter()
+
+    def counted(self, name: str, minute: int) -> int:
+        """Count one request, and return how many there were in this minute."""
+        if minute != self._minute:
+            self._minute = minute
+            self._counts.clear()
+        self._counts[name] += 1
+        return self._counts[name]
+
+    def headers(self, kind: RateClass, minute: int, used: int) -> list[tuple[bytes, bytes]]:
+        """Return the headers of an answer to the last of ``used`` requests."""
+        limit = self.limits[kind]
+        return [
+            (b"x-ratelimit-limit", b"%d" % limit),
+            (b"x-ratelimit-remaining", b"%d" % max(0, limit - used)),
+            (b"x-ratelimit-reset", b"%d" % ((minute + 1) * _MINUTE)),
+        ]
+
+    def unread(self, address: str) -> list[tuple[bytes, bytes]]:
+        """Count what an address sent that is no request; return the headers of the answer.
+
+        No layer sees it, so that it is never refused for its number.
+        """
+        kind, minute = RateClass.MONITORING, int(self.clock() // _MINUTE)
+        client = f"address:{api_client_network(address)}"
+        return self.headers(kind, minute, self.counted(f"{kind.value}:{client}", minute))
+
+
 class Limits:
     """The layer that counts each request, and refuses those above the limit of its class."""
 
     def __init__(
         self,
         app: ASGIApp,
-        server: ServerOptions,
-        clock: Callable[[], float],
+        counts: RequestCounts,
         redis: str | None,
     ) -> None:
         """``redis``: URL of the Redis in which several servers count together."""
         self._app = app
-        self._limits = {
-            RateClass.JOBS: server.jobs_limit,
-            RateClass.DATA: server.data_limit,
-            RateClass.MONITORING: server.monitoring_limit,
-        }
-        self._clock = clock
-        self._here = _Memory()
-        self._shared = _Shared(redis, clock) if redis else None
+        self._here = counts
+        self._shared = _Shared(redis, counts.clock) if redis else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it; its answer gets the headers in both cases."""
@@ -58,7 +93,7 @@ class Limits:
                 if self._shared is not None and scope["type"] == "lifespan":
                     await self._shared.close()
             return
-        method, path, now = scope["method"], scope["path"], self._clock()
+        method, path, now = scope["method"], scope["path"], self._here.clock()
         kind, minute = api_rate_class(method, path), int(now // _MINUTE)
         counted = f"{kind.value}:{api_client(scope)}"
         used = self._here.counted(counted, minute)
@@ -67,12 +102,8 @@ class Limits:
             shared = await self._shared.counted(counted, minute)
             away = shared is None
             used = used if shared is None else shared
-        limit, reset = self._limits[kind], (minute + 1) * _MINUTE
-        headers = [
-            (b"x-ratelimit-limit", b"%d" % limit),
-            (b"x-ratelimit-remaining", b"%d" % max(0, limit - used)),
-            (b"x-ratelimit-reset", b"%d" % reset),
-        ]
+        limit, reset = self._here.limits[kind], (minute + 1) * _MINUTE
+        headers = self._here.headers(kind, minute, used)
 
         async def limited(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -120,22 +151,6 @@ def api_client_network(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ip_network((parsed, 64), strict=False))
     return str(parsed)
-
-
-class _Memory:
-    """The counts of this process in the present minute."""
-
-    def __init__(self) -> None:
-        self._minute = 0
-        self._counts: Counter[str] = Counter()
-
-    def counted(self, name: str, minute: int) -> int:
-        """Count one request, and return how many there were in this minute."""
-        if minute != self._minute:
-            self._minute = minute
-            self._counts.clear()
-        self._counts[name] += 1
-        return self._counts[name]
 
 
 class _Shared:

@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from ipaddress import ip_address
 from types import FrameType
 from typing import Any
@@ -17,6 +18,7 @@ from starlette.types import ASGIApp
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.server.jobs.scheduler import SchedulerThread
+from smartcrawl.server.limits import RequestCounts
 from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.server.wire import Wire
 from smartcrawl.terminal.log_lines import log_lines_to_stderr
@@ -79,15 +81,16 @@ def serve_api(
     app: ASGIApp,
     listening: socket.socket,
     server: ServerOptions,
+    counts: RequestCounts,
     scheduler: SchedulerThread | None = None,
 ) -> None:
     """Answer requests, and with a scheduler start jobs, until SIGTERM or SIGINT.
 
-    Requests under way may end before; crawls go on.
+    Requests under way may end before; crawls go on. ``counts``: those of ``app``.
     """
     config = uvicorn.Config(
         app,
-        http=Wire,
+        http=partial(Wire, unread=counts.unread),  # type: ignore[arg-type]
         log_config=None,
         access_log=False,  # its lines have queries, and no ids
         server_header=False,

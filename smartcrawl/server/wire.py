@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from asyncio import TimerHandle, Transport
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -18,6 +19,8 @@ from smartcrawl.server.errors import ApiError, api_invalid_input, error_response
 HEAD: Final = 65_536  #: bytes of a request line with all headers
 HEAD_SECONDS: Final = 20.0  #: for request line and headers
 BODY_SECONDS: Final = 60.0  #: for the body after them
+#: From the address of a client to the headers that report its limit.
+Unread = Callable[[str], Sequence[tuple[bytes, bytes]]]
 _NO_REQUEST: Final = "this is no request of HTTP/1.1"
 _TOO_LONG: Final = f"request line and headers have at most {HEAD} bytes"
 
@@ -25,8 +28,10 @@ _TOO_LONG: Final = f"request line and headers have at most {HEAD} bytes"
 class Wire(HttpToolsProtocol):
     """One connection of a client."""
 
-    def __init__(self, *given: Any, **named: Any) -> None:
+    def __init__(self, *given: Any, unread: Unread | None = None, **named: Any) -> None:
+        """``unread``: counts what is no request, and returns headers; without it none are added."""
         super().__init__(*given, **named)
+        self._unread = unread
         self._begun = 0  #: heads so far
         self._ended = 0
         self._size = 0  #: of the open head, without the block in which it began
@@ -107,16 +112,18 @@ class Wire(HttpToolsProtocol):
         if self._is_too_long:
             error = ApiError("PAYLOAD_TOO_LARGE", reason=_TOO_LONG)
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            self.transport.write(_refusal(error))
+            headers = self._unread(str((self.client or ("",))[0])) if self._unread else ()
+            self.transport.write(_refusal(error, headers))
         self.transport.close()
 
 
-def _refusal(error: ApiError) -> bytes:
-    """Return a whole answer."""
+def _refusal(error: ApiError, more: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """Return a whole answer with some more headers."""
     request_id = f"req_{secrets.token_hex(8)}"
     answer = error_response(error, request_id)
     headers = [
         *answer.raw_headers,
+        *more,
         (b"x-request-id", request_id.encode()),
         (b"connection", b"close"),
     ]

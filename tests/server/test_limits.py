@@ -9,6 +9,7 @@ from smartcrawl.server.app import VERSIONS, create_app
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.classes import RateClass, api_rate_class
 from smartcrawl.server.context import Context
+from smartcrawl.server.limits import RequestCounts
 from smartcrawl.server.versions import Version
 from tests import servers
 from tests.choices import options
@@ -163,6 +164,22 @@ def test_each_address_counts_for_itself_and_a_network_of_ipv6_as_one(tmp_path: P
         200,
     ]
     assert status("::ffff:10.0.0.2") == 429  # the same client by another name
+
+
+@pytest.mark.covers("R2-07")
+def test_what_is_no_request_counts_with_the_requests_of_its_address(tmp_path: Path):
+    server = server_options(monitoring_limit=2)
+    counts = RequestCounts(server, clock=lambda: NOW)
+    app = create_app(options(tmp_path), server, counts=counts)
+
+    def remaining(address: str) -> bytes:
+        return dict(counts.unread(address))[b"x-ratelimit-remaining"]
+
+    assert [remaining("127.0.0.1"), remaining("10.0.0.2")] == [b"1", b"1"]
+    assert limits_of(ask(app, "GET", "/health"))[:2] == (2, 0)
+    assert remaining("127.0.0.1") == b"0"
+    assert ask(app, "GET", "/health").status_code == 429
+    assert ask(app, "GET", "/api/Search?query=a").status_code != 429  # of another class
 
 
 @pytest.mark.covers("R2-07")

@@ -16,6 +16,7 @@ from uvicorn.server import ServerState
 from smartcrawl.server import wire
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.wire import HEAD, Wire
+from tests.server.api_client import server_options
 from tests.server.test_serve import Server, serving
 
 HOST = b"Host: localhost\r\n"
@@ -50,6 +51,9 @@ def error_in(answer: bytes, status: bytes) -> dict[str, object]:
     assert headers[b"content-type"] == b"application/json"
     assert headers[b"content-length"] == str(len(body)).encode()
     assert headers[b"connection"] == b"close"
+    assert headers[b"x-ratelimit-limit"] == b"%d" % server_options().monitoring_limit
+    assert int(headers[b"x-ratelimit-remaining"]) < server_options().monitoring_limit
+    assert int(headers[b"x-ratelimit-reset"]) % 60 == 0
     error = json.loads(body)["error"]
     assert error["request_id"].encode() == headers[b"x-request-id"]
     return error

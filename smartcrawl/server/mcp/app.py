@@ -16,7 +16,7 @@ from smartcrawl.server.bodies import Bodies
 from smartcrawl.server.errors import ApiError, send_error_response
 from smartcrawl.server.guard import Guard, Identity
 from smartcrawl.server.keys import KeyCache
-from smartcrawl.server.limits import Limits
+from smartcrawl.server.limits import Limits, RequestCounts
 from smartcrawl.server.request_ids import Faults, RequestIds
 from smartcrawl.server.stores import Stores
 
@@ -50,6 +50,7 @@ def create_mcp_app(
     server: ServerOptions,
     *,
     clock: Callable[[], float] = time.time,
+    counts: RequestCounts | None = None,
 ) -> ASGIApp:
     """Return the application.
 
@@ -65,7 +66,8 @@ def create_mcp_app(
     app = Bodies(_OnlyPosts(app))
     app = Guard(app, server)
     app = Faults(app)
-    app = Limits(app, server, clock, options.redis)  # around all that answers errors
+    counts = counts or RequestCounts(server, clock)
+    app = Limits(app, counts, options.redis)  # around all that answers errors
     app = Identity(app, KeyCache(stores, clock))
     app = Faults(app)  # those of the limits and of the keys
     return RequestIds(app)
