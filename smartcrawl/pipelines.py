@@ -19,7 +19,7 @@ from smartcrawl.engine.stopping import is_crawler_stopping, stop_crawler
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.model import Action
-from smartcrawl.run.reading import Reading, verdict_in_run
+from smartcrawl.run.reading import Reading, run_verdict_of_visit
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -87,7 +87,7 @@ class DecidePipeline(VisitPipeline):
         """Set the verdict."""
         run = self.run
         if isinstance(item, Visit) and run is not None and not item.page.plan.verify:
-            item.verdict = verdict_in_run(run, item)
+            item.verdict = run_verdict_of_visit(run, item)
             if item.verdict.action is not Action.INDEX:
                 item.parsed.chunks = []
             if not item.again:

@@ -21,7 +21,7 @@ from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.index.hits import Hit
 from smartcrawl.model import urls
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
-from smartcrawl.reports.export_texts import exported_chunk_rows, exported_page_row
+from smartcrawl.reports.export_texts import exported_chunks, exported_page_row
 from smartcrawl.reports.exported_pages import ExportedPage
 from smartcrawl.reports.status import STATUS_KEYS
 from smartcrawl.reports.tables import RECORD_KEYS, RUN_KEYS
@@ -251,7 +251,7 @@ def test_every_key_is_documented_in_its_order_and_no_other():
 def test_every_key_of_an_export_is_documented_and_no_other():
     document = Document(sections=(Section(0, "", "text"),))
     page = ExportedPage("", "", "", is_lost=False, last_changed=None, document=document)
-    (chunk,) = exported_chunk_rows(page, DEFAULT_CHUNK_SIZE)
+    (chunk,) = exported_chunks(page, DEFAULT_CHUNK_SIZE)
     row = exported_page_row(page)
     told = [first.strip("`") for first, *_ in rows("docs/cli.md", "JSON lines")]
 

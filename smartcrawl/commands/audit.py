@@ -52,7 +52,7 @@ from smartcrawl.registry.database.integrity import damaged_database_error
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.repair.salvage import is_registry_sound, salvage_registry
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.terminal.bar import Bar
 from smartcrawl.terminal.command import (
@@ -243,7 +243,7 @@ class Command(ChangingCommand):
                     "audit", f"{name} is being crawled: pages written just now may seem different"
                 )
         with (
-            self.meter(audit_rows.indexable_page_count(connection, sources)) as meter,
+            self.meter(audit_rows.audited_index_page_count(connection, sources)) as meter,
             IndexComparison(connection, sink, meter.report).compare(sources) as found,
         ):
             why = index_mismatch(connection, sink, facts, found)
@@ -251,8 +251,8 @@ class Command(ChangingCommand):
             if self.dry and found.total():
                 counts = found.counts
                 kinds = (Kind.MISSING, Kind.CHANGED, Kind.VECTORS)
-                writes = counted_noun(sum(counts[kind] for kind in kinds), "document")
-                goes = counted_noun(counts[Kind.SURPLUS], "document")
+                writes = report_noun(sum(counts[kind] for kind in kinds), "document")
+                goes = report_noun(counts[Kind.SURPLUS], "document")
                 print_complaint("audit", f"--repair would write {writes} and remove {goes}")
             if self.dry and facts.identity != sink.identity():
                 self._withheld(found.counts[Kind.SURPLUS], found.documents, opts.max)
@@ -271,7 +271,7 @@ class Command(ChangingCommand):
         if wrong is not None and not foreign and sink.highest() > facts.sealed:
             raise SinkError(wrong)  # the registry was restored from a backup
         with (
-            self.meter(audit_rows.indexable_page_count(connection, sources)) as meter,
+            self.meter(audit_rows.audited_index_page_count(connection, sources)) as meter,
             IndexComparison(connection, sink, meter.report).compare(sources) as found,
         ):
             strange = index_mismatch(connection, sink, facts, found)
@@ -312,9 +312,8 @@ class Command(ChangingCommand):
         if too_many:
             self.withhold(
                 f"the index is not the one that this registry wrote, and {gone} of the"
-                f" {counted_noun(documents, 'page')} in it {'is' if gone == 1 else 'are'} unknown"
-                " here;"
-                " to take it over, give their number",
+                f" {report_noun(documents, 'page')} in it {'is' if gone == 1 else 'are'} unknown"
+                " here; to take it over, give their number",
                 "audit",
                 "--repair",
                 "--max",

@@ -13,9 +13,9 @@ from typing import Any, Final
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.run.audit_pairs import Difference
-from smartcrawl.run.domain_audit import DomainAudit, DomainFindings, run_audit_as_json
+from smartcrawl.run.domain_audit import DomainAudit, DomainFindings, run_domain_audit_summary
 from smartcrawl.run.library_audit import Place
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain, sharepoint_domain_ids
 from smartcrawl.terminal.output import printed_json
@@ -80,7 +80,7 @@ class AuditedDomains:
         print("[", end="")
         for number, (found, left) in enumerate(self.found):
             print(f"{',' if number else ''}\n    {{")
-            for key, value in run_audit_as_json(found, left).items():
+            for key, value in run_domain_audit_summary(found, left).items():
                 print(f"      {json.dumps(key)}: {printed_json(value, sys.stdout)},")
             print('      "differences": [', end="")
             shown = found if left is None else left
@@ -141,7 +141,7 @@ def audit_command_domains(
 
 
 def _print_domain(found: DomainFindings, left: DomainFindings | None) -> None:
-    print(f"{found.domain}: {counted_noun(found.items, 'item')} in the registry")
+    print(f"{found.domain}: {report_noun(found.items, 'item')} in the registry")
     shown = found if left is None else left
     for place, where in _PLACES.items():
         for difference, number in found.counts[place].items():

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from smartcrawl.commands.audit_domains import SHOWN, AuditedDomains, audit_command_columns
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.output import print_note, printed_json
 from smartcrawl.terminal.tables import print_table
 
@@ -29,7 +29,10 @@ def print_audit_command(
     found: AuditFindings, left: AuditFindings | None, strange: str | None, *, agree: bool
 ) -> None:
     """Print the counts and the first differences as a table."""
-    pages, documents = counted_noun(found.pages, "page"), counted_noun(found.documents, "document")
+    pages, documents = (
+        report_noun(found.pages, "page"),
+        report_noun(found.documents, "document"),
+    )
     print(f"{pages} in the registry, {documents} in the index")
     if strange is not None:
         print_note(strange)

@@ -36,7 +36,7 @@ from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs, load_stored_jobs_and_sources
 from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
@@ -196,7 +196,7 @@ class Command(ScrapyCrawl):
             return
         with database.translated("read"):
             connection = database.open()
-            declared = load_sources_and_registry_jobs(options, connection)
+            declared = load_stored_jobs_and_sources(options, connection)
             vanished = [name for name in declared_source_rows(connection) if name not in declared]
             connection.close()
         for name in vanished:
@@ -219,7 +219,7 @@ class Command(ScrapyCrawl):
                     break
         finally:
             self.exitcode = worst
-            stop_reactor_of_command()
+            stop_crawl_command()
 
     async def _crawl(
         self, process: AsyncCrawlerProcess, spider: type[VisitSpider], arguments: dict[str, str]
@@ -273,7 +273,7 @@ class Command(ScrapyCrawl):
         if name is None:
             return
         assert self.settings is not None
-        job = load_registry_jobs(Options.of(self.settings)).get(name)
+        job = load_stored_jobs(Options.of(self.settings)).get(name)
         if job is not None:
             crawler.settings.setdict(job.run_settings(), priority="spider")
 
@@ -324,7 +324,7 @@ def print_crawl_closing_table(run: Run, settings: BaseSettings) -> None:
             logger.info("%s", line)
 
 
-def stop_reactor_of_command() -> None:
+def stop_crawl_command() -> None:
     """End the process of the crawls."""
     reactor: Any = sys.modules["twisted.internet.reactor"]
     with suppress(ReactorNotRunning):  # a signal may have stopped it already

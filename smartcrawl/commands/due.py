@@ -19,8 +19,8 @@ from smartcrawl.model.urls import display_url, normalize_url, request_url, url_d
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
-from smartcrawl.registry.jobs import load_registry_jobs
-from smartcrawl.registry.ordered import registry_source_of_documents
+from smartcrawl.registry.jobs import load_stored_jobs
+from smartcrawl.registry.ordered import stored_row_of_documents_source
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.opening import run_source_named
 from smartcrawl.run.run import Run
@@ -119,7 +119,7 @@ class Command(CrawlCommand):
             with database.translated("read"):
                 connection = database.open()
                 known = refreshable_source_rows(connection)
-                documents = registry_source_of_documents(connection)
+                documents = stored_row_of_documents_source(connection)
                 connection.close()
         if named is not None and named not in declared and named in known:
             rest = {name: value for name, value in given.items() if name != "source"}
@@ -140,7 +140,7 @@ class Command(CrawlCommand):
         ]
         if documents is not None and DOCUMENTS.name not in declared:
             runs.append(SpiderRun(spiders[DOCUMENTS.spider], {**given, "source": DOCUMENTS.name}))
-        if not runs and (jobs := load_registry_jobs(options)):
+        if not runs and (jobs := load_stored_jobs(options)):
             raise RegistryError(
                 "no source is crawled by a plain due: jobs of the HTTP API are started by its"
                 f" scheduler; {program_name()} due --source {next(iter(jobs))} crawls one"

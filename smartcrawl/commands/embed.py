@@ -10,18 +10,18 @@ from functools import partial
 
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import index_writer_of_registry
-from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
+from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedded.vectors import (
-    count_owed_texts,
-    embedder_number,
-    prepare_registry_for_vectors,
+    count_index_texts_to_embed,
+    index_embedder_number,
+    prepare_index_for_vectors,
 )
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.index.embedding.ports import Embedder
-from smartcrawl.index.remote_debts import remote_debts
+from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import FAILED, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint
 
@@ -64,23 +64,23 @@ class Command(ChangingCommand):
             self.leased(names),
             closing(index_writer_of_registry(self.options, connection)) as indexing,
         ):
-            elsewhere = remote_debts(indexing)
-            number = embedder_number(connection, embedder)
-            owed = count_owed_texts(connection, number or 0, sources)
+            elsewhere = remote_index_debts(indexing)
+            number = index_embedder_number(connection, embedder)
+            owed = count_index_texts_to_embed(connection, number or 0, sources)
             if elsewhere is not None:
                 owed += elsewhere.count_unknown(connection, number or 0)
             if self.dry:
                 self._print(embedder, PaidDebts(owed=owed), opts)
                 return
-            prepare_registry_for_vectors(self.database)
+            prepare_index_for_vectors(self.database)
             if embedder.destination and owed:
                 print_complaint(
                     self.name,
-                    f"the text of {counted_noun(owed, 'chunk')} goes to {embedder.destination},"
+                    f"the text of {report_noun(owed, 'chunk')} goes to {embedder.destination},"
                     f" model {embedder.model}",
                 )
             with self.meter(owed) as meter:
-                paid = pay_debts(
+                paid = pay_embedded_index_debts(
                     connection,
                     embedder,
                     sources=sources,
@@ -111,9 +111,9 @@ class Command(ChangingCommand):
             return
         verb = "would be embedded" if self.dry else "embedded"
         number = paid.owed if self.dry else paid.embedded
-        parts = [f"{counted_noun(number, 'chunk')} {verb}"]
+        parts = [f"{report_noun(number, 'chunk')} {verb}"]
         if paid.refused:
-            parts.append(f"{counted_noun(paid.refused, 'text')} without a meaning for the model")
+            parts.append(f"{report_noun(paid.refused, 'text')} without a meaning for the model")
         if paid.owed and not self.dry:
-            parts.append(f"{counted_noun(paid.owed, 'chunk')} still without a vector")
+            parts.append(f"{report_noun(paid.owed, 'chunk')} still without a vector")
         sys.stdout.write(f"{', '.join(parts)} ({embedder.name}, {embedder.model})\n")

@@ -18,20 +18,20 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.export_names import (
     REST,
     address_section,
-    common_address_folder,
+    export_folder_of_addresses,
     exported_file_name,
 )
 from smartcrawl.reports.export_texts import (
-    exported_chunk_rows,
+    exported_chunks,
+    exported_listing_head,
+    exported_listing_page,
+    exported_listing_section,
     exported_markdown,
     exported_page_row,
-    full_text_of_page,
-    listed_head,
-    listed_page,
-    listed_section,
+    exported_text_of_page,
 )
 from smartcrawl.reports.exported_pages import ExportedPage, ExportedPages
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import RegistryCommand
 from smartcrawl.terminal.output import Output, printed_json
 from smartcrawl.terminal.whole_places import WholeFolder, whole_output_file, whole_output_folder
@@ -109,22 +109,22 @@ class Command(RegistryCommand):
                         _write_markdown(folder, counted)
                 case "llms":
                     with whole_output_folder(opts.output) as folder:
-                        common = common_address_folder(pages.addresses())
+                        common = export_folder_of_addresses(pages.addresses())
                         _write_llms(folder, counted, sources[0], common)
                 case _:
                     with _lines(opts.output) as file:
                         self._write_lines(file, counted, opts)
         standard = opts.output == _STANDARD_OUTPUT
-        what = f"{counted_noun(counted.number, 'page')} of {', '.join(sources)} written"
+        what = f"{report_noun(counted.number, 'page')} of {', '.join(sources)} written"
         where = "" if standard else f" to {opts.output}"
         left = counts.lost if not opts.lost else 0
-        more = f"; {counted_noun(left, 'lost page')} left out: --lost adds them" if left else ""
+        more = f"; {report_noun(left, 'lost page')} left out: --lost adds them" if left else ""
         Output(sys.stderr if standard else sys.stdout).say(escape(f"{what}{where}{more}"))
 
     def _write_lines(self, file: IO[str], pages: Iterable[ExportedPage], opts: Namespace) -> None:
         for page in pages:
             rows: Iterable[dict[str, Any]] = (
-                exported_chunk_rows(page, self.options.chunks)
+                exported_chunks(page, self.options.chunks)
                 if opts.chunks
                 else (exported_page_row(page),)
             )
@@ -178,14 +178,16 @@ def _write_llms(
 
     The lines of each section wait in a file of their own until all pages are read.
     """
-    head = listed_head(source, f"The pages of {source}")
+    head = exported_listing_head(source, f"The pages of {source}")
     with ExitStack() as stack:
         full = stack.enter_context(folder.file("llms-full.txt"))
         sections: dict[str, IO[str]] = {}
         for number, page in enumerate(pages):
             if number == 0:
                 document = page.document
-                head = listed_head(document.title or source, document.description or source)
+                head = exported_listing_head(
+                    document.title or source, document.description or source
+                )
             name = address_section(page.url, common)
             if name not in sections and len(sections) >= _MOST_SECTIONS:
                 name = _OTHERS
@@ -199,12 +201,12 @@ def _write_llms(
                         dir=str(folder.path),
                     )
                 )
-            sections[name].write(listed_page(page))
+            sections[name].write(exported_listing_page(page))
             full.write("\n---\n\n" if number else "")
-            full.write(full_text_of_page(page))
+            full.write(exported_text_of_page(page))
         with folder.file("llms.txt") as file:
             file.write(head)
             for name in sorted(sections, key=lambda one: (one != REST, one == _OTHERS)):
-                file.write(listed_section(name))
+                file.write(exported_listing_section(name))
                 sections[name].seek(0)
                 shutil.copyfileobj(sections[name], file)

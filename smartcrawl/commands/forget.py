@@ -26,10 +26,10 @@ from smartcrawl.registry.removal.purge import (
     unpin_rows,
 )
 from smartcrawl.reports.near_misses import reported_near_misses
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.terminal.addresses import address_argument
-from smartcrawl.terminal.command import ChangingCommand, count_argument, single_argument
+from smartcrawl.terminal.command import ChangingCommand, count_argument, single_terminal_argument
 from smartcrawl.terminal.output import print_complaint
 
 
@@ -75,7 +75,7 @@ class Command(ChangingCommand):
         if args:
             if opts.max is not None:
                 raise UsageError("--max goes with --source, without a URL", print_help=False)
-            word = single_argument(args, "URL", f"{program_name()} forget URL")
+            word = single_terminal_argument(args, "URL", f"{program_name()} forget URL")
             url = address_argument(word, connection, self.options)
             self._address(connection, sources, url, opts)
         elif opts.source is None:
@@ -141,7 +141,7 @@ class Command(ChangingCommand):
             targets = forgettable_page_rows(connection, name)
             why = self.guarded(connection, targets, opts.max)
             if why is None and opts.max is not None and opts.max < len(targets):
-                why = f"{name} has {counted_noun(len(targets), 'page')}, more than --max {opts.max}"
+                why = f"{name} has {report_noun(len(targets), 'page')}, more than --max {opts.max}"
             if why is not None:
                 self.withhold(why, "forget", "--source", name, "--max", len(targets))
                 return

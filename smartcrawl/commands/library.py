@@ -18,7 +18,7 @@ from smartcrawl.commands.crawl import (
     HELD,
     INCOMPLETE,
     print_crawl_error,
-    stop_reactor_of_command,
+    stop_crawl_command,
 )
 from smartcrawl.commands.crawl import Command as CrawlCommand
 from smartcrawl.commands.library_actions import (
@@ -32,7 +32,7 @@ from smartcrawl.commands.library_actions import (
 from smartcrawl.commands.library_download import LibraryDownload
 from smartcrawl.commands.library_dry import DryLibraryDownload
 from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
-from smartcrawl.commands.library_others import OTHERS, carry_out_command_action
+from smartcrawl.commands.library_others import OTHERS, carry_out_library_command
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.model.exceptions import SmartcrawlError
@@ -151,7 +151,7 @@ class Command(CrawlCommand):
         assert self.settings is not None
         try:
             with base_command_damage(registry_database(Options.of(self.settings).registry)):
-                carry_out_command_action(args, dict(self.settings), opts)
+                carry_out_library_command(args, dict(self.settings), opts)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
@@ -221,7 +221,7 @@ class Command(CrawlCommand):
                     self._archive(order, report, started)
         finally:
             self._end(report, order)
-            stop_reactor_of_command()
+            stop_crawl_command()
 
     def _carry_out(self, steps: Sequence[str], order: LibraryOrder, report: LibraryReport) -> None:
         """Carry out steps that need no crawl."""

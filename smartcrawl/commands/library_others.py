@@ -18,11 +18,11 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.library_archive import library_run_archives
-from smartcrawl.run.library_metadata import LibraryMetadata, entries_of_run_in_words
+from smartcrawl.run.library_metadata import LibraryMetadata, run_entries_in_words
 from smartcrawl.run.library_snapshot import library_run_maps_snapshot, spreadsheet_of_run_maps
 from smartcrawl.run.library_store import run_attached_file_ids
 from smartcrawl.sources.private_files import folder_like_its_parent
-from smartcrawl.sources.sharepoint.aside import replacing, write_aside
+from smartcrawl.sources.sharepoint.aside import replacing, write_sharepoint_source_file
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
 from smartcrawl.terminal.output import Output, print_complaint, printed_json
 from smartcrawl.terminal.standard_output import printed
@@ -87,7 +87,7 @@ def _clean_up(line: _Line) -> None:
         counts = {"removed": found.removed, "remaining": found.remaining}
         print(printed_json({"domain": domain.domain_id, "action": "cleanup", **counts}, sys.stdout))
         return
-    removed = entries_of_run_in_words(found.removed)
+    removed = run_entries_in_words(found.removed)
     Output().say(f"{removed} removed, {found.remaining:,} remaining")
 
 
@@ -115,7 +115,7 @@ def _export(line: _Line) -> None:
             ) from error
         path = place / name
         folder_like_its_parent(path.parent)
-        write_aside(path, partial(_write, data=content), replacing)
+        write_sharepoint_source_file(path, partial(_write, data=content), replacing)
         written.append(os.fspath(path))
     if line.opts.format == "json":
         facts: dict[str, Any] = {"domain": domain.domain_id, "action": "export", "files": written}
@@ -140,7 +140,7 @@ OTHERS: Final[Mapping[str, tuple[Callable[[_Line], None], int, int]]] = {
 }
 
 
-def carry_out_command_action(
+def carry_out_library_command(
     args: Sequence[str], settings: Mapping[str, Any], opts: Namespace
 ) -> None:
     """Carry out an action of this module.

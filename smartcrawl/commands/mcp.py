@@ -9,7 +9,7 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from smartcrawl.commands.serving import command_crawl_program, require_serve_key
+from smartcrawl.commands.serving import command_crawl_program, require_key_of_serve_command
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted_line
@@ -79,12 +79,12 @@ class Command(BaseCommand):
 
             with closing(database.reports(options.trackers)) as connection:
                 if at is not None:
-                    require_serve_key(connection, database, at)
+                    require_key_of_serve_command(connection, database, at)
             with closing(Stores(options.registry, only_reading=True)) as stores:
                 if at is None:
-                    from smartcrawl.terminal.log_lines import log_lines_to_stderr  # noqa: PLC0415
+                    from smartcrawl.terminal.log_lines import print_log_lines_to_stderr  # noqa: PLC0415
 
-                    log_lines_to_stderr(self.settings)  # the SDK logs by itself otherwise
+                    print_log_lines_to_stderr(self.settings)  # the SDK logs by itself otherwise
                     self._serve_client(self._server(stores, options, opts))
                 else:
                     self._serve_http(stores, options, at, opts)

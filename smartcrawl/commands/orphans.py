@@ -10,14 +10,14 @@ from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.library.shortfall import accept_library_shortfall
+from smartcrawl.registry.library.shortfall import accept_library_shortfall_row
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     source_row_of_run,
     withheld_candidate_rows,
 )
 from smartcrawl.reports.removals import reported_orphans
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
 from smartcrawl.terminal.output import print_note, printed_time
 from smartcrawl.terminal.tables import (
@@ -123,7 +123,7 @@ class Command(ChangingCommand):
             waiting = withheld_candidate_rows(connection, sources=[known[1]], run=run)
             ready = [target for target in waiting if target.removable]
             if ready and opts.max is None:
-                pages = counted_noun(len(ready), "withheld page")
+                pages = report_noun(len(ready), "withheld page")
                 goes = "goes only when its" if len(ready) == 1 else "go only when their"
                 why = f"{pages} of {known[1]} {goes} number is given"
                 self.withhold(why, "orphans", "--approve", run, "--max", len(ready))
@@ -131,7 +131,7 @@ class Command(ChangingCommand):
             done = self.purge(connection, ready, now, most=opts.max)
             if done and not self.dry and len(ready) <= opts.max:
                 with transaction(connection):
-                    accept_library_shortfall(connection, known[0])
+                    accept_library_shortfall_row(connection, known[0])
         for target in waiting:
             if not target.removable:
                 print(f"stays    {target.url}: {target.why_not}", file=sys.stderr)
@@ -157,7 +157,7 @@ class Command(ChangingCommand):
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return an orphan with the columns of the table."""
     return row | {
-        "absent": counted_noun(row["orphanAge"], "run"),
+        "absent": report_noun(row["orphanAge"], "run"),
         "checked": printed_time(row["lastChecked"]),
         "withheld": None if row["withheldRun"] is None else f"in run {row['withheldRun']}",
     }

@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.jobs import load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.reports.plan import plan_reports
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.sources.base import Source
@@ -67,7 +67,7 @@ class Command(RegistryCommand):
         if opts.svg is not None and opts.simulate is None:
             raise UsageError("--svg draws what is simulated: add --simulate DAYS")
         settings = self.settings
-        declared = load_sources_and_registry_jobs(self.options, connection)
+        declared = load_stored_jobs_and_sources(self.options, connection)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
         names = sources or sorted({*known, *declared})
         if opts.simulate is not None:

@@ -12,7 +12,7 @@ from smartcrawl.model.exceptions import PushHeldError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.run.pushing import push_run_source, run_would_push
 from smartcrawl.terminal.command import FAILED, HELD, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint
@@ -69,7 +69,7 @@ class Command(ChangingCommand):
         if would.uploaded:
             print_complaint(
                 self.name,
-                f"the text of {counted_noun(would.uploaded, 'page')} goes to"
+                f"the text of {report_noun(would.uploaded, 'page')} goes to"
                 f" {options.destination}, vector store {options.store}",
             )
         try:
@@ -97,7 +97,7 @@ class Command(ChangingCommand):
             return
         would = "would be " if self.dry else ""
         parts = [
-            f"{counted_noun(pushed.pages, 'page')} of {source}",
+            f"{report_noun(pushed.pages, 'page')} of {source}",
             f"{pushed.unchanged:,} unchanged",
             f"{pushed.completed:,} {would}pushed",
         ]

@@ -16,7 +16,7 @@ from smartcrawl.model.meant import meant_word
 from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import RECORD_KEYS, record_table_report, report_row_for_spreadsheet
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Status, Word
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.command import RegistryCommand
@@ -120,9 +120,8 @@ class Command(RegistryCommand):
             finally:
                 connection.close()
         print_note(
-            f"epoch {epoch} began: {counted_noun(pages, 'page')} will be written to the index anew"
-            " by"
-            f" the next run of each source; {program_name()} audit lists the other entries of"
+            f"epoch {epoch} began: {report_noun(pages, 'page')} will be written to the index anew"
+            f" by the next run of each source; {program_name()} audit lists the other entries of"
             " the index"
         )
 

@@ -22,9 +22,9 @@ from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
-from smartcrawl.registry.jobs import load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.reports.sources_today import reported_address_holders, reported_source_today
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.patterns import compile_scope_pattern
@@ -152,7 +152,7 @@ class Command(ChangingCommand):
             for item in items.item_rows_by_url(connection, wanted, trackers)
             if not sources or item.source in sources
         ]
-        declared = load_sources_and_registry_jobs(self.options, connection)
+        declared = load_stored_jobs_and_sources(self.options, connection)
         if known:
             if not dry:
                 with transaction(connection):
@@ -180,7 +180,7 @@ class Command(ChangingCommand):
                 print_help=False,
             )
         rows: Any = connection.execute(_SOURCES).fetchall()
-        total = audit_rows.indexable_page_count(connection, [])
+        total = audit_rows.audited_index_page_count(connection, [])
         with self.leased([name for (name,) in rows]) as now, self.meter(total) as meter:
             pages = write_index_anew(
                 self.options, connection, now, partial(meter.report, "written")
@@ -188,7 +188,7 @@ class Command(ChangingCommand):
         if opts.format == "json":
             print_json({"written": pages})
         else:
-            written = counted_noun(pages, "page")
+            written = report_noun(pages, "page")
             print_note(f"the index was built anew out of the registry: {written}, no download")
 
     def _order(
@@ -259,7 +259,7 @@ class Command(ChangingCommand):
             print("no stored page matches", file=sys.stderr)
             return
         by_source = Counter(source for source, _, _ in rows)
-        pages = counted_noun(len(rows), "page")
+        pages = report_noun(len(rows), "page")
         print(f"{pages} {'would be' if opts.dry_run else 'will be'} fetched whole and indexed anew")
         if not opts.dry_run:
             them = "it" if len(rows) == 1 else "them"

@@ -11,7 +11,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from smartcrawl.commands.serving import command_crawl_program, require_serve_key
+from smartcrawl.commands.serving import command_crawl_program, require_key_of_serve_command
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -129,7 +129,7 @@ class Command(BaseCommand):
         server = ServerOptions.of(_with_options(self.settings, opts))
         if server.keys_required:
             with closing(database.open()) as connection:
-                require_serve_key(connection, database, server)
+                require_key_of_serve_command(connection, database, server)
         log_server_to_stderr(self.settings)
         with closing(listening_server_socket(server)) as listening:
             url = server_url(listening)

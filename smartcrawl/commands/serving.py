@@ -31,7 +31,9 @@ _SMARTCRAWL_LIBRARY: Final = (sys.executable, "-m", "smartcrawl", "library")
 _SCRAPY_LIBRARY: Final = (sys.executable, "-m", "scrapy", "library")
 
 
-def require_serve_key(connection: Connection, database: Database, server: ServerOptions) -> None:
+def require_key_of_serve_command(
+    connection: Connection, database: Database, server: ServerOptions
+) -> None:
     """Refuse to serve where every request needs a key and there is none.
 
     Raises:

@@ -21,7 +21,7 @@ from smartcrawl.reports.simulation import (
     simulation_report_percent,
     simulation_report_picture,
 )
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.schedule import Schedule
 from smartcrawl.terminal.command import print_json
 from smartcrawl.terminal.output import Output
@@ -118,9 +118,9 @@ def _print(found: Simulation) -> None:
     output.say(
         escape(
             f"{found.source}, {iso_time(found.since)} to {iso_time(found.until)}:"
-            f" {counted_noun(pages, 'page')},"
-            f" {counted_noun(changes, 'change')},"
-            f" {counted_noun(found.whole_runs, 'complete run')}; a run in"
+            f" {report_noun(pages, 'page')},"
+            f" {report_noun(changes, 'change')},"
+            f" {report_noun(found.whole_runs, 'complete run')}; a run in"
             f" {simulation_report_hours(found.pace)}"
         )
     )

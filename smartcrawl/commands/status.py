@@ -19,7 +19,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
 from smartcrawl.reports.status import SourceStatus, status_report, status_report_data
-from smartcrawl.reports.text import run_state_text, time_span_text
+from smartcrawl.reports.text import report_time_span, run_state_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.terminal.command import RegistryCommand, print_json
@@ -117,11 +117,11 @@ class Command(RegistryCommand):
             return "no run"
         if run.finished_at is None:
             if self.database.is_held(str(status.source)):
-                return f"run {run.no} goes on, begun {time_span_text(now - run.started_at)} ago"
+                return f"run {run.no} goes on, begun {report_time_span(now - run.started_at)} ago"
             return f"run {run.no} was left by a process that died: go on with -a resume=1"
         text = "complete" if run.complete else "incomplete"
         if run.state in (RunState.INTERRUPTED, RunState.CANCELLED):
             text = run_state_text(run.state, run.reasons)
         elif not run.complete and all(r.startswith(f"{NOT_DUE}:") for r in run.reasons):
             text = "asked the pages that were due"
-        return f"run {run.no} {text}, {time_span_text(now - run.finished_at)} ago"
+        return f"run {run.no} {text}, {report_time_span(now - run.finished_at)} ago"

@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.text import Text
 
 from smartcrawl.reports.concerns import reported_percent, status_report_verdict
-from smartcrawl.reports.pushed import store_counts_text
+from smartcrawl.reports.pushed import pushed_report_text
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
-from smartcrawl.reports.text import counted_noun, time_span_text
+from smartcrawl.reports.text import report_noun, report_time_span
 from smartcrawl.reports.vectors import vector_counts_text
 from smartcrawl.terminal.output import Output
 
@@ -107,7 +107,7 @@ def _worst(heads: list[list[Line]], room: int, columns: int, rest: list[Line]) -
         found.append(block)
     others = heads[len(found) :]
     ill = sum(not block[1].text.startswith("[green]") for block in others)
-    text = f"and {counted_noun(len(others), 'more source')}"
+    text = f"and {report_noun(len(others), 'more source')}"
     state = "all of them fresh, complete and healthy" if not ill else f"{ill} of them not well"
     return [*found, [Line("", f"{text}, {state}")], rest]
 
@@ -131,8 +131,8 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
         lines.append(
             (
                 "visited",
-                f"half of the stored pages within {time_span_text(ages.median)}, 95 % within"
-                f" {time_span_text(ages.most)}; {reported_percent(ages.within_day)} in the last"
+                f"half of the stored pages within {report_time_span(ages.median)}, 95 % within"
+                f" {report_time_span(ages.most)}; {reported_percent(ages.within_day)} in the last"
                 " day,"
                 f" {reported_percent(ages.within_week)} in the last 7 days",
             )
@@ -145,7 +145,7 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
                 "changes",
                 f"{reported_percent(changes.rate)} of {changes.compared:,} {visits} to stored"
                 " pages, in the"
-                f" last {runs}; {counted_noun(changes.new, 'new page')}",
+                f" last {runs}; {report_noun(changes.new, 'new page')}",
             )
         )
     if counts.error_rate is not None:
@@ -164,7 +164,7 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
     lines.append(("bytes", text))
     if status.vectors is not None:
         lines.append(("vectors", vector_counts_text(status.vectors)))
-    lines += [("pushed", store_counts_text(counts)) for counts in status.pushed]
+    lines += [("pushed", pushed_report_text(counts)) for counts in status.pushed]
     return [Line(label, escape(text)) for label, text in lines]
 
 

@@ -12,7 +12,7 @@ from rich.markup import escape
 from smartcrawl.model.program import OURS, program_as_typed, program_name
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, reported_reason
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import NOT_DUE
@@ -77,20 +77,20 @@ def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
     )
     if ways == {True, False}:
         output.say(
-            f"{counted_noun(result.requests, 'request')} for files and pages;"
+            f"{report_noun(result.requests, 'request')} for files and pages;"
             f" {result.not_modified:,} confirmed by the listing or a 304;"
             f" {_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)} saved"
         )
         return
     if True in ways:
         output.say(
-            f"{counted_noun(result.requests, 'file')} read, {result.not_modified:,} confirmed by"
+            f"{report_noun(result.requests, 'file')} read, {result.not_modified:,} confirmed by"
             f" the listing; {_size(result.bytes_downloaded)} read, {_size(result.bytes_saved)}"
             " saved"
         )
         return
     output.say(
-        f"{counted_noun(result.requests, 'request')}, {result.conditional_requests:,} of them"
+        f"{report_noun(result.requests, 'request')}, {result.conditional_requests:,} of them"
         f" conditional, {result.not_modified:,} answered 304;"
         f" {_size(result.bytes_downloaded)} downloaded, {_size(result.bytes_saved)} saved"
     )
@@ -99,7 +99,7 @@ def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
 def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
     """Print which pages were extracted again, shrank or have no text, and the sitemaps."""
     if result.reextracted:
-        pages = counted_noun(result.reextracted, "page")
+        pages = report_noun(result.reextracted, "page")
         output.say(f"{pages} extracted again, out of snapshots: the configuration changed")
     if result.edits == 1:
         output.say(
@@ -123,7 +123,7 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
         them = "it" if result.no_text == 1 else "them"
         script = "what only a script would write cannot be read; "
         output.say(
-            f"{counted_noun(result.no_text, 'page')} {have} no text:"
+            f"{report_noun(result.no_text, 'page')} {have} no text:"
             f" {'' if run.source.traits.is_listed else script}to list {them}:",
             command=_command("registry", data_dir, "--no-text"),
         )
@@ -153,9 +153,7 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         elif one is Word.ORPHANED:
             why = f": this run was cut short before it came to {them}, which says nothing"
         listed = _command(command, data_dir, f"{which}--source {shlex.quote(run.source.name)}")
-        output.say(
-            f"{counted_noun(count, 'page')} {one.word}{why}; to list {them}:", command=listed
-        )
+        output.say(f"{report_noun(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
 
 
 def _only_not_due(result: RunResult) -> bool:
@@ -177,7 +175,7 @@ def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None
     if True in ways:
         if same == asked > 0:
             by, what = ("listing or a 304", "page") if False in ways else ("listing", "file")
-            pages = counted_noun(same, what)
+            pages = report_noun(same, what)
             output.say(f"Nothing changed: the {by} confirms {pages}, no content was written.")
         return
     if asked == same == 1:
@@ -210,7 +208,7 @@ def _print_snapshots(output: Output, progress: RunCounters) -> None:
     )
     for what, count, why in failures:
         if count:
-            output.say(f"[yellow]{what}[/] {counted_noun(count, 'page')} ({why})")
+            output.say(f"[yellow]{what}[/] {report_noun(count, 'page')} ({why})")
 
 
 def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) -> None:
@@ -235,7 +233,7 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         )
         if any(note.startswith("trimmed:") for note in result.notes):
             why = "the listing is trimmed"
-        withheld = counted_noun(result.withheld, "removal")
+        withheld = report_noun(result.withheld, "removal")
         output.say(f"[yellow]{withheld} {verb} withheld:[/] {why}")
         output.say(f"  look at {them}:", command=listed, indent=4)
         output.say(f"  remove {them}:", command=approved, gap=3, indent=4)

@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from typing import ClassVar
 
-from smartcrawl.index.choice import index_writer_of_registry, stored_document_chunker
+from smartcrawl.index.choice import index_document_chunker, index_writer_of_registry
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.times import iso_time
@@ -18,8 +18,13 @@ from smartcrawl.registry.removal.purge import (
     undo_stored_removals,
 )
 from smartcrawl.registry.removal.sweep import Undone, undoable_rows
-from smartcrawl.reports.text import counted_noun
-from smartcrawl.terminal.command import FAILED, ChangingCommand, print_json, single_argument
+from smartcrawl.reports.text import report_noun
+from smartcrawl.terminal.command import (
+    FAILED,
+    ChangingCommand,
+    print_json,
+    single_terminal_argument,
+)
 from smartcrawl.terminal.output import print_complaint, print_note
 
 _SHOWN = 10  #: runs in a message
@@ -58,7 +63,7 @@ class Command(ChangingCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Restore the pages of a run."""
-        word = single_argument(args, "run", f"{program_name()} undo 7")
+        word = single_terminal_argument(args, "run", f"{program_name()} undo 7")
         if not word.isdecimal():
             raise UsageError(
                 f"{word!r} is no number of a run; see {program_name()} runs", print_help=False
@@ -81,7 +86,7 @@ class Command(ChangingCommand):
                 run,
                 now,
                 pin=opts.pin,
-                chunked=stored_document_chunker(self.options.chunks),
+                chunked=index_document_chunker(self.options.chunks),
             )
         self._print(known, undone, opts)
 
@@ -107,7 +112,7 @@ class Command(ChangingCommand):
             ):
                 for url in urls:
                     print(f"{would}{word} {url}")
-            pages = counted_noun(len(undone.restored), "page")
+            pages = report_noun(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
             print_note(f"{pages} of {known.source} {would}restored{pinned}")
         if not undone.restored:
@@ -119,13 +124,13 @@ def _why(known: Removals, undone: Undone) -> str:
     reasons = []
     if known.undone:
         were = "was" if known.undone == 1 else "were"
-        reasons.append(f"{counted_noun(known.undone, 'page')} {were} restored before")
+        reasons.append(f"{report_noun(known.undone, 'page')} {were} restored before")
     if undone.kept:
         have = "has" if len(undone.kept) == 1 else "have"
-        reasons.append(f"{counted_noun(len(undone.kept), 'page')} {have} newer content by now")
+        reasons.append(f"{report_noun(len(undone.kept), 'page')} {have} newer content by now")
     if undone.expired:
         reasons.append(
-            f"the content of {counted_noun(len(undone.expired), 'page')} is no longer stored"
+            f"the content of {report_noun(len(undone.expired), 'page')} is no longer stored"
             " (UNDO_TTL_SECONDS)"
         )
     return "; ".join(reasons)
@@ -143,7 +148,7 @@ def _nothing(connection: Connection, run: int, sources: list[str], found: list[R
         return f"{what}; nothing was removed so far, so there is nothing to bring back"
     listed = "".join(
         f"\n  {entry.run}  {entry.source}: {entry.restorable} of"
-        f" {counted_noun(entry.count, 'page')} can"
+        f" {report_noun(entry.count, 'page')} can"
         f" be restored, removed {iso_time(entry.at)}"
         for entry in found[:_SHOWN]
     )

@@ -13,12 +13,12 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.jobs import load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.fields import declared_web_address
 from smartcrawl.terminal.addresses import address_argument
-from smartcrawl.terminal.command import RegistryCommand, print_json, single_argument
+from smartcrawl.terminal.command import RegistryCommand, print_json, single_terminal_argument
 
 
 class Command(RegistryCommand):
@@ -48,14 +48,16 @@ class Command(RegistryCommand):
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the story."""
-        word = single_argument(args, "URL", f"{program_name()} why https://docs.example.com/page")
+        word = single_terminal_argument(
+            args, "URL", f"{program_name()} why https://docs.example.com/page"
+        )
         url = address_argument(word, connection, self.options)
         settings = self.settings
         agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
         stories = Stories(
             connection,
             self.options,
-            load_sources_and_registry_jobs(self.options, connection),
+            load_stored_jobs_and_sources(self.options, connection),
             StoredRobotsReport(
                 connection, robots_txt_answers(robots_parser_option(settings), agent)
             ),

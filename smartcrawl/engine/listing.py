@@ -15,7 +15,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.library_api import library_entries_of_crawl
+from smartcrawl.engine.download.library_api import downloader_library_entries
 from smartcrawl.engine.repositories import (
     downloader_place_of_raw_file,
     repository_listing_of_scrapy_settings,
@@ -156,7 +156,7 @@ class ListingFeed:
         """
         run = self._run
         if run.library is not None:
-            return library_entries_of_crawl(self._crawler, run, run.library)
+            return downloader_library_entries(self._crawler, run, run.library)
         known = None
         if isinstance(run.source, GithubSource):
             known = self._listed.known(run.source.listing_rules(run.options.github.api))

@@ -16,7 +16,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.signals import page_progress
-from smartcrawl.reports.text import time_span_text
+from smartcrawl.reports.text import report_time_span
 from smartcrawl.run.run import Run
 from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 from smartcrawl.terminal.output import printed_json
@@ -99,7 +99,7 @@ class Progress:
         if not self._run.opened.shared:
             queued = len(self._run.frontier)
             total = progress.visits + queued
-            parts += [f"{time_span_text(int(queued / rate))} left"] if rate else []
+            parts += [f"{report_time_span(int(queued / rate))} left"] if rate else []
         return ProgressFacts(self._run.source.name, progress.visits, total, tuple(parts))
 
     def _speed(self, elapsed: float) -> tuple[float, tuple[str, str]]:

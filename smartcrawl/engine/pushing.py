@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.model.exceptions import PushHeldError, SmartcrawlError
 from smartcrawl.model.program import program_name
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import RunState
 from smartcrawl.run.pushing import push_run_source
 from smartcrawl.run.run import Run
@@ -50,7 +50,7 @@ async def push_pages_at_crawler_end(crawler: Crawler, run: Run) -> None:
         logger.warning("%s", pushed.error)
     logger.info(
         "%s of %s in the vector store %s: %d pushed, %d removed",
-        counted_noun(pushed.unchanged + pushed.completed, "page"),
+        report_noun(pushed.unchanged + pushed.completed, "page"),
         run.source.name,
         options.store,
         pushed.completed,

@@ -12,15 +12,15 @@ from datetime import UTC, datetime
 from scrapy.crawler import Crawler
 
 from smartcrawl.index.choice import index_writer_of_registry
-from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
-from smartcrawl.index.remote_debts import remote_debts
+from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
+from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.model.embedder_options import LOCAL
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.commit.run_counts import store_embedded_chunk_counts
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
     if paid.owed:
         logger.warning(
             "%s without a vector; the next run, or %s embed, tries again",
-            counted_noun(paid.owed, "chunk"),
+            report_noun(paid.owed, "chunk"),
             program_name(),
         )
 
@@ -99,8 +99,8 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             indexing = index_writer_of_registry(run.options, connection)
             stack.callback(indexing.close)
             indexing.stop_when(is_ending)
-            elsewhere = remote_debts(indexing)
-        paid = pay_debts(
+            elsewhere = remote_index_debts(indexing)
+        paid = pay_embedded_index_debts(
             connection,
             embedder,
             sources=[run.source.name],

@@ -27,7 +27,7 @@ class TokenBlock(NamedTuple):
     head: bool = False  #: of a table
 
 
-def has_block_marks(text: str) -> bool:
+def markup_has_block_marks(text: str) -> bool:
     """Whether a text has characters that are marks here. Such a text gets no blocks."""
     return EDGE in text or CELL_END in text or ROW_END in text
 

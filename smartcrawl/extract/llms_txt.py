@@ -48,10 +48,10 @@ def is_llms_txt(url: str) -> bool:
     return urlsplit(url).path.endswith(LLMS_TXT)
 
 
-def llms_txt_url(url: str) -> str:
+def parsed_llms_txt_url(url: str) -> str:
     """Return the address of the llms.txt of a site, by one of its pages.
 
-    >>> llms_txt_url("https://a.example:8443/docs/?q=1")
+    >>> parsed_llms_txt_url("https://a.example:8443/docs/?q=1")
     'https://a.example:8443/llms.txt'
     """
     return urlsplit(url)._replace(path=LLMS_TXT, query="", fragment="").geturl()

@@ -11,8 +11,8 @@ from smartcrawl.extract.blocks import (
     MarkedText,
     TokenBlock,
     TokenBlocks,
-    has_block_marks,
     mark_token_blocks,
+    markup_has_block_marks,
     strip_marked_cell,
 )
 from smartcrawl.model.documents import Block, Section
@@ -126,7 +126,7 @@ def _lines(tokens: Iterable[str]) -> str:
 def _marked_lines(tokens: list[str], parts: Sequence[TokenBlock]) -> tuple[str, tuple[Block, ...]]:
     """Return the same text as ``_lines``, and the blocks that are in it."""
     text = "".join(tokens)
-    if has_block_marks(text):
+    if markup_has_block_marks(text):
         return _lines(tokens), ()
     white = _white_of(text)
     mark_token_blocks(tokens, parts)

@@ -63,7 +63,7 @@ def audited_sources(connection: Connection, names: Sequence[str]) -> list[tuple[
     return [(no, name) for no, name in connection.execute(_SOURCES, values).fetchall()]
 
 
-def indexable_page_count(connection: Connection, names: Sequence[str]) -> int:
+def audited_index_page_count(connection: Connection, names: Sequence[str]) -> int:
     """Return the number of pages that belong in the index; of all sources where none is named."""
     values = {"every": not names, "sources": Many(names)}
     return int(connection.execute(_PAGES, values).get)

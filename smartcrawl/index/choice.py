@@ -88,7 +88,7 @@ def remote_indexing_of_sink(
     has_vectors = options.embedder is not None or sink.embedder is not None
     return RemoteIndexing(
         ElasticsearchPages(sink),
-        stored_document_chunker(options.chunks),
+        index_document_chunker(options.chunks),
         waiting,
         PageVectors(sink.embedder) if has_vectors else None,
     )
@@ -246,7 +246,7 @@ def has_remote_index(options: Options, connection: Connection) -> bool:
     return True
 
 
-def stored_document_chunker(size: ChunkSize) -> Chunked:
+def index_document_chunker(size: ChunkSize) -> Chunked:
     """Return the function that cuts a stored document into chunks."""
 
     def chunked(packed: bytes) -> list[Chunk]:

@@ -26,4 +26,4 @@ def read_index_facts(connection: Connection) -> dict[str, str]:
 def note_index_facts(connection: Connection, **facts: str) -> None:
     """Record facts by the last words of their names; the caller opens the transaction."""
     for word, value in facts.items():
-        choices.store_choice(connection, f"index {word}", value)
+        choices.store_choice_row(connection, f"index {word}", value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from smartcrawl.index.images import images_to_index
-from smartcrawl.index.page_vectors import PageVectors, chunk_digests
+from smartcrawl.index.page_vectors import PageVectors, index_chunk_digests
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import IndexedImage, IndexedPage
 from smartcrawl.model.urls import url_content_group
@@ -83,7 +83,7 @@ class OutgoingIndexWrites:
         self._contents.add(content)
         self._renewed.add(content)
         if self._vectors is not None:
-            self._digests[content] = chunk_digests(title, chunks)
+            self._digests[content] = index_chunk_digests(title, chunks)
 
     def remove(self, content: int) -> None:
         """Note that a content row is unused by now, or is written anew."""
@@ -158,7 +158,7 @@ class OutgoingIndexWrites:
             if chunks is None:
                 chunks = self._chunked(packed)
             if self._vectors is not None:
-                self.cut[content] = (bytes(digest), chunk_digests(texts[0], chunks))
+                self.cut[content] = (bytes(digest), index_chunk_digests(texts[0], chunks))
             found.append(
                 IndexedPage(
                     no,
@@ -182,7 +182,7 @@ class OutgoingIndexWrites:
     def _with_vectors(self, pages: list[IndexedPage]) -> list[IndexedPage]:
         """Return pages with those vectors of their chunks that the registry has by now."""
         assert self._vectors is not None, "the caller looked"
-        digests = {page.no: chunk_digests(page.title, page.chunks) for page in pages}
+        digests = {page.no: index_chunk_digests(page.title, page.chunks) for page in pages}
         known = self._vectors.of_chunks(self._connection, set().union(*digests.values()))
         return [
             replace(page, vectors={one: known[one] for one in digests[page.no] if one in known})

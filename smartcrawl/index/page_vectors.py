@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from smartcrawl.index.embedded.vectors import vector_of_row
+from smartcrawl.index.embedded.vectors import index_vector_of_row
 from smartcrawl.model.documents import Chunk
 from smartcrawl.model.index_pages import EmbedderKey, IndexedPage
 from smartcrawl.registry.connection import Connection, Many
@@ -51,7 +51,7 @@ class PageVectors:
         numbers = "vector::real[]" if connection.dialect == "postgres" else "vector"
         statement = _VECTORS.format(vector=vector_table(connection), numbers=numbers)
         rows: Any = connection.execute(statement, (number, Many(sorted(digests)))).fetchall()
-        return {bytes(digest): vector_of_row(vector) for digest, vector in rows}
+        return {bytes(digest): index_vector_of_row(vector) for digest, vector in rows}
 
     def chunks_with_one(
         self, connection: Connection, contents: Collection[int]
@@ -67,7 +67,7 @@ class PageVectors:
         return found
 
 
-def chunk_digests(title: str, chunks: Sequence[Chunk]) -> list[bytes]:
+def index_chunk_digests(title: str, chunks: Sequence[Chunk]) -> list[bytes]:
     """Return the digests of the chunks of a page, of which there is at least one."""
     return [chunk.digest(title) for chunk in chunks or _EMPTY]
 
@@ -76,4 +76,4 @@ def vector_count(page: IndexedPage) -> int:
     """Return how many chunks of a page have a vector."""
     if not page.vectors:
         return 0
-    return sum(digest in page.vectors for digest in chunk_digests(page.title, page.chunks))
+    return sum(digest in page.vectors for digest in index_chunk_digests(page.title, page.chunks))

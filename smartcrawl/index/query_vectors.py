@@ -10,7 +10,7 @@ from smartcrawl.index.embedded.vectors import (
     QueryMeaning,
     StoredEmbedder,
     VectorQuery,
-    count_owed_texts,
+    count_index_texts_to_embed,
     whole_embedders,
 )
 from smartcrawl.index.embedding.choice import open_embedder_of
@@ -114,7 +114,7 @@ def _searched_embedder(
     if options.elasticsearch is not None:
         return next((one for one in whole if one[1:] == indexed), None)
     own = [one for one in whole if _is_of(one, options.embedder)]
-    if own and (own[0] == whole[0] or not count_owed_texts(connection, own[0].no)):
+    if own and (own[0] == whole[0] or not count_index_texts_to_embed(connection, own[0].no)):
         return own[0]
     return next(iter(whole), None)
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from smartcrawl.index.embedded.vectors import OwedText, embedded_text, known_vector_hashes
-from smartcrawl.index.page_vectors import PageVectors, chunk_digests
+from smartcrawl.index.embedded.vectors import OwedText, embedded_text, index_vector_hashes
+from smartcrawl.index.page_vectors import PageVectors, index_chunk_digests
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
@@ -79,7 +79,7 @@ class RemoteDebts:
             for cut in self._cut(connection, some):
                 found.update(cut.digests)
             after = some[-1]
-        return len(found - known_vector_hashes(connection, embedder, sorted(found)))
+        return len(found - index_vector_hashes(connection, embedder, sorted(found)))
 
     def note_chunks(self, connection: Connection, is_ending: Callable[[], bool]) -> bool:
         """Note the chunks of contents that were stored without an embedder; whether of all."""
@@ -123,7 +123,7 @@ class RemoteDebts:
                 for cut in cuts
                 for digest, chunk in zip(cut.digests, cut.chunks, strict=True)
             }
-            known = known_vector_hashes(connection, embedder, list(texts))
+            known = index_vector_hashes(connection, embedder, list(texts))
             owed = [OwedText(one, text) for one, text in texts.items() if one not in known]
             for start in range(0, len(owed), most):
                 yield owed[start : start + most]
@@ -160,9 +160,9 @@ class RemoteDebts:
         rows: Any = connection.execute(_DOCUMENTS, (numbers_for_sql(contents),)).fetchall()
         for no, mark, title, packed in rows:
             chunks = self._indexing.chunked(packed) or [Chunk((), "")]
-            yield _Cut(no, bytes(mark), title, chunks, chunk_digests(title, chunks))
+            yield _Cut(no, bytes(mark), title, chunks, index_chunk_digests(title, chunks))
 
 
-def remote_debts(indexing: object) -> RemoteDebts | None:
+def remote_index_debts(indexing: object) -> RemoteDebts | None:
     """Return the debts of an index elsewhere; None: the index is beside the registry."""
     return RemoteDebts(indexing) if isinstance(indexing, RemoteIndexing) else None

@@ -51,14 +51,14 @@ def url_item_kind(normalized: str) -> Kind:
     """
     scheme, separator, _ = normalized.partition("://")
     if scheme.lower() in _WEB:
-        return "file" if file_url_store(normalized) else "url"
+        return "file" if azure_service_of_url(normalized) else "url"
     return "file" if separator and _SCHEME.match(normalized) else "url"
 
 
-def file_url_store(url: str) -> str | None:
+def azure_service_of_url(url: str) -> str | None:
     """Return Azure's service behind a web address: ``blob``, ``share``, or None.
 
-    >>> file_url_store("https://acc.blob.core.windows.net/docs/a.pdf"), file_url_store("https://a.example/")
+    >>> azure_service_of_url("https://acc.blob.core.windows.net/docs/a.pdf"), azure_service_of_url("https://a.example/")
     ('blob', None)
     """
     if ".core.windows.net" not in url or url.partition("://")[0] not in _WEB:
@@ -169,14 +169,14 @@ def _tidy(path: str) -> str:
     return "/".join(kept)
 
 
-def folder_url(path: bytes | str) -> str:
+def url_of_folder(path: bytes | str) -> str:
     """Return the canonical ``file://`` URL of an absolute path (a file's as well as a folder's).
 
     A text stands for the bytes of ``os.fsencode`` in UTF-8. ``path_of_file_url`` is the inverse.
 
-    >>> folder_url(b"/srv/docs//a b/"), folder_url("/srv/\\udcff?"), folder_url("/")
+    >>> url_of_folder(b"/srv/docs//a b/"), url_of_folder("/srv/\\udcff?"), url_of_folder("/")
     ('file:///srv/docs/a%20b', 'file:///srv/%FF%3F', 'file:///')
-    >>> folder_url(r"C:\\Docs")
+    >>> url_of_folder(r"C:\\Docs")
     'file:///c:/docs'
 
     Raises:
@@ -249,7 +249,7 @@ def file_url_partition(url: str) -> str:
     Source: R0-09.
     """
     scheme = url.partition("://")[0]
-    return "blob" if scheme in _AZURE else file_url_store(url) or scheme
+    return "blob" if scheme in _AZURE else azure_service_of_url(url) or scheme
 
 
 def display_file_url(url: str) -> str | None:

@@ -9,7 +9,7 @@ import re
 from typing import Final
 from urllib.parse import quote, unquote
 
-from smartcrawl.model.file_urls import folder_url
+from smartcrawl.model.file_urls import url_of_folder
 from smartcrawl.model.urls import normalize_url
 
 _DRIVE: Final = re.compile(r"(?:\\\\[?.]\\)?([A-Za-z]:)(?:[\\/]|\Z)")
@@ -56,7 +56,7 @@ def normalize_path(path: str, base: str = "") -> str:
     if found := _SCHEME.match(path):
         return _stored(found[1].lower(), path)
     if path.startswith("/"):
-        return folder_url(path)
+        return url_of_folder(path)
     if not path or not base:
         raise ValueError(f"{path!r} is no absolute path, and has nothing to start from")
     start = normalize_path(base)

@@ -19,10 +19,10 @@ import can_ada
 
 from smartcrawl.model.escapes import ESCAPE, PLAIN, normal_url_escapes
 from smartcrawl.model.file_urls import (
+    azure_service_of_url,
     display_file_url,
     file_url_host_key,
     file_url_partition,
-    file_url_store,
     normalize_file_url,
     url_item_kind,
 )
@@ -161,7 +161,9 @@ def _normal_web(url: str, trackers: Trackers) -> str:
         path, query = normal_url_escapes(path), normal_url_escapes(query)
     else:
         origin, path, query = parts.groups()
-    if path.endswith("/") and (path.find("/") == len(path) - 1 or file_url_store(origin) is None):
+    if path.endswith("/") and (
+        path.find("/") == len(path) - 1 or azure_service_of_url(origin) is None
+    ):
         path = path.rstrip("/")  # not of a blob, whose key it ends
     return origin + path + _normal_query(query, trackers) if query else origin + path
 
@@ -278,7 +280,7 @@ def url_partition_key(normalized: str, strategy: str = "host") -> str:
         return url_host_key(normalized) if by_host else scheme
     if strategy == "scheme":
         return file_url_partition(normalized)
-    if file_url_store(normalized) is None:
+    if azure_service_of_url(normalized) is None:
         return file_url_host_key(normalized)
     container = rest.partition("/")[2].partition("/")[0].partition("?")[0]
     return f"{url_host_key(normalized).partition('.')[0]}/{container}"

@@ -29,7 +29,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
-from smartcrawl.registry.runs.starts import last_start_rows, stored_start_arguments
+from smartcrawl.registry.runs.starts import last_start_rows, stored_start_argument_rows
 from smartcrawl.rules.model import RemovalRule, Status
 
 _ITEM = """
@@ -260,7 +260,7 @@ def refreshable_source_rows(connection: Connection) -> dict[str, dict[str, str]]
     found: dict[str, dict[str, str]] = {}
     names: Any = connection.execute(_AD_HOC).fetchall()
     for (name,) in names:
-        listed = stored_start_arguments(connection, name)
+        listed = stored_start_argument_rows(connection, name)
         if listed is not None:
             found[name] = listed
             continue

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.ordered import registry_source_of_documents
+from smartcrawl.registry.ordered import stored_row_of_documents_source
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.jobs.errors import JobError
@@ -28,7 +28,7 @@ SELECT name, definition FROM job WHERE deleted_at IS NULL AND NOT declared ORDER
 """
 
 
-def registry_job_definitions(connection: Connection) -> dict[str, JobDefinition]:
+def stored_job_rows(connection: Connection) -> dict[str, JobDefinition]:
     """Return the definitions of the jobs that were not deleted, by name.
 
     Those of declared sources are in sources.toml. One that another version stored, and that the
@@ -51,7 +51,7 @@ def registry_job_definitions(connection: Connection) -> dict[str, JobDefinition]
     return found
 
 
-def load_registry_jobs(options: Options) -> dict[str, JobDefinition]:
+def load_stored_jobs(options: Options) -> dict[str, JobDefinition]:
     """Return the definitions of the live jobs that no table of sources.toml has the name of.
 
     Without a registry there are none, and none is created.
@@ -62,27 +62,27 @@ def load_registry_jobs(options: Options) -> dict[str, JobDefinition]:
     with database.translated("read"):
         connection = database.open()
         try:
-            jobs = registry_job_definitions(connection)
+            jobs = stored_job_rows(connection)
         finally:
             connection.close()
     declared = load_declared_sources(options.sources_file)
     return {name: job for name, job in jobs.items() if name not in declared}
 
 
-def load_sources_and_registry_jobs(options: Options, connection: Connection) -> dict[str, Source]:
+def load_stored_jobs_and_sources(options: Options, connection: Connection) -> dict[str, Source]:
     """Return the declared sources, those of the live jobs, and that of single pages.
 
     A declared name wins. Libraries are declared in the files of their domains.
     """
     known = _declared(options)
-    for name, job in registry_job_definitions(connection).items():
+    for name, job in stored_job_rows(connection).items():
         known.setdefault(name, job.source())
-    documents = None if DOCUMENTS.name in known else registry_source_of_documents(connection)
+    documents = None if DOCUMENTS.name in known else stored_row_of_documents_source(connection)
     return known if documents is None else known | {DOCUMENTS.name: documents}
 
 
-def load_sources_with_registry_jobs(options: Options) -> dict[str, Source]:
-    """Return the sources of ``load_sources_and_registry_jobs``, over a connection of its own.
+def load_sources_with_stored_jobs(options: Options) -> dict[str, Source]:
+    """Return the sources of ``load_stored_jobs_and_sources``, over a connection of its own.
 
     Without a registry there are only declared ones, and none is created.
     """
@@ -92,7 +92,7 @@ def load_sources_with_registry_jobs(options: Options) -> dict[str, Source]:
     with database.translated("read"):
         connection = database.open()
         try:
-            return load_sources_and_registry_jobs(options, connection)
+            return load_stored_jobs_and_sources(options, connection)
         finally:
             connection.close()
 

@@ -112,14 +112,14 @@ def register_ordered_rows(
     control.write(work)
 
 
-def is_registry_name_for_documents(connection: Connection) -> bool:
+def has_row_of_documents_name(connection: Connection) -> bool:
     """Whether no other source was ever crawled under the name of the source of single pages."""
     return connection.execute(_KIND, (DOCUMENTS.name,)).get in (None, DOCUMENTS.name)
 
 
-def registry_source_of_documents(connection: Connection) -> Source | None:
+def stored_row_of_documents_source(connection: Connection) -> Source | None:
     """Return the source of single pages; None: there is none, or the name is that of another."""
-    if not is_registry_name_for_documents(connection):
+    if not has_row_of_documents_name(connection):
         return None
     rows: Sequence[Any] = connection.execute(_PAGES, {"name": DOCUMENTS.name}).fetchall()
     is_stored = connection.execute(_KIND, (DOCUMENTS.name,)).get is not None

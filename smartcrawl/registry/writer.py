@@ -18,7 +18,7 @@ from smartcrawl.registry.commit.refused import (
     database_refusal_reason,
     first_refused_visit_row,
     store_refused_visit_row,
-    store_unwritable_visit_as_failed,
+    store_unwritable_visit_row,
 )
 from smartcrawl.registry.commit.run_counts import VisitedHosts, store_embedded_chunk_counts
 from smartcrawl.registry.commit.visit import Judgement
@@ -185,7 +185,7 @@ class RegistryWriter:
                 ) from error
             raise error
         visit, why = refused
-        failure = store_unwritable_visit_as_failed(visit, why)
+        failure = store_unwritable_visit_row(visit, why)
         logger.error("%s is not stored: %s", redacted_text(visit.page.url), visit.error)
         return failure
 

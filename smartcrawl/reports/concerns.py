@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from smartcrawl.registry.library.shortfall import TRIMMED, stored_trimmed_note
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.status import SourceStatus
-from smartcrawl.reports.text import run_state_text, time_span_text
+from smartcrawl.reports.text import report_time_span, run_state_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE
 
@@ -51,7 +51,7 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         and run.no != status.complete_run
         and (reasons or now - status.completed_at > longest)
     ):
-        age = time_span_text(now - status.completed_at)
+        age = report_time_span(now - status.completed_at)
         yield Concern(f"the last complete run was {status.complete_run}, {age} ago")
     if (counts.error_rate or 0) > MANY_ERRORS:
         text = (
@@ -59,7 +59,7 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
         )
         yield Concern(text, ("registry", "--status", "error", *only))
     if (status.ages.most or 0) > longest:
-        oldest = time_span_text(status.ages.most)
+        oldest = report_time_span(status.ages.most)
         text = f"5 % of the stored pages were not visited for {oldest} or longer"
         yield Concern(f"{text}, and CRAWL_MAX_INTERVAL_SECONDS is {longest}")
     if status.trimmed:
@@ -108,7 +108,7 @@ def _stale(status: SourceStatus, longest: int) -> str | None:
     if status.ages.most is None:
         return "nothing is stored"
     if status.ages.most > longest:
-        return f"5 % of the pages were not visited for {time_span_text(status.ages.most)}"
+        return f"5 % of the pages were not visited for {report_time_span(status.ages.most)}"
     return None
 
 
@@ -126,7 +126,7 @@ def _incomplete(status: SourceStatus, now: int, longest: int) -> str | None:
     if reasons:
         return ", ".join(dict.fromkeys(reasons))
     if now - status.completed_at > longest:
-        return f"the last complete run was {time_span_text(now - status.completed_at)} ago"
+        return f"the last complete run was {report_time_span(now - status.completed_at)} ago"
     return None
 
 

@@ -46,10 +46,10 @@ def exported_file_name(url: str, ending: str = ".md", *, told_apart: bool = Fals
     return f"{stem.encode()[:room].decode(errors='ignore')}-{digest}{ending}"
 
 
-def common_address_folder(urls: Iterable[str]) -> str:
+def export_folder_of_addresses(urls: Iterable[str]) -> str:
     """Return the folder that all addresses are in, without scheme, with ``/`` at its end.
 
-    >>> common_address_folder(["https://a.example/3/x", "http://a.example/3/lib/y"])
+    >>> export_folder_of_addresses(["https://a.example/3/x", "http://a.example/3/lib/y"])
     'a.example/3/'
     """
     common: str | None = None

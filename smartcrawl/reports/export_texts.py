@@ -58,7 +58,7 @@ def exported_page_row(page: ExportedPage) -> dict[str, Any]:
     }
 
 
-def exported_chunk_rows(page: ExportedPage, size: ChunkSize) -> Iterator[dict[str, Any]]:
+def exported_chunks(page: ExportedPage, size: ChunkSize) -> Iterator[dict[str, Any]]:
     """Yield the chunks of a page as objects of JSON lines, as the view ``documents`` has them."""
     document = page.document
     for number, chunk in enumerate(document_chunks(document, size)):
@@ -79,7 +79,7 @@ def exported_chunk_rows(page: ExportedPage, size: ChunkSize) -> Iterator[dict[st
         }
 
 
-def listed_page(page: ExportedPage) -> str:
+def exported_listing_page(page: ExportedPage) -> str:
     """Return the line of a page in llms.txt.
 
     Source: llmstxt.org.
@@ -91,17 +91,17 @@ def listed_page(page: ExportedPage) -> str:
     return f"- [{name}]({page.url.translate(_IN_LINK)}){after}\n"
 
 
-def listed_head(name: str, summary: str) -> str:
+def exported_listing_head(name: str, summary: str) -> str:
     """Return the beginning of llms.txt: title and summary."""
     return f"# {text_as_markdown_line(name)}\n\n> {text_as_markdown_line(summary)}\n"
 
 
-def listed_section(name: str) -> str:
+def exported_listing_section(name: str) -> str:
     """Return the heading of a section of llms.txt."""
     return f"\n## {text_as_markdown_line(name)}\n\n"
 
 
-def full_text_of_page(page: ExportedPage) -> str:
+def exported_text_of_page(page: ExportedPage) -> str:
     """Return a page as it is in llms-full.txt: its address, and its Markdown."""
     return f"Source: {page.url}\n\n{page_as_markdown(page.document)}"
 

@@ -13,13 +13,13 @@ from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import display_url, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader, unread_etag_sql
 from smartcrawl.reports.entries import ReportedRecord
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Status
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
-from smartcrawl.sources.listing.entries import Entry, Listing, check_of_listing_entry
+from smartcrawl.sources.listing.entries import Entry, Listing, source_entry_check
 
 _STORED = f"""
 SELECT r.no, r.etag, coalesce(r.content_length, 0),
@@ -94,7 +94,7 @@ class ListedWalkReport(WalkReport):
         stored_files = filter(self.today.is_listed, self.entries.values())
         count = sum(entry.standing > 0 for entry in stored_files)
         if count and not (self.asked or self.new or self.problems or self.is_counted):
-            files = f"{counted_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
+            files = f"{report_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
             self.problems.append(f"{root} (it has no file, and {files})")
         if source.linked_seeds:
             WalkReport._reach(self, source)
@@ -111,7 +111,7 @@ class ListedWalkReport(WalkReport):
         is_hash = self.source is not None and self.source.traits.is_hashed
         if stored.unread_etag is not None and not entry.ordered:
             unread = stored.unread_etag, stored.unread_length
-            if check_of_listing_entry(*unread, found, is_hash=is_hash) is Check.SKIP:
+            if source_entry_check(*unread, found, is_hash=is_hash) is Check.SKIP:
                 return None
         why = self.today.reason_without_validators(entry)
         if why is not None:
@@ -122,7 +122,7 @@ class ListedWalkReport(WalkReport):
             return "its last visit found a fault"
         if found.validator is None:
             return _NO_VALIDATOR
-        check = check_of_listing_entry(stored.etag, stored.length, found, is_hash=is_hash)
+        check = source_entry_check(stored.etag, stored.length, found, is_hash=is_hash)
         return None if check is Check.SKIP else "its validator or its size is another"
 
     def reason_without_validators(self, entry: ReportedRecord) -> str | None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.registry.connection import Connection
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 
 _OF_SOURCES: Final = """
 SELECT f.source, v.id, count(*) FILTER (WHERE f.status = 'completed'),
@@ -49,11 +49,11 @@ def reported_store_files_of_page(connection: Connection, no: int) -> list[dict[s
     ]
 
 
-def store_counts_text(counts: StoreCounts) -> str:
+def pushed_report_text(counts: StoreCounts) -> str:
     """Return the counts in words.
 
-    >>> store_counts_text(StoreCounts("vs_1", 1200, 3))
+    >>> pushed_report_text(StoreCounts("vs_1", 1200, 3))
     '1,200 pages in vs_1, 3 open'
     """
     more = f", {counts.open:,} open" if counts.open else ""
-    return f"{counted_noun(counts.completed, 'page')} in {counts.store}{more}"
+    return f"{report_noun(counts.completed, 'page')} in {counts.store}{more}"

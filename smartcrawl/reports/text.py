@@ -11,19 +11,19 @@ from smartcrawl.rules.run_orders import ORDER_REASONS
 _UNITS: Final = (("days", 86_400), ("h", 3_600), ("min", 60))
 
 
-def counted_noun(number: int, noun: str) -> str:
+def report_noun(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless the number is 1.
 
-    >>> counted_noun(1, "page"), counted_noun(1_234, "page")
+    >>> report_counted_noun(1, "page"), report_counted_noun(1_234, "page")
     ('1 page', '1,234 pages')
     """
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def time_span_text(seconds: int | None) -> str:
+def report_time_span(seconds: int | None) -> str:
     """Return a time in the largest unit of which it has at least two.
 
-    >>> [time_span_text(seconds) for seconds in (0, 119, 120, 7_199, 7_200, 172_800)]
+    >>> [report_time_span(seconds) for seconds in (0, 119, 120, 7_199, 7_200, 172_800)]
     ['0 s', '119 s', '2 min', '120 min', '2 h', '2 days']
     """
     seconds = max(0, seconds or 0)  # a clock may have been set back

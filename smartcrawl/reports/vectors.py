@@ -14,7 +14,7 @@ from smartcrawl.registry.remote_chunks import (
     remote_chunk_table,
 )
 from smartcrawl.registry.vector_table import vector_table
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 
 #: The embedder that was used last for all chunks, else the latest one.
 _EMBEDDER: Final = """
@@ -74,7 +74,7 @@ def vector_counts_text(counts: VectorCounts) -> str:
     >>> "not in the index" in vector_counts_text(VectorCounts("local", "m", 9, 9, 0, False))
     True
     """
-    text = f"{counts.embedded:,} of {counted_noun(counts.chunks, 'chunk')}"
+    text = f"{counts.embedded:,} of {report_noun(counts.chunks, 'chunk')}"
     text += f" ({counts.embedder}, {counts.model})"
     more = ((counts.refused, "refused"), (counts.owed, "owed"))
     text += "".join(f", {number:,} {word}" for number, word in more if number)

@@ -48,7 +48,7 @@ def http_conditional_headers(
     return headers
 
 
-def kept_validators(
+def http_validators_kept(
     etag: str | None, last_modified: str | None, now: int
 ) -> tuple[str | None, str | None]:
     """Return those validators of an answer that are worth sending back.
@@ -57,9 +57,9 @@ def kept_validators(
     to a day ahead is accepted. No server needs a validator of more than 8 KiB, or
     one with control characters, which other servers refuse.
 
-    >>> kept_validators('"a"', "Thu, 01 Jan 1970 00:00:10 GMT", now=0)
+    >>> http_validators_kept('"a"', "Thu, 01 Jan 1970 00:00:10 GMT", now=0)
     ('"a"', 'Thu, 01 Jan 1970 00:00:10 GMT')
-    >>> kept_validators("a" * 9000, "Sun, 04 Jan 1970 00:00:00 GMT", now=0)
+    >>> http_validators_kept("a" * 9000, "Sun, 04 Jan 1970 00:00:00 GMT", now=0)
     (None, None)
 
     Source: RFC 9110 section 8.8.2.1; ATT-39.
@@ -159,14 +159,14 @@ def is_same_by_head(
     return stored is not None and stored == answered
 
 
-def redirects_followed(most: int) -> int:
+def http_redirects_followed(most: int) -> int:
     """Return how many redirects in a row are followed from page to page.
 
     ``most``: the operator's limit. From MAX_REDIRECTS on, a longer chain is an error of the server.
     Twice as many are followed to recognize it, because other pages may link directly to the later
     addresses of a chain. A smaller limit is a wish of the operator, and followed to the letter.
 
-    >>> [redirects_followed(most) for most in (0, 4, 5, 20)]
+    >>> [http_redirects_followed(most) for most in (0, 4, 5, 20)]
     [0, 4, 10, 40]
 
     Source: R2-21; docs/adr/0050.

@@ -14,7 +14,7 @@ from smartcrawl.model.batches import Batch, HostNow
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Visit
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.registry.commit.snapshots import stores_new_snapshot
+from smartcrawl.registry.commit.snapshots import stored_snapshot_is_due
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.registry.registry import Registry
@@ -130,7 +130,9 @@ class Batches:
         answer, parsed, traffic = visit.answer, visit.parsed, visit.traffic
         batch, page = self.batch, visit.page
         record, state = page.record, page.state
-        if self.keeps_bodies and stores_new_snapshot(visit, forced=self._forced or state.ordered):
+        if self.keeps_bodies and stored_snapshot_is_due(
+            visit, forced=self._forced or state.ordered
+        ):
             batch.bodies += len(answer.body or b"")
         else:
             answer.body = None

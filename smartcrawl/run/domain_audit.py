@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, Final, Self
 
-from smartcrawl.index.vectorstore.rows import vector_store_row_number
+from smartcrawl.index.vectorstore.rows import vector_store_number
 from smartcrawl.model.exceptions import PushError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.vector_store_options import VectorStoreOptions
@@ -173,7 +173,7 @@ class DomainAudit:
         from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
 
         patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
-        number = vector_store_row_number(self._connection, store.url, store.store)
+        number = vector_store_number(self._connection, store.url, store.store)
         with ExitStack() as stack:
             api = stack.enter_context(closing(VectorStoreApi(store, key)))
             sides = []
@@ -208,7 +208,7 @@ class DomainAudit:
     ) -> None:
         """Find the embedded files without an entry (R3-141); others may have entries there."""
         name = CRAWLER_HARDCODED_CONFIG.FILES_METADATA_JSON
-        number = vector_store_row_number(self._connection, store.url, store.store)
+        number = vector_store_number(self._connection, store.url, store.store)
         missing, changed = Difference.MISSING, Difference.CHANGED
         with Pairs() as pairs:
             for each in sources:
@@ -266,7 +266,9 @@ def _damaged(findings: DomainFindings, source_id: str) -> list[str]:
     ]
 
 
-def run_audit_as_json(findings: DomainFindings, left: DomainFindings | None) -> dict[str, Any]:
+def run_domain_audit_summary(
+    findings: DomainFindings, left: DomainFindings | None
+) -> dict[str, Any]:
     """Return the keys of a domain but its list of differences; ``left``: after a repair."""
     after = findings if left is None else left
     return {

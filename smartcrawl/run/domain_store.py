@@ -18,12 +18,12 @@ from smartcrawl.model.vector_store_options import VectorStoreOptions, vector_sto
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.library.embedding import (
     domain_store_row,
-    end_domain_store,
-    intend_domain_store,
-    note_domain_store,
+    end_domain_store_row,
+    intend_domain_store_row,
+    note_domain_store_row,
 )
 from smartcrawl.run.pushing import run_push_key
-from smartcrawl.sources.sharepoint.domain_writing import write_vector_store_id
+from smartcrawl.sources.sharepoint.domain_writing import write_sharepoint_domain_store_id
 from smartcrawl.sources.sharepoint.domains import Domain, load_sharepoint_domain
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str
         is_new = not intent
         if is_new:
             intent = secrets.token_hex(8)
-            intend_domain_store(connection, domain.domain_id, server.url, intent)
+            intend_domain_store_row(connection, domain.domain_id, server.url, intent)
         if store is None:
             try:
                 store = patience.asked(_request(api, name, domain.domain_id, intent, is_new=is_new))
@@ -111,10 +111,10 @@ def _made(domain: Domain, server: VectorStoreOptions, database: Database) -> str
                     f"{server.destination} makes no vector store '{name}' ({error}): set"
                     f" vector_store_id in {domain.path} to one that is there"
                 ) from None
-            note_domain_store(connection, domain.domain_id, server.url, store)
-        write_vector_store_id(domain.path, store)
+            note_domain_store_row(connection, domain.domain_id, server.url, store)
+        write_sharepoint_domain_store_id(domain.path, store)
         logger.info("Created vector store '%s' (ID=%s)", name, store)
-        end_domain_store(connection, domain.domain_id, server.url)
+        end_domain_store_row(connection, domain.domain_id, server.url)
     return store
 
 

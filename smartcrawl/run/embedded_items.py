@@ -18,7 +18,7 @@ from smartcrawl.registry.library.embedding import (
     EmbedFailure,
     delete_embed_failure_rows,
     embed_failure_rows,
-    given_hashes,
+    given_library_row_hashes,
     move_library_row,
     store_embed_failure_row,
     stored_listing_was_whole,
@@ -26,10 +26,10 @@ from smartcrawl.registry.library.embedding import (
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     ProcessedRow,
-    library_body_hashes,
+    library_body_hash_rows,
+    library_row_urls,
     library_rows,
     library_rows_of,
-    library_urls_of,
     store_processed_rows,
 )
 from smartcrawl.registry.library.shelf import LibraryShelf
@@ -85,7 +85,7 @@ class EmbeddedItems:
         failures = embed_failure_rows(self._connection, self.source_no)
         if self._is_dry and self._is_full:
             failures = {}
-        given = given_hashes(self._connection, self.source_no) if self._is_list else {}
+        given = given_library_row_hashes(self._connection, self.source_no) if self._is_list else {}
         changed = set(failures)
         rows = map(self._placed, library_rows(self._connection, self.source_no))
         while some := list(islice(rows, _AT_ONCE)):  # all at once would take 1 KB each
@@ -160,7 +160,7 @@ class EmbeddedItems:
 
     def names(self, unique_ids: Sequence[str]) -> dict[str, str]:
         """Return the server relative URLs of some items, by unique id."""
-        return library_urls_of(self._connection, self.source_no, unique_ids)
+        return library_row_urls(self._connection, self.source_no, unique_ids)
 
     def note_refused(self, version: ItemVersion, why: str) -> None:
         """Record that the store cannot have a version; its file is moved afterwards (R3-86)."""
@@ -239,7 +239,7 @@ class EmbeddedItems:
     def _body_hashes(self, numbers: Sequence[int]) -> dict[int, bytes]:
         found: dict[int, bytes] = {}
         for start in range(0, len(numbers), _AT_ONCE):
-            found |= library_body_hashes(self._connection, numbers[start : start + _AT_ONCE])
+            found |= library_body_hash_rows(self._connection, numbers[start : start + _AT_ONCE])
         return found
 
 

@@ -17,15 +17,15 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.library.drive import StoredDrive, store_drive, stored_drive
+from smartcrawl.registry.library.drive import StoredDrive, store_library_drive_row, stored_drive
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     count_failed_library_rows,
     library_rows,
-    lost_library_paths,
+    lost_library_row_paths,
     place_library_rows,
 )
-from smartcrawl.registry.library.shelf import LibraryShelf, staged_library_path
+from smartcrawl.registry.library.shelf import LibraryShelf, library_row_staged_path
 from smartcrawl.registry.library.stored_items import StoredItems
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.run_results import RunResult
@@ -250,7 +250,7 @@ class RunLibrary:
         Raises:
             OSError: they cannot be written.
         """
-        place = staged_library_path(no)
+        place = library_row_staged_path(no)
         self.folder.write(place, body, item.last_modified)
         return place
 
@@ -286,7 +286,7 @@ class RunLibrary:
 
     def _forget_missing_files(self, connection: Connection) -> None:
         """Empty the paths of items that could not be had, and whose files are missing (R3-75)."""
-        lost = lost_library_paths(connection, self._opened.source)
+        lost = lost_library_row_paths(connection, self._opened.source)
         missing = [(no, None) for no, path in lost.items() if self.folder.facts(path) is None]
         if missing:
             with transaction(connection):
@@ -299,7 +299,7 @@ class RunLibrary:
         that has no token, as by another API or with a filter, ends the use of the stored one.
         """
         if self._listing is not None and self._is_whole:
-            store_drive(connection, self._opened.source, self._listing.update)
+            store_library_drive_row(connection, self._opened.source, self._listing.update)
 
     def close(self) -> None:
         """Close the connection of the look-ups."""

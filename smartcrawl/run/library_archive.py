@@ -12,12 +12,12 @@ from typing import IO, Any, Final, NamedTuple
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
-from smartcrawl.run.library_snapshot import library_run_maps_snapshot, run_map_cells
+from smartcrawl.run.library_snapshot import library_run_maps_snapshot, run_cells_of_map
 from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.aside import (
     remove_abandoned_sharepoint_files,
     sharepoint_file_as_new,
-    write_aside,
+    write_sharepoint_source_file,
 )
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import source_path
@@ -70,7 +70,7 @@ def write_library_run_archive(
         content = _content(report, parameters, times, _id(path), maps)
         write = partial(_write, files={_CONFIG.REPORT_JSON: content, **maps}, at=times[1])
         try:
-            write_aside(path, write, sharepoint_file_as_new)
+            write_sharepoint_source_file(path, write, sharepoint_file_as_new)
         except FileExistsError:
             number += 1
         else:
@@ -166,7 +166,7 @@ def _errors(maps: Sequence[bytes]) -> list[dict[str, str]]:
     """Return the errors that maps have, a file each, by unique id."""
     found: dict[str, dict[str, str]] = {}
     for data in maps:
-        for row in run_map_cells(data):
+        for row in run_cells_of_map(data):
             errors = {name: row[name] for name in _ERRORS if row.get(name)}
             if errors:
                 ids = ("sharepoint_unique_file_id", "filename", "server_relative_url")

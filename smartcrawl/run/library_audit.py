@@ -11,16 +11,16 @@ from enum import StrEnum
 from hashlib import file_digest, sha256
 from typing import Final, NamedTuple
 
-from smartcrawl.index.vectorstore.rows import completed_store_files, vector_store_row_number
+from smartcrawl.index.vectorstore.rows import completed_store_files, vector_store_number
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_body_hashes, library_row_batches
+from smartcrawl.registry.library.items import library_body_hash_rows, library_row_batches
 from smartcrawl.run.audit_pairs import Difference, Pairs
-from smartcrawl.run.library_maps import library_run_map_row
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
+from smartcrawl.run.library_maps import run_row_of_files_map
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import FilesMapRow
 from smartcrawl.sources.sharepoint.maptext import (
@@ -163,7 +163,7 @@ class LibraryAudit:
 
     def _compare_bytes(self, rows: Sequence[LibraryRow]) -> None:
         """Add the files whose bytes are not those that were downloaded (R3-107)."""
-        hashes = library_body_hashes(self._connection, [row.no for row in rows])
+        hashes = library_body_hash_rows(self._connection, [row.no for row in rows])
         for row in rows:
             path, digest = row.path, hashes.get(row.no)
             if path is None or digest is None or path.startswith(_FAILED):
@@ -190,7 +190,7 @@ class LibraryAudit:
     def compare_files_map(self) -> None:
         """Compare ``files_map.csv`` with the items, cell by cell (R3-51)."""
         batches = library_row_batches(self._connection, self._no, _BATCH)
-        rows = (library_run_map_row(row, self._prefix) for batch in batches for row in batch)
+        rows = (run_row_of_files_map(row, self._prefix) for batch in batches for row in batch)
         self._compare_map(Place.FILES_MAP, _CONFIG.FILE_MAP_CSV, FilesMapRow, rows)
 
     def compare_vectorstore_map(self, store: VectorStoreOptions) -> None:
@@ -199,7 +199,7 @@ class LibraryAudit:
         self._compare_map(Place.VECTORSTORE_MAP, name, VectorstoreMapRow, rows)
 
     def _embedded_rows(self, store: VectorStoreOptions) -> Iterator[VectorstoreMapRow]:
-        number = vector_store_row_number(self._connection, store.url, store.store)
+        number = vector_store_number(self._connection, store.url, store.store)
         failures = embed_failure_rows(self._connection, self._no)
         for rows in library_row_batches(self._connection, self._no, _BATCH):
             embedded = self.embedded(number, store, rows)
@@ -207,7 +207,7 @@ class LibraryAudit:
                 file = embedded.get(row.no)
                 error = failures[row.no].error if row.no in failures else ""
                 if file or error or row.sharepoint_error or row.processing_error:
-                    cells = library_run_map_row(row, self._prefix)
+                    cells = run_row_of_files_map(row, self._prefix)
                     yield VectorstoreMapRow.of(cells, file, error)
 
     def embedded(
@@ -251,7 +251,7 @@ class LibraryAudit:
         """Add the rows of a map; return why it cannot be read, or an empty text: it is missing."""
         path = self._folder.root / name
         try:
-            with closing(retry_busy_map_file(lambda: path.open("rb"))) as file:
+            with closing(retry_busy_sharepoint_file(lambda: path.open("rb"))) as file:
                 records = sharepoint_map_file_records(file)
                 header = next(records, None)
                 if header is None or tuple(header.cells) != columns:

@@ -10,7 +10,7 @@ from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
-    library_body_hashes,
+    library_body_hash_rows,
     library_rows,
     library_rows_since,
 )
@@ -250,7 +250,7 @@ class LibraryCheck:
         facts: Mapping[str, tuple[int, int]],
     ) -> Iterator[CheckedRow]:
         """Yield those of some items whose bytes are others; where they are not, the time is set."""
-        hashes = library_body_hashes(connection, list(rows))
+        hashes = library_body_hash_rows(connection, list(rows))
         for no, row in rows.items():
             assert row.path is not None, "it has a file"
             try:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, Self
 
 from smartcrawl.model.library import LibraryItem, LibraryRow
-from smartcrawl.run.library_maps import library_run_map_row
+from smartcrawl.run.library_maps import run_row_of_files_map
 from smartcrawl.sources.private_files import folder_like_its_parent
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import FilesMapRow, MapFileWriter, SharepointMapRow
@@ -113,7 +113,7 @@ class DryLibraryMaps:
             self._writers[path].close()
         writer = self._begun(_STEMS[1], FilesMapRow)
         for row in rows:
-            writer.write(library_run_map_row(row, self._prefix))
+            writer.write(run_row_of_files_map(row, self._prefix))
         for each in self._writers.values():
             each.finish()
 

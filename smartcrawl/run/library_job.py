@@ -21,8 +21,8 @@ from smartcrawl.registry.library.job_rows import (
     ENDED,
     PAUSED,
     LibraryJobEnd,
-    begin_library_job,
-    end_library_job,
+    begin_library_job_row,
+    end_library_job_row,
     library_job_order_row,
     store_library_job_progress,
 )
@@ -59,7 +59,7 @@ class LibraryJob:
         Raises:
             RegistryError: the registry cannot be written.
         """
-        found = self._write(lambda at: begin_library_job(at, self.id))
+        found = self._write(lambda at: begin_library_job_row(at, self.id))
         if found is None:
             return False
         self.progress = found
@@ -92,7 +92,7 @@ class LibraryJob:
             run=self.current_run() if state == PAUSED else None,
             reasons=["cancelled"] if state == CANCELLED else [],
         )
-        self._write(lambda at: end_library_job(at, self.id, end, now))
+        self._write(lambda at: end_library_job_row(at, self.id, end, now))
 
     def _write(self, work: Callable[[Connection], Any]) -> Any:
         connection = self._database.open()

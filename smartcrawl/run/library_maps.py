@@ -85,7 +85,7 @@ def _adopted(row: FilesMapRow, path: str) -> LibraryRow:
     )
 
 
-def library_run_map_row(row: LibraryRow, prefix: str) -> FilesMapRow:
+def run_row_of_files_map(row: LibraryRow, prefix: str) -> FilesMapRow:
     """Return the row of an item in ``files_map.csv`` (R3-51).
 
     ``prefix``: path of the folder of the source, with a slash at its end.
@@ -127,7 +127,7 @@ class LibraryMaps:
 
     def mapped_digest(self, row: LibraryRow) -> bytes:
         """Return 16 bytes that stand for the row of an item in the map of files."""
-        return _digest(library_run_map_row(row, self._prefix))
+        return _digest(run_row_of_files_map(row, self._prefix))
 
     def read_files_map(self, stored: Mapping[str, bytes]) -> ReadFilesMap:
         """Return the map of files, however damaged it is.
@@ -172,7 +172,7 @@ class LibraryMaps:
         os.makedirs(self._root, exist_ok=True)
         with replaced_sharepoint_map(self._root / _CONFIG.FILE_MAP_CSV, FilesMapRow) as writer:
             for row in rows:
-                writer.write(library_run_map_row(row, self._prefix))
+                writer.write(run_row_of_files_map(row, self._prefix))
 
     def write_vectorstore_map(
         self,
@@ -193,7 +193,7 @@ class LibraryMaps:
             for row in rows:
                 file, error = embedded.get(row.no), errors.get(row.no, "")
                 if file or error or row.sharepoint_error or row.processing_error:
-                    cells = library_run_map_row(row, self._prefix)
+                    cells = run_row_of_files_map(row, self._prefix)
                     writer.write(VectorstoreMapRow.of(cells, file, error))
 
     def begin_sharepoint_map(self) -> None:

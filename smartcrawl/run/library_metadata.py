@@ -14,11 +14,14 @@ from typing import Final, NamedTuple
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.metadata_notes import (
-    note_metadata,
-    noted_file_ids,
-    noted_metadata,
+    metadata_note_rows,
+    noted_file_id_rows,
+    store_metadata_note_row,
 )
-from smartcrawl.sources.sharepoint.aside import sharepoint_file_beside_others, write_aside
+from smartcrawl.sources.sharepoint.aside import (
+    sharepoint_file_beside_others,
+    write_sharepoint_source_file,
+)
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import sharepoint_map_unique_ids
@@ -46,7 +49,7 @@ class MetadataResult(NamedTuple):
     lines: tuple[str, ...] = ()  #: for the log
 
 
-def entries_of_run_in_words(number: int) -> str:
+def run_entries_in_words(number: int) -> str:
     """Return a number of entries in words."""
     return f"{number:,} entr{'y' if number == 1 else 'ies'}"
 
@@ -86,7 +89,7 @@ class LibraryMetadata:
 
         This reads no entry.
         """
-        known = noted_file_ids(self._connection, self._domain.domain_id, ids)
+        known = noted_file_id_rows(self._connection, self._domain.domain_id, ids)
         return known == ids and (not ids or sharepoint_metadata_looks_whole(self._path))
 
     def cleanup(self, attached: Callable[[], Collection[str]]) -> MetadataResult:
@@ -121,7 +124,7 @@ class LibraryMetadata:
                 if last or self._stamp() == stamp:
                     break
             lines = []
-            rebuilt = f"rebuilt with {entries_of_run_in_words(len(entries))} of the registry"
+            rebuilt = f"rebuilt with {run_entries_in_words(len(entries))} of the registry"
             if read.damage:
                 kept = self._set_aside()
                 lines = [f"{self._path} is damaged, {read.damage}: kept as {kept.name}, {rebuilt}"]
@@ -172,7 +175,7 @@ class LibraryMetadata:
 
     def _noted(self) -> list[Entry]:
         """Return the entries as they were last written."""
-        noted = noted_metadata(self._connection, self._domain.domain_id)
+        noted = metadata_note_rows(self._connection, self._domain.domain_id)
         return [json.loads(entry) for entry in noted]
 
     def _lost(self, entries: Sequence[Entry], ids: Set[str]) -> list[Entry]:
@@ -188,12 +191,14 @@ class LibraryMetadata:
         aside = self._path.with_name(f"{self._path.name}.damaged-{time}")
         with suppress(OSError):  # a folder in its place is renamed
             data = self._path.read_bytes()
-            return write_aside(aside, lambda file: file.write(data), sharepoint_file_beside_others)
+            return write_sharepoint_source_file(
+                aside, lambda file: file.write(data), sharepoint_file_beside_others
+            )
         os.rename(self._path, aside)
         return aside
 
     def _write(self, entries: Sequence[Entry]) -> None:
         """Note the entries in the registry, and replace the file."""
         noted = [(sharepoint_metadata_file_id(entry), json.dumps(entry)) for entry in entries]
-        note_metadata(self._connection, self._domain.domain_id, noted)
+        store_metadata_note_row(self._connection, self._domain.domain_id, noted)
         write_sharepoint_metadata(self._path, entries)

@@ -8,7 +8,7 @@ from smartcrawl.sources.sharepoint.paths import (
     get_expected_local_path,
     get_failed_local_path,
     get_original_local_path,
-    sharepoint_page_as_html,
+    sharepoint_name_of_page_file,
     sharepoint_path_excess,
     source_path,
 )
@@ -76,4 +76,4 @@ class LibraryPlaces:
             case SourceType.LISTS:
                 return f"{item.listitem_id}.md"
             case SourceType.SITEPAGES:
-                return sharepoint_page_as_html(item.filename)
+                return sharepoint_name_of_page_file(item.filename)

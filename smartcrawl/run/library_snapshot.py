@@ -52,7 +52,7 @@ def library_run_maps_snapshot(domain: Domain) -> dict[str, bytes]:
     raise SourceError(f"the maps of {domain.domain_id} change all the time: try again")
 
 
-def run_map_cells(data: bytes) -> Iterator[dict[str, str]]:
+def run_cells_of_map(data: bytes) -> Iterator[dict[str, str]]:
     """Yield the rows of a map by column; damaged ones are left out."""
     records = sharepoint_map_records(data)
     header = next(records, None)

@@ -15,7 +15,7 @@ from smartcrawl.registry.pack import (
     unpack_stored_numbers,
 )
 from smartcrawl.registry.pages import PageReader
-from smartcrawl.rules.http import MAX_REDIRECTS, redirects_followed
+from smartcrawl.rules.http import MAX_REDIRECTS, http_redirects_followed
 from smartcrawl.rules.model import Standing
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
@@ -24,7 +24,7 @@ from smartcrawl.run.offers import Offers
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
-from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, renumber_sitemap_offers
+from smartcrawl.run.sitemap_links import MAX_NESTING, SitemapLinks, renumber_run_sitemap_offers
 from smartcrawl.sources.base import Source
 
 SITEMAP: Final = "sitemap"  #: type of a link from a sitemap to another sitemap
@@ -94,7 +94,7 @@ class Links:
         self._book.rename(renamed)
         self._seeds.rename(renamed)
         self._sitemaps.rename(renamed)
-        renumber_sitemap_offers(self._hops, renamed)
+        renumber_run_sitemap_offers(self._hops, renamed)
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
         """Return the pages of ``numbers``, prepared for this run.
@@ -202,7 +202,7 @@ class Links:
         """Record the target of a redirect and offer it at the same depth (M-21).
 
         Returns False, without following it, if the chain of redirects is an error of the server
-        (rules.http.redirects_followed). Where the operator permits fewer redirects, the target is
+        (``http_redirects_followed``). Where the operator permits fewer redirects, the target is
         recorded and not offered.
         """
         number = visit.page.no
@@ -222,7 +222,7 @@ class Links:
 
     def may_follow(self, number: int) -> bool:
         """Whether a redirect of this page is followed, after those that led to the page."""
-        return self._hops_to(number) < redirects_followed(self._max_redirects)
+        return self._hops_to(number) < http_redirects_followed(self._max_redirects)
 
     def _hops_to(self, number: int) -> int:
         return max(self._hops.get(number, 0), self._hops_of(number))

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from smartcrawl.model.pages import ListedRecord
 from smartcrawl.registry.library.shortfall import Shortfall
 from smartcrawl.rules.changes import Check
-from smartcrawl.sources.listing.entries import Entry, check_of_listing_entry
+from smartcrawl.sources.listing.entries import Entry, source_entry_check
 
 
 class ListedComparison:
@@ -55,12 +55,12 @@ class ListedComparison:
         ageless = record._replace(verified_at=None)
         is_doubted = not self._is_hashed and self._doubts(ageless)
         unread = record.unread_etag, record.unread_length
-        check = check_of_listing_entry(*unread, entry, is_hash=self._is_hashed)
+        check = source_entry_check(*unread, entry, is_hash=self._is_hashed)
         return check is Check.SKIP and not (self._forced or is_doubted)
 
     def _is_same(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether a file of a listing is the one that was read, under today's configuration."""
-        check = check_of_listing_entry(
+        check = source_entry_check(
             record.etag, record.content_length, entry, is_hash=self._is_hashed
         )
         return not self._forced and check is Check.SKIP and self._stands(record, entry.url)

@@ -8,13 +8,13 @@ from contextlib import ExitStack
 from importlib import import_module
 from typing import Any
 
-from smartcrawl.index.embedded.vectors import prepare_registry_for_vectors
+from smartcrawl.index.embedded.vectors import prepare_index_for_vectors
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.jobs import load_sources_with_registry_jobs
+from smartcrawl.registry.jobs import load_sources_with_stored_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
 from smartcrawl.run.pushing import run_push_key
@@ -56,7 +56,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         embedder = open_embedder(options)  # first: a wrong setting is no run
         if embedder is not None:
             failed.callback(embedder.close)
-            prepare_registry_for_vectors(registry_database(options.registry))
+            prepare_index_for_vectors(registry_database(options.registry))
         if options.vector_store is not None:
             run_push_key(options.vector_store)
         run = _open(source, options, orders, now)
@@ -240,7 +240,7 @@ def run_source_named(options: Options, declared: Mapping[str, Source], name: str
         SourceError: there is none.
     """
     return select_declared_source(
-        name, declared if name in declared else load_sources_with_registry_jobs(options)
+        name, declared if name in declared else load_sources_with_stored_jobs(options)
     )
 
 

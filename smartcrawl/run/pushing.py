@@ -9,9 +9,9 @@ from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from smartcrawl.index.vectorstore.plan import push_plan
+from smartcrawl.index.vectorstore.plan import vector_store_plan
 from smartcrawl.index.vectorstore.ports import Pushed
-from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_row_number
+from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushHeldError, RunHeldError, SettingError
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
@@ -92,10 +92,10 @@ def run_push_key(options: VectorStoreOptions, environment: Mapping[str, str] = o
 def run_would_push(connection: Connection, options: VectorStoreOptions, source: str) -> Pushed:
     """Return the figures of a push, by the registry alone: nothing is sent and nothing stored."""
     pages = PushedPages(connection, source)
-    store = vector_store_row_number(connection, options.url, options.store)
+    store = vector_store_number(connection, options.url, options.store)
     files = [] if store is None else vector_store_files(connection, store, pages.source_no)
     versions = {version.no: version for version in pages.versions()}
-    plan = push_plan(versions, files)
+    plan = vector_store_plan(versions, files)
     former = sum(map(len, plan.former.values()))
     return Pushed(
         pages=len(versions),

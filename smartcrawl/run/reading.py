@@ -22,7 +22,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import NAMES_SIGNED, Visit
 from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.rules.http import redirects_followed
+from smartcrawl.rules.http import http_redirects_followed
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide, decide_moved
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_form
@@ -166,7 +166,7 @@ class Reading:
             logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
             self._scope_moved()
         if not run.links.follow_redirect(visit, target):
-            most = redirects_followed(run.options.max_redirects)
+            most = http_redirects_followed(run.options.max_redirects)
             visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {most} redirects in a row")
 
     async def _read(self, visit: Visit, body: bytes) -> None:
@@ -324,7 +324,7 @@ class Reading:
             run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
 
 
-def verdict_in_run(run: Run, visit: Visit) -> Verdict:
+def run_verdict_of_visit(run: Run, visit: Visit) -> Verdict:
     """Return the action that the rules choose for a visit after ``Reading.take``."""
     page = visit.page
     record = page.record

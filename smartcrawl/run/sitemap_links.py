@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from smartcrawl.extract.llms_txt import llms_txt_url
+from smartcrawl.extract.llms_txt import parsed_llms_txt_url
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.host_facts import HostReader
@@ -55,7 +55,7 @@ class SitemapLinks:
         It is a guess: like a sitemap that robots.txt names, it may be absent.
         """
         if self._with_llms_txt and source.kind == SITE.name:
-            urls = dict.fromkeys(map(llms_txt_url, map(self._signed.bare, source.starts)))
+            urls = dict.fromkeys(map(parsed_llms_txt_url, map(self._signed.bare, source.starts)))
             self.offer(urls, (), kind=1, depth=0)
 
     def named(self, origin: str, urls: Sequence[str]) -> None:
@@ -112,14 +112,14 @@ class SitemapLinks:
 
     def rename(self, renamed: Mapping[int, int]) -> None:
         """Take the numbers of other workers for addresses that they registered first."""
-        renumber_sitemap_offers(self._kinds, renamed)
+        renumber_run_sitemap_offers(self._kinds, renamed)
 
 
-def renumber_sitemap_offers(values: dict[int, int], renamed: Mapping[int, int]) -> None:
+def renumber_run_sitemap_offers(values: dict[int, int], renamed: Mapping[int, int]) -> None:
     """Move the values of renamed numbers to the new numbers, where these have none.
 
     >>> values = {1: 10, 2: 20, 3: 30}
-    >>> renumber_sitemap_offers(values, {1: 7, 2: 3})
+    >>> renumber_run_sitemap_offers(values, {1: 7, 2: 3})
     >>> values
     {3: 30, 7: 10}
     """

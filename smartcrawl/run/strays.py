@@ -40,7 +40,7 @@ class Strays:
         return origin in self._suspect
 
 
-def stray_origin(url: str) -> str:
+def run_stray_origin(url: str) -> str:
     """Return the origin of an absolute address."""
     end = url.find("/", 8)
     return url[:end] if end > 0 else url

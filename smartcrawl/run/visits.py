@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from smartcrawl.model.pages import Visit
-from smartcrawl.rules.http import is_304_of_other_version, kept_validators
+from smartcrawl.rules.http import http_validators_kept, is_304_of_other_version
 from smartcrawl.rules.model import Fault, Outcome
 
 
@@ -30,7 +30,7 @@ def fill_confirmed_visit(
         record.last_modified,
     ):
         return visit
-    etag, last_modified = kept_validators(etag, last_modified, int(time.time()))
+    etag, last_modified = http_validators_kept(etag, last_modified, int(time.time()))
     if is_304_of_other_version(visit.traffic.asked_etag, etag):
         why = f"a 304 with the ETag {etag:.80} to a request with {visit.traffic.asked_etag:.80}"
         visit.fail(Fault.OTHER_VERSION, f"{why}: the stored page stays, the next request is whole")

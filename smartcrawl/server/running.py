@@ -21,7 +21,7 @@ from smartcrawl.server.jobs.scheduler import SchedulerThread
 from smartcrawl.server.limits import RequestCounts
 from smartcrawl.server.request_ids import WithRequestId
 from smartcrawl.server.wire import Wire
-from smartcrawl.terminal.log_lines import log_lines_to_stderr
+from smartcrawl.terminal.log_lines import print_log_lines_to_stderr
 
 _GRACE = 10  #: seconds in which requests may end after SIGTERM
 _BACKLOG = 2_048
@@ -112,4 +112,4 @@ def _ended(_number: int, _frame: object) -> None:
 
 def log_server_to_stderr(settings: Mapping[str, Any]) -> None:
     """Log to standard error, with the id of the request in each line of one."""
-    log_lines_to_stderr(settings, WithRequestId())
+    print_log_lines_to_stderr(settings, WithRequestId())

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, ValidationInfo
 
 from smartcrawl.model.exceptions import SettingError
-from smartcrawl.model.file_urls import folder_url, path_of_file_url
+from smartcrawl.model.file_urls import path_of_file_url, url_of_folder
 from smartcrawl.model.urls import display_url
 from smartcrawl.sources.base import Source, ad_hoc_source_name
 from smartcrawl.sources.fields import LIST, Limit
@@ -47,7 +47,7 @@ def declared_root(text: str, folder: Path | None = None) -> str:
     elif "://" in text:
         return _store_root(text)
     path = os.path.join(folder or "", os.path.expanduser(text))
-    return folder_url(os.path.abspath(path)).rstrip("/") or _FOLDER
+    return url_of_folder(os.path.abspath(path)).rstrip("/") or _FOLDER
 
 
 def _store_root(text: str) -> str:

@@ -68,7 +68,7 @@ def file_like_its_folder(path: Path) -> None:
         private_file(path)
 
 
-def write_like_its_folder(path: Path, data: bytes) -> None:
+def write_private_file_like_folder(path: Path, data: bytes) -> None:
     """Write a file that is private where its folder is.
 
     Raises:

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from fsspec.asyn import sync
 
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.sources.private_files import folder_like_its_parent, write_like_its_folder
+from smartcrawl.sources.private_files import folder_like_its_parent, write_private_file_like_folder
 
 PARALLEL: Final = 8  #: transfers at once; drivers keep 10 connections or more
 _SLOWEST: Final = 1024 * 1024  #: bytes; as many add a second to the time limit of a transfer
@@ -64,7 +64,7 @@ class Folder:
         part = target.with_name(f".{target.name}.{token_hex(4)}")
         try:
             folder_like_its_parent(target.parent)
-            write_like_its_folder(part, data)
+            write_private_file_like_folder(part, data)
             part.replace(target)
         except OSError as error:
             with suppress(OSError):
@@ -304,7 +304,7 @@ def file_store_fault(error: Exception) -> Fault:
     """Classify an error of the system, of a driver, or of the library below it."""
     code, status, name = (
         getattr(error, "errno", None),
-        file_store_status(error),
+        source_store_status(error),
         type(error).__name__,
     )
     if isinstance(error, TimeoutError):
@@ -329,7 +329,7 @@ def file_store_fault(error: Exception) -> Fault:
 
 def is_file_absent_in_store(error: Exception | None) -> bool:
     return isinstance(error, FileNotFoundError) or (
-        error is not None and file_store_status(error) == 404
+        error is not None and source_store_status(error) == 404
     )
 
 
@@ -346,7 +346,7 @@ def _store_word(error: BaseException | None) -> str | None:
     return None
 
 
-def file_store_status(error: BaseException | None) -> int | None:
+def source_store_status(error: BaseException | None) -> int | None:
     """Return the HTTP status of an error of botocore or azure.core."""
     while error is not None:
         status = getattr(error, "status_code", None)

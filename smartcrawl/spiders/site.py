@@ -17,7 +17,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import join_url, normalize_url
-from smartcrawl.rules.http import MAX_REDIRECTS, kept_validators, outcome_of_http_status
+from smartcrawl.rules.http import MAX_REDIRECTS, http_validators_kept, outcome_of_http_status
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
 from smartcrawl.run.visits import fill_confirmed_visit
@@ -86,7 +86,7 @@ class SiteSpider(VisitSpider):
             yield fill_confirmed_visit(visit, etag, date, latency=latency)
             return
         answer.response_ms = int(1000 * latency)
-        answer.etag, answer.last_modified = kept_validators(
+        answer.etag, answer.last_modified = http_validators_kept(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
         )
         if visit.outcome is Outcome.BAD_HEADER:

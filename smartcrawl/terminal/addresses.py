@@ -6,11 +6,11 @@ import os
 import re
 from typing import Final
 
-from smartcrawl.model.file_urls import folder_url, normalize_file_url
+from smartcrawl.model.file_urls import normalize_file_url, url_of_folder
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import normalize_url, url_digest
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.jobs import load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.removal.purge import known_record_rows
 from smartcrawl.reports.sources_today import reported_sources_today
@@ -30,7 +30,7 @@ def address_argument(text: str, connection: Connection, options: Options) -> str
     if not text or "\0" in text or _SCHEME.match(text):
         return text
     path = os.path.abspath(os.path.expanduser(text))
-    url = folder_url(path)
+    url = url_of_folder(path)
     is_path = _RELATIVE.match(text) or os.path.lexists(path)
     return url if is_path or _is_of_files(url, connection, options) else text
 
@@ -39,7 +39,7 @@ def _is_of_files(url: str, connection: Connection, options: Options) -> bool:
     """Whether the URL of a file is known, or below the root of a source."""
     if known_record_rows(connection, url_digest(normalize_url(url, options.trackers))):
         return True
-    declared = load_sources_and_registry_jobs(options, connection)
+    declared = load_stored_jobs_and_sources(options, connection)
     names = sorted({*stored_source_names(connection), *declared})
     today = reported_sources_today(connection, declared, names)
     return any(source.traits.is_listed and source.scope.holds(url) for source in today)

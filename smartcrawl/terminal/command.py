@@ -24,7 +24,7 @@ from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.names import stored_source_names, stored_sources_named
-from smartcrawl.reports.text import counted_noun
+from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import withholds_sweep
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar
@@ -285,7 +285,7 @@ class ChangingCommand(RegistryCommand):
         for one in done:
             for url in one.urls:
                 print(f"{'would remove' if self.dry else 'removed'}  {url}")
-            pages = f"{counted_noun(len(one.urls), 'page')} of {one.source}"
+            pages = f"{report_noun(len(one.urls), 'page')} of {one.source}"
             if self.dry:
                 print_note(f"{pages} would be removed; nothing was changed")
             else:
@@ -305,7 +305,7 @@ def count_argument(value: str) -> int:
     return int(value)
 
 
-def single_argument(args: Sequence[str], what: str, example: str) -> str:
+def single_terminal_argument(args: Sequence[str], what: str, example: str) -> str:
     """Return the one argument of a command.
 
     Raises:

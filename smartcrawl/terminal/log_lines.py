@@ -36,7 +36,7 @@ def printed_line_formatter(kind: str, date_format: str | None = None) -> logging
     )
 
 
-def log_lines_to_stderr(settings: Mapping[str, Any], *filters: logging.Filter) -> None:
+def print_log_lines_to_stderr(settings: Mapping[str, Any], *filters: logging.Filter) -> None:
     """Log what this process does to standard error; ``filters`` may add fields to its lines."""
     handler = AboveBar()
     handler.setLevel(settings["LOG_LEVEL"])

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
-from smartcrawl.reports.text import counted_noun, time_span_text
+from smartcrawl.reports.text import report_noun, report_time_span
 from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
 
 _QUICK: Final = 2  #: seconds of work before which no bar appears
@@ -60,10 +60,10 @@ class Meter:
             return
         self._next = now + self._every
         if self._bar is None:
-            print_progress_line(f"{self._name}: {counted_noun(number, 'page')} {doing}")
+            print_progress_line(f"{self._name}: {report_noun(number, 'page')} {doing}")
             return
         rate = number / (now - self._began)
         parts = [f"{doing}, {rate:,.1f} pages/s"]
         if self._total and rate:
-            parts.append(f"{time_span_text(int(max(0, self._total - number) / rate))} left")
+            parts.append(f"{report_time_span(int(max(0, self._total - number) / rate))} left")
         self._bar.draw(ProgressFacts(self._name, number, self._total, tuple(parts)))

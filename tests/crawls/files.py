@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from smartcrawl.model.file_urls import folder_url
+from smartcrawl.model.file_urls import url_of_folder
 from smartcrawl.sources.listing.names import quoted_listing_name
 from tests.crawls.commands import MOVED, WORDS, Crawl, Record, Result
 
@@ -76,7 +76,7 @@ class Folder:
         self._now = now
 
     def url(self, name: str) -> str:
-        return f"{folder_url(self.root)}/{'/'.join(map(quoted_listing_name, name.split('/')))}"
+        return f"{url_of_folder(self.root)}/{'/'.join(map(quoted_listing_name, name.split('/')))}"
 
     def write(self, name: str, body: str | bytes) -> None:
         path = self.path / name

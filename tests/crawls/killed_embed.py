@@ -10,7 +10,7 @@ from tests.commands.killed_push import observed
 if "PLACES" in os.environ:  # pytest imports every module for its doctests
     for _owner, _names in (
         (VectorStoreApi, ("create_store", "store_of")),
-        (domain_store, ("write_vector_store_id", "note_domain_store")),
+        (domain_store, ("write_sharepoint_domain_store_id", "note_domain_store_row")),
         (embedded_items, ("store_embed_failure_row", "move_library_row")),
         (LibraryMaps, ("write_vectorstore_map",)),
     ):

@@ -7,7 +7,7 @@ import pytest
 
 from smartcrawl.reports.concerns import LOOKS
 from smartcrawl.reports.status import RUN_KEYS, STATUS_KEYS, StatusReportCounts
-from smartcrawl.reports.text import time_span_text
+from smartcrawl.reports.text import report_time_span
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 
@@ -234,4 +234,4 @@ def test_without_a_registry_it_says_how_to_begin(status: Ask):
     [(None, "0 s"), (-5, "0 s"), (119, "119 s"), (150, "2 min"), (7_200, "2 h"), (90_000, "25 h")],
 )
 def test_a_time_has_two_of_its_unit(seconds: int | None, text: str):
-    assert time_span_text(seconds) == text
+    assert report_time_span(seconds) == text

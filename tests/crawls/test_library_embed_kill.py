@@ -18,7 +18,7 @@ pytestmark = pytest.mark.alone
 
 KILLED = -9
 FIRST = (
-    "after create_store", "before write_vector_store_id", "after intend", "after upload",
+    "after create_store", "before write_sharepoint_domain_store_id", "after intend", "after upload",
     "after attach", "before write_vectorstore_map",
 )  # fmt: skip
 CHANGED = (

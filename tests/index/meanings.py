@@ -13,7 +13,7 @@ from smartcrawl import settings
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.hashes import document_content_hash, text_hash
 from smartcrawl.index.embedded.batch_vectors import BatchVectors
-from smartcrawl.index.embedded.debts import PaidDebts, pay_debts
+from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector, normed_vector
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Section
@@ -98,7 +98,7 @@ class Topics:
 
 def pay(connection: Connection, embedder: Embedder, *sources: str, **changed: Any) -> PaidDebts:
     wanted = {"now": NOW, "ttl": TTL, "report": lambda number: None}
-    return pay_debts(connection, embedder, sources=sources, **(wanted | changed))
+    return pay_embedded_index_debts(connection, embedder, sources=sources, **(wanted | changed))
 
 
 _HAS_COLUMN = """

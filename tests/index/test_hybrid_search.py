@@ -18,7 +18,7 @@ from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.ranking import MOST_PARTS
-from smartcrawl.index.remote_debts import remote_debts
+from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
@@ -106,7 +106,7 @@ class Searched:
         paid = pay(
             self.desk.connection,
             open_embedder_of(self.options.embedder),
-            elsewhere=remote_debts(self.desk.indexing),
+            elsewhere=remote_index_debts(self.desk.indexing),
         )
         assert paid.owed == 0
 

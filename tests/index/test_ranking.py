@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.index.embedded.near_chunks import NearPage
-from smartcrawl.index.embedded.nearness import joined_rankings
+from smartcrawl.index.embedded.nearness import joined_index_rankings
 from smartcrawl.index.queries import Query, parsed_search_query, search_query_sources
 from smartcrawl.index.ranking import (
     ProposedPage,
@@ -192,7 +192,7 @@ def test_the_page_with_most_words_in_one_part_counts_beside_the_page_with_most_w
     pages = {"a": scattered, "b": gathered}
     nearest = [NearPage("b", 0.5, 0), NearPage("a", 0.6, 0)]
 
-    joined = joined_rankings(found, pages, nearest, fused=True)
+    joined = joined_index_rankings(found, pages, nearest, fused=True)
 
     assert [one.page.key for one in found] == ["a", "b"]
     assert found[0].densest < found[1].densest

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from smartcrawl.index.choice import stored_document_chunker
+from smartcrawl.index.choice import index_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Chunk
@@ -21,7 +21,7 @@ from smartcrawl.reports.tables import record_table_report
 from tests.registry.build import NOW, Desk, Elsewhere
 
 A, B = "http://a.example/a", "http://a.example/b"
-CHUNKED = stored_document_chunker(DEFAULT_CHUNK_SIZE)
+CHUNKED = index_document_chunker(DEFAULT_CHUNK_SIZE)
 
 
 class Shelf(Elsewhere):

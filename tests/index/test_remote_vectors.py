@@ -18,10 +18,10 @@ from smartcrawl.index.choice import (
 )
 from smartcrawl.index.elasticsearch.versions import claim_of_index_version
 from smartcrawl.index.embedded.debts import PaidDebts
-from smartcrawl.index.embedded.vectors import count_owed_texts, whole_embedders
+from smartcrawl.index.embedded.vectors import count_index_texts_to_embed, whole_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.query_vectors import SearchMode
-from smartcrawl.index.remote_debts import remote_debts
+from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import ChunkSize, Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
@@ -86,7 +86,7 @@ class Shop:
     def pay(self, *sources: str, **changed: Any) -> PaidDebts:
         assert self.options.embedder is not None
         embedder = open_embedder_of(self.options.embedder)
-        elsewhere = remote_debts(self.desk.indexing)
+        elsewhere = remote_index_debts(self.desk.indexing)
         return pay(self.desk.connection, embedder, *sources, elsewhere=elsewhere, **changed)
 
     def documents(self) -> dict[str, dict[str, Any]]:
@@ -366,7 +366,7 @@ def test_another_chunk_size_embeds_the_chunks_of_today(shop: Shop):
     assert not all(between)
     assert all(shop.vectors()["long"])
     [embedder] = whole_embedders(shop.desk.connection)
-    assert count_owed_texts(shop.desk.connection, embedder.no) == 0
+    assert count_index_texts_to_embed(shop.desk.connection, embedder.no) == 0
     assert shop.compare() == {}
 
 

@@ -12,10 +12,10 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.batch_vectors import BatchVectors
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.embedded.vectors import (
-    count_owed_texts,
-    embedder_number,
+    count_index_texts_to_embed,
+    index_embedder_number,
     note_embedder,
-    put_vectors,
+    put_index_vectors,
     whole_embedders,
 )
 from smartcrawl.index.embedding.local import LocalEmbedder
@@ -82,7 +82,7 @@ def test_a_chunk_without_a_vector_is_owed_and_paying_makes_the_embedder_whole(
     visit = desk.visit(BASE, "x", title="Guide")
     visit.parsed.chunks = [chunk("stop it", "Runs", "Ends"), chunk("a banana")]
     desk.write(visit)
-    assert count_owed_texts(desk.connection, 0) == 2
+    assert count_index_texts_to_embed(desk.connection, 0) == 2
     reported: list[int] = []
 
     paid = pay(desk.connection, embedder, report=reported.append)
@@ -118,7 +118,7 @@ def test_equal_chunks_of_two_sources_are_embedded_once_ever(embedder: Topics):
 
     assert sorted(embedder.texts) == ["docs", "shop", "stop it"]
     assert len(stored(desk.connection)) == 3
-    assert count_owed_texts(desk.connection, 1) == 0
+    assert count_index_texts_to_embed(desk.connection, 1) == 0
     desk.close()
 
 
@@ -141,7 +141,7 @@ def test_a_changed_paragraph_of_a_page_of_100_chunks_embeds_one_text(room: Room,
 
     assert len(embedder.texts) == 1
     assert desk.value("SELECT count(*) FROM chunk") == 100
-    assert count_owed_texts(desk.connection, 1) == 0
+    assert count_index_texts_to_embed(desk.connection, 1) == 0
     assert pay(desk.connection, embedder).embedded == 0
 
 
@@ -170,7 +170,7 @@ def test_a_refused_text_is_stored_as_refused_and_is_no_debt(desk: Desk, text: st
     ((_, _, vector, why),) = stored(desk.connection)
     assert (vector is None) is refused
     assert why == ("the text has no word that the model knows" if refused else None)
-    assert count_owed_texts(desk.connection, 1) == 0
+    assert count_index_texts_to_embed(desk.connection, 1) == 0
     assert len(whole_embedders(desk.connection)) == 1
 
 
@@ -217,7 +217,7 @@ def test_sources_limit_the_payment_and_all_must_be_paid_before_searches_use_it(e
 
     assert embedder.texts == ["a boat of shop"]
     assert (of_shop.embedded, of_shop.owed) == (1, 0)
-    assert count_owed_texts(desk.connection, 1, ["docs"]) == 1
+    assert count_index_texts_to_embed(desk.connection, 1, ["docs"]) == 1
     assert whole_embedders(desk.connection) == []
 
     pay(desk.connection, embedder, "docs", now=NOW + 5)
@@ -242,7 +242,7 @@ def test_a_page_of_a_title_alone_gets_its_vector_with_the_page(room: Room, embed
     room.write(visit)
 
     assert embedder.texts == ["Snow"]
-    assert count_owed_texts(room.connection, 1) == 0
+    assert count_index_texts_to_embed(room.connection, 1) == 0
 
 
 # Batches
@@ -262,7 +262,7 @@ def test_a_batch_of_several_pages_is_embedded_in_one_call_and_stored_with_its_ch
     assert sorted(call) == ["boat 0", "boat 1", "boat 2", "the same"]
     assert seen == [0]
     assert texts_with_vectors(room.connection) == sorted(call)
-    assert count_owed_texts(room.connection, 1) == 0
+    assert count_index_texts_to_embed(room.connection, 1) == 0
 
 
 def test_only_visits_that_are_indexed_are_embedded(room: Room, embedder: Topics):
@@ -342,7 +342,7 @@ def test_no_vector_is_stored_without_its_chunk(desk: Desk):
 
     with transaction(desk.connection):
         number = note_embedder(desk.connection, Topics())
-        put_vectors(desk.connection, number, [(there, vector), (absent, vector)])
+        put_index_vectors(desk.connection, number, [(there, vector), (absent, vector)])
 
     assert [row[1] for row in stored(desk.connection)] == [there]
 
@@ -372,7 +372,7 @@ def test_a_passing_error_is_tried_again_with_the_next_batch_and_logged_once(
     assert warnings_of(caplog) == [message, message]  # the second is of another outage
     assert texts_with_vectors(room.connection) == ["boat 2"]
     assert room.desk.value("SELECT count(*) FROM chunk") == 4  # what is away holds no text back
-    assert count_owed_texts(room.connection, 1) == 3
+    assert count_index_texts_to_embed(room.connection, 1) == 3
     room.close()
 
 
@@ -417,7 +417,7 @@ def test_an_error_in_the_middle_of_a_batch_keeps_what_came(file: Path):
     room.write(page_of(room.desk, BASE, *(f"boat {n}" for n in range(300))))
 
     assert len(stored(room.connection)) == 256
-    assert count_owed_texts(room.connection, 1) == 44
+    assert count_index_texts_to_embed(room.connection, 1) == 44
     room.close()
 
 
@@ -460,13 +460,13 @@ def test_an_embedder_of_another_name_model_or_dimension_is_another_one(
     another = Topics()
     another.name, another.model, another.dimension = other
 
-    assert embedder_number(desk.connection, another) is None
+    assert index_embedder_number(desk.connection, another) is None
     with transaction(desk.connection):
         number = note_embedder(desk.connection, another)
 
-    assert number != embedder_number(desk.connection, embedder)
-    assert embedder_number(desk.connection, another) == number
-    assert count_owed_texts(desk.connection, number) == 1
+    assert number != index_embedder_number(desk.connection, embedder)
+    assert index_embedder_number(desk.connection, another) == number
+    assert count_index_texts_to_embed(desk.connection, number) == 1
 
 
 def test_vectors_of_the_former_embedder_go_after_the_ttl_and_not_before(desk: Desk):
@@ -633,7 +633,7 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
     desk.close()
     old = connect_sqlite(file)
     migrate(old, file)
-    assert count_owed_texts(old, 0) == 0
+    assert count_index_texts_to_embed(old, 0) == 0
     assert pay(old, embedder).embedded == 0
     old.close()
 
@@ -647,7 +647,7 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
         sink.put(content, "", [chunk("a boat")])
         sink.flush()
 
-    assert count_owed_texts(desk.connection, 1) == 1
+    assert count_index_texts_to_embed(desk.connection, 1) == 1
     assert pay(desk.connection, embedder).embedded == 1
     assert texts_with_vectors(desk.connection) == ["a boat"]
     desk.close()

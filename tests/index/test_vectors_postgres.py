@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.index.embedded.vectors import note_embedder, prepare_registry_for_vectors
+from smartcrawl.index.embedded.vectors import note_embedder, prepare_index_for_vectors
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -71,9 +71,9 @@ def test_a_user_who_may_not_create_the_extension_is_told_who_may(
         database = PostgresDatabase(vector_postgres.url(name, user="plain"))
 
         with pytest.raises(SettingError, match="let an administrator run CREATE EXTENSION vector"):
-            prepare_registry_for_vectors(database)
+            prepare_index_for_vectors(database)
         vector_postgres.execute("CREATE EXTENSION vector", database=name)
-        prepare_registry_for_vectors(database)
+        prepare_index_for_vectors(database)
 
         with closing(database.connect()) as connection:
             assert has_vectors(connection)
@@ -92,11 +92,11 @@ def test_an_extension_that_is_too_old_or_out_of_sight_is_refused_with_its_remedy
         vector_postgres.execute(statement, database=name)
 
     with pytest.raises(SettingError, match=r"has 0\.7\.4: let its owner run ALTER EXTENSION"):
-        prepare_registry_for_vectors(database)
+        prepare_index_for_vectors(database)
     vector_postgres.execute("UPDATE pg_extension SET extversion = '0.8.0'", database=name)
     with pytest.raises(SettingError, match="in a schema that search_path does not name"):
-        prepare_registry_for_vectors(database)
-    prepare_registry_for_vectors(
+        prepare_index_for_vectors(database)
+    prepare_index_for_vectors(
         PostgresDatabase(f"{vector_url}?options=-csearch_path%3Dpublic,elsewhere")
     )
 

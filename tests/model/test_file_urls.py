@@ -7,12 +7,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.file_urls import (
+    azure_service_of_url,
     file_url_partition,
-    file_url_store,
-    folder_url,
     normalize_file_url,
     path_of_file_url,
     url_item_kind,
+    url_of_folder,
 )
 from smartcrawl.model.urls import (
     display_url,
@@ -101,7 +101,7 @@ def test_text_that_is_no_address_of_a_file_stays(url):
     ],
 )
 def test_folder_has_one_canonical_url(path, url):
-    assert folder_url(path) == url
+    assert url_of_folder(path) == url
     assert normalize_url(url) == url
 
 
@@ -109,7 +109,7 @@ def test_folder_has_one_canonical_url(path, url):
 @pytest.mark.parametrize("path", ["", "a", "./a", b"a/b", "C:a", "/a\0b"])
 def test_path_that_is_relative_or_has_a_nul_is_refused(path):
     with pytest.raises(ValueError, match=r"no absolute path|NUL"):
-        folder_url(path)
+        url_of_folder(path)
 
 
 NAMES = st.binary(min_size=1, max_size=12).map(
@@ -130,12 +130,12 @@ PATHS = st.lists(NAMES.filter(lambda name: name not in (b"", b".", b"..")), max_
 @example(b"/\xff\xfe/\xc3\xa4")
 @example(b"/" + b"x" * 4095)
 def test_names_are_bytes_and_come_back_exact(path):
-    url = folder_url(path)
+    url = url_of_folder(path)
 
     assert url.isascii()
     assert url.isprintable()
     assert path_of_file_url(url) == path
-    assert folder_url(os.fsdecode(path)) == url
+    assert url_of_folder(os.fsdecode(path)) == url
     assert normalize_url(url) == url
 
 
@@ -218,7 +218,7 @@ def test_blob_with_a_web_address_keeps_its_host_and_is_parted_by_container():
     assert url_host_key(blob) == "acc.blob.core.windows.net"
     assert [url_partition_key(url) for url in (blob, share)] == ["acc/docs", "acc/docs"]
     assert [url_partition_key(url, "scheme") for url in (blob, share)] == ["blob", "share"]
-    assert [file_url_store(url) for url in (blob, share)] == ["blob", "share"]
+    assert [azure_service_of_url(url) for url in (blob, share)] == ["blob", "share"]
 
 
 @covers("R0-19", "R0-20")

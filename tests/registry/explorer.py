@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
-from smartcrawl.index.choice import stored_document_chunker
+from smartcrawl.index.choice import index_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
@@ -74,7 +74,7 @@ _STORED = (
 #: Claim numbers are from here on, so that they are known by their looks.
 FIRST_CLAIM = 10**12
 _CLAIM = re.compile(r"\b10{6}\d{6}\b")
-CHUNKED = stored_document_chunker(DEFAULT_CHUNK_SIZE)
+CHUNKED = index_document_chunker(DEFAULT_CHUNK_SIZE)
 
 
 @dataclass

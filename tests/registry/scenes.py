@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Mapping
 
-from smartcrawl.index.choice import stored_document_chunker
+from smartcrawl.index.choice import index_document_chunker
 from smartcrawl.index.writing import RemoteIndexing
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
@@ -24,7 +24,7 @@ ONE, TWO, THREE, FOUR = (f"{word} {LONG}" for word in ("one", "two", "three", "f
 GONE = None  #: instead of a text: 404
 
 Said = Mapping[str, str | None]  #: text by address
-CHUNKED = stored_document_chunker(DEFAULT_CHUNK_SIZE)
+CHUNKED = index_document_chunker(DEFAULT_CHUNK_SIZE)
 
 
 def visit(desk: Desk, url: str, text: str | None) -> Visit:

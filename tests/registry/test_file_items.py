@@ -5,7 +5,7 @@ import pytest
 from smartcrawl.index.elasticsearch.documents import PageDocument
 from smartcrawl.index.images import images_to_index
 from smartcrawl.model.documents import Image
-from smartcrawl.model.file_urls import folder_url, url_item_kind
+from smartcrawl.model.file_urls import url_item_kind, url_of_folder
 from smartcrawl.model.urls import (
     DEFAULT_TRACKERS,
     normalize_url,
@@ -153,7 +153,7 @@ def test_keys_that_differ_in_slashes_or_case_are_records_of_their_own(desk: Desk
 
 @covers("R0-20", "R0-22")
 def test_a_name_that_is_no_text_is_a_record(desk: Desk):
-    url = folder_url(b"/srv/\xff\xe4\n.md")
+    url = url_of_folder(b"/srv/\xff\xe4\n.md")
     store(desk, url)
 
     assert desk.rows("SELECT url FROM crawled_documents") == [("file:///srv/%FF%E4%0A.md",)]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from smartcrawl.reports.export_names import (
     REST,
     address_section,
-    common_address_folder,
+    export_folder_of_addresses,
     exported_file_name,
 )
 
@@ -82,5 +82,5 @@ def test_letters_of_other_scripts_stay_readable():
     ],
 )  # fmt: skip
 def test_sections_are_the_folders_below_the_common_one(urls, common, sections):
-    assert common_address_folder(urls) == common
+    assert export_folder_of_addresses(urls) == common
     assert [address_section(url, common) for url in urls] == sections

@@ -9,12 +9,12 @@ from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE, Document, Section
 from smartcrawl.reports import exported_pages
 from smartcrawl.reports.export_texts import (
-    exported_chunk_rows,
+    exported_chunks,
+    exported_listing_head,
+    exported_listing_page,
     exported_markdown,
     exported_page_row,
-    full_text_of_page,
-    listed_head,
-    listed_page,
+    exported_text_of_page,
 )
 from smartcrawl.reports.exported_pages import ExportedPage, ExportedPages, PageCounts
 from smartcrawl.rules.model import Outcome
@@ -102,7 +102,7 @@ def test_exported_chunks_are_those_of_the_index(desk: Desk):
     desk.index(BASE + "a", f"first {LONG * 20}", title="Title")
 
     (page,) = exported(desk)
-    rows = list(exported_chunk_rows(page, DEFAULT_CHUNK_SIZE))
+    rows = list(exported_chunks(page, DEFAULT_CHUNK_SIZE))
 
     stored = desk.rows(
         "SELECT k.headings, k.level, k.types, k.repeated, k.hash, k.text FROM chunk k"
@@ -168,12 +168,12 @@ def test_a_row_has_these_keys():
 
 def test_lines_of_llms_txt_can_be_read_by_a_simple_pattern():
     """Titles have no brackets and addresses no parentheses, as llmstxt.org's own reader wants."""
-    assert listed_page(PAGE) == (
+    assert exported_listing_page(PAGE) == (
         '- [A (b) \\*c\\* "d" \\*e\\*](https://docs.example.com/a_%28b%29): what it is\n'
     )
-    assert listed_page(LOST) == f"- [{BASE}]({BASE}): lost\n"
-    assert listed_head("A\nb", "c") == "# A b\n\n> c\n"
-    assert full_text_of_page(PAGE) == f"Source: {BASE}a_(b)\n\n# Head\n\nwords\n"
+    assert exported_listing_page(LOST) == f"- [{BASE}]({BASE}): lost\n"
+    assert exported_listing_head("A\nb", "c") == "# A b\n\n> c\n"
+    assert exported_text_of_page(PAGE) == f"Source: {BASE}a_(b)\n\n# Head\n\nwords\n"
 
 
 def test_chunks_are_cut_as_the_settings_say():
@@ -181,7 +181,7 @@ def test_chunks_are_cut_as_the_settings_say():
     page = ExportedPage("url_a", BASE, "docs", is_lost=False, last_changed=0, document=document)
     size = DEFAULT_CHUNK_SIZE._replace(most=200)
 
-    texts = [row["text"] for row in exported_chunk_rows(page, size)]
+    texts = [row["text"] for row in exported_chunks(page, size)]
 
     assert texts == [chunk.text for chunk in document_chunks(document, size)]
     assert max(map(len, texts)) <= 200

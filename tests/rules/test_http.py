@@ -13,11 +13,11 @@ from smartcrawl.rules.http import (
     MOST_REDIRECTS,
     REDIRECTS,
     http_conditional_headers,
+    http_redirects_followed,
+    http_validators_kept,
     is_304_of_other_version,
     is_same_by_head,
-    kept_validators,
     outcome_of_http_status,
-    redirects_followed,
 )
 from smartcrawl.rules.model import Outcome
 from tests.rules.manual import header, numbers, section, table
@@ -109,40 +109,43 @@ def date(seconds: int) -> str:
 @pytest.mark.parametrize("ahead", [-DAY, 0, 1, DAY])
 def test_a_date_is_kept_as_it_was_received_unless_it_lies_in_the_future(ahead):
     """A clock that is a day off is forgiven."""
-    assert kept_validators(None, date(NOW + ahead), NOW) == (None, date(NOW + ahead))
-    assert kept_validators('"a"', date(NOW + DAY + 1 + max(0, ahead)), NOW) == ('"a"', None)
+    assert http_validators_kept(None, date(NOW + ahead), NOW) == (None, date(NOW + ahead))
+    assert http_validators_kept('"a"', date(NOW + DAY + 1 + max(0, ahead)), NOW) == ('"a"', None)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "", "Thu, 99 Foo 2099", "2099-01-01T00:00:00Z", "0"])
 def test_a_date_that_is_none_is_sent_back_as_it_is(text):
     """RD-04: the server knows what it meant."""
-    assert kept_validators("", text, NOW) == ("", text)
+    assert http_validators_kept("", text, NOW) == ("", text)
 
 
 def test_a_date_in_another_zone_and_one_without_are_read():
-    assert kept_validators(None, "Tue, 14 Nov 2023 22:13:20 -0000", NOW)[1] is not None
-    assert kept_validators(None, "Fri, 17 Nov 2023 00:13:20 +0100", NOW)[1] is None
+    assert http_validators_kept(None, "Tue, 14 Nov 2023 22:13:20 -0000", NOW)[1] is not None
+    assert http_validators_kept(None, "Fri, 17 Nov 2023 00:13:20 +0100", NOW)[1] is None
 
 
 def test_a_validator_of_more_than_8_kib_is_not_kept():
     """ATT-39."""
-    assert kept_validators("a" * 8192, "b" * 8192, NOW) == ("a" * 8192, "b" * 8192)
-    assert kept_validators("a" * 8193, "b" * 8193, NOW) == (None, None)
+    assert http_validators_kept("a" * 8192, "b" * 8192, NOW) == ("a" * 8192, "b" * 8192)
+    assert http_validators_kept("a" * 8193, "b" * 8193, NOW) == (None, None)
     assert MAX_VALIDATOR == 8192
 
 
 @pytest.mark.parametrize("char", ["\0", "\x08", "\n", "\r", "\x1b", "\x1f", "\x7f"])
 def test_a_validator_with_a_control_character_is_not_kept(char):
-    assert kept_validators(f'"a{char}b"', f"yester{char}day", NOW) == (None, None)
-    assert kept_validators('"a\tb \x80é"', "yes\tterday", NOW) == ('"a\tb \x80é"', "yes\tterday")
+    assert http_validators_kept(f'"a{char}b"', f"yester{char}day", NOW) == (None, None)
+    assert http_validators_kept('"a\tb \x80é"', "yes\tterday", NOW) == (
+        '"a\tb \x80é"',
+        "yes\tterday",
+    )
 
 
 @pytest.mark.parametrize("etag", ["*", " * "])
 def test_a_star_names_no_version(etag):
     """RFC 9110, 13.1.2: sent back it would match any."""
-    assert kept_validators(etag, None, NOW) == (None, None)
-    assert kept_validators(f'"{etag}"', None, NOW) == (f'"{etag}"', None)
-    assert kept_validators("**", None, NOW) == ("**", None)
+    assert http_validators_kept(etag, None, NOW) == (None, None)
+    assert http_validators_kept(f'"{etag}"', None, NOW) == (f'"{etag}"', None)
+    assert http_validators_kept("**", None, NOW) == ("**", None)
 
 
 @pytest.mark.covers("RD-04")
@@ -218,6 +221,6 @@ def test_a_head_says_the_same_by_validator_and_length(etags, dates, lengths, sam
 
 @pytest.mark.covers("R2-21")
 def test_a_limit_below_five_is_followed_to_the_letter():
-    followed = [redirects_followed(most) for most in range(MOST_REDIRECTS + 1)]
+    followed = [http_redirects_followed(most) for most in range(MOST_REDIRECTS + 1)]
 
     assert followed == [0, 1, 2, 3, 4, *range(10, 41, 2)]

@@ -87,17 +87,17 @@ class SlowBodies:
         since, size = self._bodies.get(request, (now, 0))  # a retry is another request
         size += len(data)
         self._bodies[request] = since, size
-        if is_download_slow(size, now - since, self._rate):
+        if downloader_is_slow(size, now - since, self._rate):
             raise StopDownload(fail=True)
 
 
-def is_download_slow(size: int, seconds: float, rate: int) -> bool:
+def downloader_is_slow(size: int, seconds: float, rate: int) -> bool:
     """Whether a body of which ``size`` bytes came in so many seconds is too slow.
 
     >>> (
-    ...     is_download_slow(5_000, 9.9, 1_024),
-    ...     is_download_slow(5_000, 10.0, 1_024),
-    ...     is_download_slow(10_240, 10.0, 1_024),
+    ...     downloader_is_slow(5_000, 9.9, 1_024),
+    ...     downloader_is_slow(5_000, 10.0, 1_024),
+    ...     downloader_is_slow(10_240, 10.0, 1_024),
     ... )
     (False, True, False)
     """

@@ -21,7 +21,7 @@ from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Standing, Status
 from smartcrawl.run.run import Run
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.listing.entries import Entry, check_of_listing_entry
+from smartcrawl.sources.listing.entries import Entry, source_entry_check
 from smartcrawl.sources.listing.reading import (
     hash_listed_file,
     read_bucket_file,
@@ -106,7 +106,7 @@ class FileHandler(BaseDownloadHandler):
         record, plan = page.record, page.plan
         if entry is None or self._run.forces(page) or plan.extraction is not Extraction.STANDS:
             return None
-        check = check_of_listing_entry(record.etag, record.content_length, entry)
+        check = source_entry_check(record.etag, record.content_length, entry)
         if check is Check.SKIP and _has_links_alone(page):
             return Response(
                 page.url, status=304, headers=downloader_headers_of_file(entry.validator, None)

@@ -28,7 +28,7 @@ from smartcrawl.engine.download.halted import HaltedRequestError
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
 from smartcrawl.run.halt import Halt
-from smartcrawl.run.strays import FRESH, Strays, stray_origin
+from smartcrawl.run.strays import FRESH, Strays, run_stray_origin
 
 _STATUS_LINE: Final = re.compile(rb"HTTP/\d+\.\d+ [1-9]\d\d(?: |$)", re.IGNORECASE)
 MAX_HEADERS: Final = 64 * 1024  #: bytes of status line and headers, 1xx answers included
@@ -71,7 +71,7 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         """
         if self._halt.order is not None:
             raise HaltedRequestError(f"{request.url} is not asked: the run ends")
-        alone = FRESH in request.meta or self._strays.suspects(stray_origin(request.url))
+        alone = FRESH in request.meta or self._strays.suspects(run_stray_origin(request.url))
         self._pool = self._single if alone else self._kept  # read by super() before its first await
         task = asyncio.current_task()
         assert task is not None, "Scrapy makes a task of each download"

@@ -34,7 +34,7 @@ from smartcrawl.run.library import RunLibrary
 from smartcrawl.run.run import Run
 from smartcrawl.sources.listing.entries import Entry
 from smartcrawl.sources.sharepoint.access import LibraryAnswer, LibraryError
-from smartcrawl.sources.sharepoint.asking import library_refusal
+from smartcrawl.sources.sharepoint.asking import sharepoint_refusal
 
 logger = logging.getLogger(__name__)
 
@@ -150,7 +150,7 @@ class LibraryHandler(BoundedHttpHandler):
                 page.url, status=answer.status, headers=wait
             )
         if answer.status != 200:
-            why = str(library_refusal(answer))
+            why = str(sharepoint_refusal(answer))
             raise StoreAwayError(why) if answer.status == _LOCKED else DefiniteRefusalError(why)
         if len(answer.body) != item.file_size:
             raise StoreAwayError(

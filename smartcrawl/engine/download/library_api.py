@@ -127,7 +127,7 @@ def library_api_of_crawl(crawler: Crawler, library: AskedLibrary, options: Optio
     return library.api
 
 
-def library_entries_of_crawl(crawler: Crawler, run: Run, library: RunLibrary) -> LibraryEntries:
+def downloader_library_entries(crawler: Crawler, run: Run, library: RunLibrary) -> LibraryEntries:
     """Return the entries of a run's library, none of which was asked for yet.
 
     Raises:

@@ -29,8 +29,8 @@ from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     REDIRECTS,
     http_conditional_headers,
+    http_validators_kept,
     is_304_of_other_version,
-    kept_validators,
 )
 from smartcrawl.rules.model import Fault
 
@@ -181,7 +181,7 @@ class RobotsDownloads:
                 break
             url = target
         status, now = response.status, int(time.time())
-        etag, last_modified = kept_validators(
+        etag, last_modified = http_validators_kept(
             _header(response, "ETag"), _header(response, "Last-Modified"), now
         )
         if status == 304 and kept is not None and headers and not hop:

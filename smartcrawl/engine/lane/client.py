@@ -19,7 +19,7 @@ from smartcrawl.engine.download.network import GuardedResolver, resolve_allowed_
 from smartcrawl.engine.lane.connections import ClosedError, LaneAnswer, LaneConnection
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.urls import url_endpoint
-from smartcrawl.run.strays import Strays, stray_origin
+from smartcrawl.run.strays import Strays, run_stray_origin
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +74,7 @@ class LaneClient:
         Raises:
             LaneError: no whole answer within the limits came.
         """
-        name = stray_origin(url)
+        name = run_stray_origin(url)
         target = url[len(name) :] or "/"
         if not _TARGET.fullmatch(target):
             raise LaneError(f"{url} cannot be sent as it is", sent=False)

@@ -12,7 +12,7 @@ import socket
 import time
 from typing import Final, NamedTuple, Protocol
 
-from smartcrawl.engine.download.decoding import is_download_slow
+from smartcrawl.engine.download.decoding import downloader_is_slow
 from smartcrawl.engine.lane.answers import LaneAnswerParser
 from smartcrawl.model.exceptions import LaneError
 
@@ -187,7 +187,7 @@ class LaneConnection(asyncio.Protocol):
         """Whether a body is received at less than MIN_DOWNLOAD_RATE."""
         if self._latency is None or not self._rate:
             return False
-        return is_download_slow(self._parser.size, now - self._sent - self._latency, self._rate)
+        return downloader_is_slow(self._parser.size, now - self._sent - self._latency, self._rate)
 
     def connection_lost(self, error: Exception | None) -> None:
         """Settle the unsettled answers: they count if the end was orderly."""

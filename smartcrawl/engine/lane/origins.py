@@ -14,7 +14,7 @@ from scrapy.utils.request import request_httprepr
 from smartcrawl.engine.download.decoding import DecodingMiddleware
 from smartcrawl.engine.download.network import GuardedResolver
 from smartcrawl.model.urls import url_endpoint
-from smartcrawl.run.strays import stray_origin
+from smartcrawl.run.strays import run_stray_origin
 
 _MOST_FAILURES: Final = 3  #: failures of an origin, after which the engine asks its pages
 
@@ -39,7 +39,7 @@ class Origins:
 
     def usable(self, url: str) -> Origin | None:
         """Return the origin of a URL, or None where the lane must not send requests."""
-        name = stray_origin(url)
+        name = run_stray_origin(url)
         origin = self._origins.get(name)
         if origin is None:
             refusal = self._resolver.refusal(*url_endpoint(url))

@@ -12,14 +12,14 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.index.elasticsearch import search
 from smartcrawl.index.elasticsearch.nearness import (
     NearHit,
+    elasticsearch_hit_chunks,
     exact_nearness_request,
     near_hits,
     nearest_chunks_request,
     nearness_request,
-    shown_chunks,
 )
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit, Tags
-from smartcrawl.index.embedded.nearness import joined_rankings
+from smartcrawl.index.embedded.nearness import joined_index_rankings
 from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
@@ -171,7 +171,7 @@ class _Finder:
         if near:
             pages = {one.near.content: search.indexed_page_of_hit(one.hit, places) for one in near}
             pages |= {page.key: page for page in by_words}
-            ranked = joined_rankings(ranked, pages, [one.near for one in near], fused=fused)
+            ranked = joined_index_rankings(ranked, pages, [one.near for one in near], fused=fused)
         return _once(ranked), terms or query.terms
 
     def shown(
@@ -196,7 +196,7 @@ class _Finder:
             key = str(one.page.key)
             hit = words.get(key) or nearest.get(key)
             if hit is not None:
-                chunks = shown_chunks(words.get(key), nearest.get(key), tags)
+                chunks = elasticsearch_hit_chunks(words.get(key), nearest.get(key), tags)
                 found.append(
                     search.search_hit(
                         hit["_source"],

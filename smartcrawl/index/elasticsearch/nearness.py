@@ -108,7 +108,7 @@ def nearest_chunks_request(
     }
 
 
-def shown_chunks(
+def elasticsearch_hit_chunks(
     words: Mapping[str, Any] | None, near: Mapping[str, Any] | None, tags: Tags
 ) -> list[Mapping[str, Any]]:
     """Return the chunks to show of a page, best first.

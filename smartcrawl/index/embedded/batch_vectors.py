@@ -8,10 +8,10 @@ from typing import Final
 from smartcrawl.index.embedded.buffer import searchable_chunks
 from smartcrawl.index.embedded.vectors import (
     embedded_text,
-    embedder_number,
-    known_vector_hashes,
+    index_embedder_number,
+    index_vector_hashes,
     note_embedder,
-    put_vectors,
+    put_index_vectors,
 )
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.model.batches import Batch
@@ -43,8 +43,8 @@ class BatchVectors:
         texts = _texts(batch)
         if not texts or self.is_off:
             return
-        number = embedder_number(connection, self.embedder)
-        known = set() if number is None else known_vector_hashes(connection, number, list(texts))
+        number = index_embedder_number(connection, self.embedder)
+        known = set() if number is None else index_vector_hashes(connection, number, list(texts))
         owed = [hash_ for hash_ in texts if hash_ not in known]
         try:
             for start in range(0, len(owed), _AT_ONCE):
@@ -70,8 +70,8 @@ class BatchVectors:
         if not self._found:
             return 0
         number = note_embedder(connection, self.embedder)
-        put_vectors(connection, number, self._found.items())
-        stored = known_vector_hashes(connection, number, list(self._found))
+        put_index_vectors(connection, number, self._found.items())
+        stored = index_vector_hashes(connection, number, list(self._found))
         return sum(not isinstance(self._found[hash_], RefusedText) for hash_ in stored)
 
 

@@ -23,7 +23,7 @@ def searchable_chunks(chunks: Sequence[Chunk]) -> list[Chunk]:
     return list(chunks) or [Chunk((), "")]
 
 
-def chunk_columns(title: str, chunk: Chunk) -> ChunkColumns:
+def embedded_index_chunk_columns(title: str, chunk: Chunk) -> ChunkColumns:
     """Return the columns of a chunk that are not searched."""
     return ChunkColumns(chunk.level, ",".join(chunk.types), chunk.repeated, chunk.digest(title))
 

@@ -8,13 +8,13 @@ from typing import Final, Protocol
 
 from smartcrawl.index.embedded.vectors import (
     OwedText,
-    count_owed_texts,
-    drop_unused_vectors,
+    count_index_texts_to_embed,
+    drop_unused_index_vectors,
+    index_texts_to_embed,
     lock_embedders,
     note_embedder,
     note_whole_embedder,
-    owed_texts,
-    put_vectors,
+    put_index_vectors,
 )
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.model.exceptions import EmbedderError
@@ -60,7 +60,7 @@ class DebtsElsewhere(Protocol):
         """Return the embedder whose vectors the documents have, or None."""
 
 
-def pay_debts(
+def pay_embedded_index_debts(
     connection: Connection,
     embedder: Embedder,
     *,
@@ -86,7 +86,7 @@ def pay_debts(
         number = note_embedder(connection, embedder)
     if elsewhere is not None:
         is_known = elsewhere.note_chunks(connection, is_ending)
-    owed_of = owed_texts if elsewhere is None else elsewhere.owed_texts
+    owed_of = index_texts_to_embed if elsewhere is None else elsewhere.owed_texts
     try:
         for texts in owed_of(connection, number, sources, _AT_ONCE):
             if is_ending():
@@ -95,7 +95,7 @@ def pay_debts(
             with transaction(connection):
                 number = note_embedder(connection, embedder)  # another process may drop it
                 pairs = zip((owed.hash for owed in texts), found, strict=True)
-                put_vectors(connection, number, pairs)
+                put_index_vectors(connection, number, pairs)
             refused = sum(isinstance(one, RefusedText) for one in found)
             paid.refused += refused
             paid.embedded += len(found) - refused
@@ -110,11 +110,11 @@ def pay_debts(
         if elsewhere is not None:
             searched = elsewhere.searched(connection)
             is_known = is_known and not (searched == number and elsewhere.lacking(connection))
-        paid.owed = count_owed_texts(connection, number, sources)
-        is_paid = not paid.owed and not (sources and count_owed_texts(connection, number))
+        paid.owed = count_index_texts_to_embed(connection, number, sources)
+        is_paid = not paid.owed and not (sources and count_index_texts_to_embed(connection, number))
         if is_paid and is_known:
             note_whole_embedder(connection, number, now)
-            paid.dropped = drop_unused_vectors(
+            paid.dropped = drop_unused_index_vectors(
                 connection, number, now=now, ttl=ttl, searched=searched
             )
     return paid

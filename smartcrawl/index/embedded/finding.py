@@ -17,7 +17,7 @@ from smartcrawl.index.embedded.conditions import (
     site_conditions,
 )
 from smartcrawl.index.embedded.near_chunks import NearPage, nearest_pages
-from smartcrawl.index.embedded.nearness import joined_rankings, parts_of_hits
+from smartcrawl.index.embedded.nearness import joined_index_rankings, parts_of_hits
 from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
 from smartcrawl.index.hits import Answer, Hit, HitChunk, embedded_document_id, is_lost_hit
 from smartcrawl.index.proposing import (
@@ -285,7 +285,7 @@ class _Search:
         by_words = [pages[content] for content in found.contents if content in pages]
         ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
         if near:
-            ranked = joined_rankings(ranked, pages, near, fused=fused)
+            ranked = joined_index_rankings(ranked, pages, near, fused=fused)
         return search_hits_named_once(ranked, records), terms or query.terms
 
     def shown(

@@ -106,7 +106,7 @@ def nearest_pages(
             if len(rows) == pool:
                 return [NearPage(*row) for row in rows]
     else:
-        load_vector_functions(connection)
+        load_embedded_index_functions(connection)
     statement = _statement(connection, _EXACT[connection.dialect], conditions)
     size = _SIZE.format(table=vector_table(connection))
     while True:
@@ -128,7 +128,7 @@ def nearest_chunks(
     if connection.dialect == "postgres":
         vector = halfvec_text(near.vector)
     else:
-        load_vector_functions(connection)
+        load_embedded_index_functions(connection)
     statement = _CHUNKS.format(distance=_EXACT[connection.dialect], table=vector_table(connection))
     names = {
         "embedder": near.embedder,
@@ -153,7 +153,7 @@ def _statement(connection: Connection, distance: str, conditions: str) -> str:
     return near + _PAGES[connection.dialect].format(conditions=of_pages)
 
 
-def load_vector_functions(connection: Any) -> None:
+def load_embedded_index_functions(connection: Any) -> None:
     """Load the functions of sqlite-vec into a connection, once.
 
     Raises:

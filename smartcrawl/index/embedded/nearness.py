@@ -12,7 +12,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.fusion import fuse
 
 
-def joined_rankings(
+def joined_index_rankings(
     by_words: Sequence[Ranked],
     pages: Mapping[Any, ProposedPage],
     near: Sequence[NearPage],

@@ -7,7 +7,11 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.buffer import IndexBuffer, chunk_columns, searchable_chunks
+from smartcrawl.index.embedded.buffer import (
+    IndexBuffer,
+    embedded_index_chunk_columns,
+    searchable_chunks,
+)
 from smartcrawl.index.embedded.conditions import fts5_value_letters
 from smartcrawl.index.embedded.finding import TEXTS, Marks
 from smartcrawl.index.queries import Term
@@ -74,7 +78,7 @@ class PostgresIndex(IndexBuffer):
         for content, title, chunks in contents:
             for position, chunk in enumerate(chunks):
                 texts = (title, chunk.path, chunk.text)
-                columns = chunk_columns(title, chunk)
+                columns = embedded_index_chunk_columns(title, chunk)
                 rows.append((content, position, *texts, *columns, *map(searched_words, texts)))
         for start in range(0, len(rows), _AT_ONCE):
             values = zip(*rows[start : start + _AT_ONCE], strict=True)

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from smartcrawl.index.embedded.buffer import ChunkColumns, IndexBuffer, chunk_columns
+from smartcrawl.index.embedded.buffer import ChunkColumns, IndexBuffer, embedded_index_chunk_columns
 from smartcrawl.index.embedded.finding import TEXTS, Marks, search_snippet_beginning
 from smartcrawl.index.queries import Term
 from smartcrawl.registry.connection import Connection, Many
@@ -60,7 +60,7 @@ class EmbeddedIndex(IndexBuffer):
         for content, (title, chunks) in added.items():
             for position, chunk in enumerate(chunks):
                 row = (title, chunk.path, chunk.text)
-                wanted[row][content, position] = chunk_columns(title, chunk)
+                wanted[row][content, position] = embedded_index_chunk_columns(title, chunk)
         dropped = self._keep(removed, wanted) if removed else array("q")
         rows = self._numbered(wanted)
         self._connection.executemany(_PUT, rows)

@@ -105,7 +105,7 @@ class VectorQuery(NamedTuple):
 QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
 
 
-def prepare_registry_for_vectors(database: Database) -> None:
+def prepare_index_for_vectors(database: Database) -> None:
     """Make sure that a registry can store vectors, before anything is fetched for it.
 
     Raises:
@@ -152,9 +152,9 @@ def note_embedder(connection: Connection, embedder: Embedder) -> int:
     Raises:
         SettingError: as of ``prepare_vectors``, for a new one.
     """
-    if (number := embedder_number(connection, embedder)) is not None:
+    if (number := index_embedder_number(connection, embedder)) is not None:
         lock_embedders(connection, shared=True)
-        number = embedder_number(connection, embedder)  # it may have been dropped meanwhile
+        number = index_embedder_number(connection, embedder)  # it may have been dropped meanwhile
     return _noted_embedder(connection, embedder) if number is None else number
 
 
@@ -163,7 +163,7 @@ def _noted_embedder(connection: Connection, embedder: Embedder) -> int:
     prepare_vectors(connection)
     connection.execute(_NOTE, (embedder.name, embedder.model, embedder.dimension))
     is_new = connection.changes() > 0
-    number = embedder_number(connection, embedder)
+    number = index_embedder_number(connection, embedder)
     assert number is not None, "it was noted"
     if is_new and connection.dialect == "postgres":
         from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
@@ -172,7 +172,7 @@ def _noted_embedder(connection: Connection, embedder: Embedder) -> int:
     return number
 
 
-def embedder_number(connection: Connection, embedder: Embedder) -> int | None:
+def index_embedder_number(connection: Connection, embedder: Embedder) -> int | None:
     """Return the number of an embedder, or None: it has made no vector here."""
     number: int | None = connection.execute(
         _NO, (embedder.name, embedder.model, embedder.dimension)
@@ -194,7 +194,7 @@ def embedded_text(title: str, headings: str, text: str) -> str:
     return "\n".join(filter(None, (title, headings, text)))
 
 
-def owed_texts(
+def index_texts_to_embed(
     connection: Connection, embedder: int, sources: Sequence[str], most: int
 ) -> Iterator[list[OwedText]]:
     """Yield chunks without a vector, ``most`` at once; ``sources`` empty means all."""
@@ -206,7 +206,9 @@ def owed_texts(
         after = bytes(rows[-1][0])
 
 
-def count_owed_texts(connection: Connection, embedder: int, sources: Sequence[str] = ()) -> int:
+def count_index_texts_to_embed(
+    connection: Connection, embedder: int, sources: Sequence[str] = ()
+) -> int:
     """Return how many different chunks have no vector; ``sources`` empty means all."""
     names = {"embedder": embedder, "sources": Many(list(sources))}
     owed = _owed(connection, sources)
@@ -219,7 +221,7 @@ def _owed(connection: Connection, sources: Sequence[str]) -> str:
     return is_owed + (_OF_SOURCES if sources else "")
 
 
-def known_vector_hashes(
+def index_vector_hashes(
     connection: Connection, embedder: int, hashes: Sequence[bytes]
 ) -> set[bytes]:
     """Return those hashes of chunks that have a vector, or are refused."""
@@ -228,7 +230,7 @@ def known_vector_hashes(
     return {bytes(row[0]) for row in rows}
 
 
-def put_vectors(
+def put_index_vectors(
     connection: Connection, embedder: int, found: Iterable[tuple[bytes, Vector | RefusedText]]
 ) -> None:
     """Store vectors, and refusals, by the hash of their chunk. The caller is in a transaction.
@@ -271,10 +273,10 @@ def vector_numbers(vector: bytes) -> array[float]:
     return numbers
 
 
-def vector_of_row(value: Any) -> bytes:
+def index_vector_of_row(value: Any) -> bytes:
     """Return a vector that was read: of SQLite its bytes, of PostgreSQL its numbers.
 
-    >>> vector_of_row([1.0, -0.5]) == vector_of_row(b"\\0\\0\\x80?\\0\\0\\0\\xbf")
+    >>> index_vector_of_row([1.0, -0.5]) == index_vector_of_row(b"\\0\\0\\x80?\\0\\0\\0\\xbf")
     True
     """
     if not isinstance(value, list):
@@ -291,7 +293,7 @@ def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None
     connection.execute(_IS_WHOLE, (now, embedder))
 
 
-def drop_unused_vectors(
+def drop_unused_index_vectors(
     connection: Connection, embedder: int, *, now: int, ttl: int, searched: int | None = None
 ) -> int:
     """Drop vectors that no chunk has used for ``ttl`` seconds; return their number.
@@ -315,5 +317,5 @@ def drop_unused_vectors(
         from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
 
         for (no,) in gone:
-            vector_column.drop_vector_index(connection, no)
+            vector_column.drop_registry_vector_index(connection, no)
     return dropped

@@ -124,7 +124,7 @@ class VectorStoreApi:
             return [_listed(file) for file in self._checked(page)], bool(page.has_more)
 
     def uploaded_page(self, after: str | None) -> tuple[list[UploadedFile], bool]:
-        """Return files of the account, attached or not, as ``listed_page`` does."""
+        """Return files of the account, attached or not, as ``exported_listing_page`` does."""
         with self._translated():
             page = self._client.files.list(
                 purpose="assistants",

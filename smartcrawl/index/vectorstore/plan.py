@@ -21,7 +21,7 @@ class PushPlan:
     former: dict[int, list[StoredFile]] = field(default_factory=dict)
 
 
-def push_plan(
+def vector_store_plan(
     versions: Mapping[int, ItemVersion],
     files: Iterable[StoredFile],
     kept: Mapping[int, bytes | None] = MappingProxyType({}),

@@ -104,7 +104,7 @@ class StoredFile(NamedTuple):
     ) -> StoredFile:
         """Return a file of ours in the store that no row has; ``now``: Unix seconds."""
         at = found.created_at
-        return cls(new_vector_store_intent(), version, "", None, found.id, status, now, None, at)
+        return cls(vector_store_upload_id(), version, "", None, found.id, status, now, None, at)
 
     def uploaded(self, found: UploadedFile) -> StoredFile:
         """Return it with the id that the server gave to it."""
@@ -116,7 +116,7 @@ class StoredFile(NamedTuple):
         return self._replace(status=status, embedded_at=found.created_at)
 
 
-def new_vector_store_intent() -> str:
+def vector_store_upload_id() -> str:
     """Return the unique id of an upload."""
     return secrets.token_hex(_INTENT_BYTES)
 

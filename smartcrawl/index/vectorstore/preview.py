@@ -18,10 +18,10 @@ from smartcrawl.index.vectorstore.ports import (
 )
 from smartcrawl.index.vectorstore.reading import (
     StoreReader,
-    planned_push,
     vector_store_items_together,
+    vector_store_push_plan,
 )
-from smartcrawl.index.vectorstore.rows import vector_store_files, vector_store_row_number
+from smartcrawl.index.vectorstore.rows import vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
@@ -35,7 +35,7 @@ class LookedRows:
     ) -> None:
         """``now``: Unix seconds."""
         self._connection, self._source, self._now = connection, source, now
-        self._store = vector_store_row_number(connection, url, store)
+        self._store = vector_store_number(connection, url, store)
 
     def files(self, versions: Mapping[int, ItemVersion]) -> list[StoredFile]:
         """Return the rows, the oldest intent first; equal versions are shared, by record.no."""
@@ -97,7 +97,7 @@ class PushPreview:
             clock, sleep, is_ending = time.monotonic, time.sleep, self._is_ending
             asking = StoreAsking(api, self._options, clock=clock, sleep=sleep, is_ending=is_ending)
             reader = StoreReader(api, self._rows, asking.ask, self._now)
-        plan = planned_push(reader, self._items, pushed, is_full=self._is_full)
+        plan = vector_store_push_plan(reader, self._items, pushed, is_full=self._is_full)
         given = {item.version.no for item in vector_store_items_together(self._items, plan.missing)}
         attached = [file for file in plan.under_way if file.status is FileStatus.UPLOADED]
         done = given | {file.version.no for file in plan.under_way}

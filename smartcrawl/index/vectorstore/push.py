@@ -24,9 +24,9 @@ from smartcrawl.index.vectorstore.ports import (
 )
 from smartcrawl.index.vectorstore.reading import (
     StoreReader,
-    planned_push,
     status_of_vector_store_file,
     vector_store_items_together,
+    vector_store_push_plan,
 )
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.exceptions import PushError
@@ -88,7 +88,9 @@ class Push:
         return self._pushed
 
     def _work(self) -> None:
-        plan = planned_push(self._reader, self._items, self._pushed, is_full=self._is_full)
+        plan = vector_store_push_plan(
+            self._reader, self._items, self._pushed, is_full=self._is_full
+        )
         self._former = plan.former
         self._report_done()
         self._remove(plan.leaving)

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final, Protocol, TypeVar
 
 from smartcrawl.index.vectorstore.api import AbsentError, VectorStoreApi
-from smartcrawl.index.vectorstore.plan import PushPlan, push_plan
+from smartcrawl.index.vectorstore.plan import PushPlan, vector_store_plan
 from smartcrawl.index.vectorstore.ports import (
     HASH,
     FileStatus,
@@ -251,7 +251,7 @@ class StoreReader:
         return found
 
 
-def planned_push(
+def vector_store_push_plan(
     reader: StoreReader | None, items: StoreItems, pushed: Pushed, *, is_full: bool
 ) -> PushPlan:
     """Read a store, and return the work that makes it equal; ``reader`` None: it is empty.
@@ -263,7 +263,7 @@ def planned_push(
     """
     versions = {version.no: version for version in items.versions()}
     files = reader.files(items, versions) if reader is not None else []
-    plan = push_plan(versions, files, items.kept(), is_full=is_full)
+    plan = vector_store_plan(versions, files, items.kept(), is_full=is_full)
     pushed.pages, pushed.unchanged = len(versions), plan.unchanged
     if reader is not None:
         pushed.adopted = len(reader.adopted - {file.intent for file in plan.leaving})

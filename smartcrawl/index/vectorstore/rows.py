@@ -17,7 +17,7 @@ from smartcrawl.index.vectorstore.ports import (
     StoredFile,
     StoreItem,
     UploadedFile,
-    new_vector_store_intent,
+    vector_store_upload_id,
 )
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
@@ -95,7 +95,7 @@ class StoreRows:
 
     def intend(self, item: StoreItem) -> StoredFile:
         """Record the intent to upload a file; its name has the unique id."""
-        intent = new_vector_store_intent()
+        intent = vector_store_upload_id()
         name = f"{item.name}-{intent}{item.ending}"
         file = StoredFile(
             intent, item.version, name, item.size, None, FileStatus.INTENDED, self._now
@@ -192,7 +192,9 @@ def store_files_by_id(
     return {file.file: file for file in rows}
 
 
-def leaving_store_files(connection: Connection, store: int, source: int) -> Iterator[StoredFile]:
+def leaving_vector_store_files(
+    connection: Connection, store: int, source: int
+) -> Iterator[StoredFile]:
     """Yield the files that are still to be detached or deleted."""
     return _files(connection, _LEAVING, (store, source))
 
@@ -206,7 +208,7 @@ def _files(connection: Connection, statement: str, values: tuple[Any, ...]) -> I
         yield StoredFile(intent, version, name, size, file, FileStatus(status), *shared)
 
 
-def vector_store_row_number(connection: Connection, url: str, store: str) -> int | None:
+def vector_store_number(connection: Connection, url: str, store: str) -> int | None:
     """Return the number of a store, or None: nothing was pushed to it."""
     number: int | None = connection.execute(_STORE, (url, store)).get
     return number

@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from smartcrawl.registry.commit.snapshot_store import is_stored_snapshot_path
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database.choices import store_choice, stored_choices
+from smartcrawl.registry.database.choices import store_choice_row, stored_choices
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import RunState
 from smartcrawl.sources.private_files import FILE, folder_like_its_parent
@@ -60,7 +60,7 @@ class SnapshotFolderMark:
     def keep(self, connection: Connection, url: str) -> None:
         """Write the mark to the registry."""
         with transaction(connection):
-            store_choice(connection, _MARK + url, json.dumps(asdict(self)))
+            store_choice_row(connection, _MARK + url, json.dumps(asdict(self)))
 
 
 @dataclass(frozen=True, slots=True)

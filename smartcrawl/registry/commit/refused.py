@@ -60,7 +60,7 @@ def store_refused_visit_row(visit: Visit, why: str) -> Failed:
     return Failed(visit, word)
 
 
-def store_unwritable_visit_as_failed(visit: Visit, error: Exception) -> Failed:
+def store_unwritable_visit_row(visit: Visit, error: Exception) -> Failed:
     """End a visit that the database refuses, and clear every value that it may refuse."""
     visit.url, visit.kind, visit.answer.location = visit.page.url, visit.page.kind, None
     visit.collapse = visit.parsed.unreadable = visit.snapshot = None

@@ -259,7 +259,7 @@ class Snapshots:
         self._store.close()
 
 
-def stores_new_snapshot(visit: Visit, *, forced: bool = False) -> bool:
+def stored_snapshot_is_due(visit: Visit, *, forced: bool = False) -> bool:
     """Whether the body of a visit becomes the page's stored body, so that a snapshot is due.
 
     ``forced``: also if the body has a snapshot already, because its file may be missing.

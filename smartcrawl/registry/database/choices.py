@@ -26,7 +26,7 @@ def stored_choices(connection: Connection) -> dict[str, str]:
     return dict(connection.execute(_CHOSEN).fetchall())
 
 
-def store_choice(connection: Connection, name: str, value: str) -> None:
+def store_choice_row(connection: Connection, name: str, value: str) -> None:
     """Store a choice; the caller opens the transaction."""
     connection.execute(_CHOOSE, (name, value))
 
@@ -42,7 +42,7 @@ def store_view_choices(connection: Connection, *, partition: str, table: str) ->
     """
     chosen = stored_choices(connection)
     if chosen.get("partition", "host") != partition:
-        store_choice(connection, "partition", partition)
+        store_choice_row(connection, "partition", partition)
     if chosen.get("table", ITEMS) == table:
         return
     before = connection.execute(_CHOSEN_NAME, (ITEMS,)).get
@@ -57,4 +57,4 @@ def store_view_choices(connection: Connection, *, partition: str, table: str) ->
         connection.execute(f'DROP VIEW "{before}"')
     if table != ITEMS:
         connection.execute(f'CREATE VIEW "{table}" AS SELECT * FROM "{ITEMS}"')
-    store_choice(connection, "table", table)
+    store_choice_row(connection, "table", table)

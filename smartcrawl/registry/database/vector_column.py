@@ -121,11 +121,11 @@ def _version(text: str) -> tuple[int, ...]:
 
 def create_vector_index(connection: Connection, embedder: int, dimension: int) -> None:
     """Create the index of a new embedder. The caller is in a transaction."""
-    drop_vector_index(connection, embedder)
+    drop_registry_vector_index(connection, embedder)
     connection.execute(_INDEX.format(no=embedder, dimension=dimension))
 
 
-def drop_vector_index(connection: Connection, embedder: int) -> None:
+def drop_registry_vector_index(connection: Connection, embedder: int) -> None:
     """Drop the index of an embedder that is gone."""
     connection.execute(f"DROP INDEX IF EXISTS chunk_vector_{embedder}")
 

@@ -83,7 +83,9 @@ def stored_drive(
     return None if row is None else StoredDrive(DriveToken._make(row), database, source, looks)
 
 
-def store_drive(connection: Connection, source: int, update: DriveUpdate | None) -> None:
+def store_library_drive_row(
+    connection: Connection, source: int, update: DriveUpdate | None
+) -> None:
     """Store a token together with the items at it, in one transaction; None: forget the drive."""
     with transaction(connection):
         connection.execute(_FORGET, (source,))

@@ -65,7 +65,7 @@ def move_library_row(connection: Connection, no: int, before: str, after: str) -
         connection.execute(_PLACED, (after, no, before))
 
 
-def given_hashes(connection: Connection, source: int) -> dict[tuple[int, bytes], bytes]:
+def given_library_row_hashes(connection: Connection, source: int) -> dict[tuple[int, bytes], bytes]:
     """Return the SHA-256 of the files that were given to stores, by record.no and facts."""
     rows: Any = connection.execute(_HASHES, (source,)).fetchall()
     return {(no, bytes(facts)): bytes(digest) for no, facts, digest in rows}
@@ -83,19 +83,19 @@ def domain_store_row(connection: Connection, domain: str, url: str) -> tuple[str
     return ("", None) if row is None else (row[0], row[1])
 
 
-def intend_domain_store(connection: Connection, domain: str, url: str, intent: str) -> None:
+def intend_domain_store_row(connection: Connection, domain: str, url: str, intent: str) -> None:
     """Store the intent to make a store, before the request."""
     with transaction(connection):
         connection.execute(_INTEND, (domain, url, intent))
 
 
-def note_domain_store(connection: Connection, domain: str, url: str, store: str) -> None:
+def note_domain_store_row(connection: Connection, domain: str, url: str, store: str) -> None:
     """Store the id that the server gave to the store of a domain."""
     with transaction(connection):
         connection.execute(_MADE, (store, domain, url))
 
 
-def end_domain_store(connection: Connection, domain: str, url: str) -> None:
+def end_domain_store_row(connection: Connection, domain: str, url: str) -> None:
     """Forget the making of a store: its id is in domain.json."""
     with transaction(connection):
         connection.execute(_WRITTEN, (domain, url))

@@ -107,7 +107,7 @@ def library_rows_since(connection: Connection, source: int, moment: float) -> se
     return {no for (no,) in rows}
 
 
-def library_body_hashes(connection: Connection, numbers: Sequence[int]) -> dict[int, bytes]:
+def library_body_hash_rows(connection: Connection, numbers: Sequence[int]) -> dict[int, bytes]:
     """Return the SHA-256 of the bytes of items, by number, as far as they are known."""
     rows: Any = connection.execute(_HASHES, (Many(numbers),)).fetchall()
     return {no: bytes(digest) for no, digest in rows}
@@ -119,7 +119,7 @@ def library_rows_of(connection: Connection, numbers: Sequence[int]) -> dict[int,
     return {row[0]: LibraryRow._make(row) for row in rows}
 
 
-def library_urls_of(
+def library_row_urls(
     connection: Connection, source: int, unique_ids: Sequence[str]
 ) -> dict[str, str]:
     """Return the server relative URLs of some items of a source, by unique id."""
@@ -127,7 +127,7 @@ def library_urls_of(
     return dict(rows)
 
 
-def lost_library_paths(connection: Connection, source: int) -> dict[int, str]:
+def lost_library_row_paths(connection: Connection, source: int) -> dict[int, str]:
     """Return the paths of items that could not be had, by number; their files may be missing."""
     rows: Any = connection.execute(_NOT_HAD, (source,)).fetchall()
     return dict(rows)
@@ -142,7 +142,7 @@ def library_rows_at(
     return {row.path: row for row in found if row.path is not None}
 
 
-def paths_of_others(
+def library_paths_of_other_rows(
     connection: Connection, source: int, paths: Iterable[str], numbers: Sequence[int]
 ) -> set[str]:
     """Return those of some paths at which items of the source with other numbers have files."""
@@ -151,7 +151,7 @@ def paths_of_others(
     return {path for (path,) in found}
 
 
-def store_library_file(connection: Connection, source: int, no: int, file: LibraryFile) -> None:
+def store_library_file_row(connection: Connection, source: int, no: int, file: LibraryFile) -> None:
     """Store an item whose file is in place, or the error of one that could not be had (R3-75)."""
     item = file.item
     facts = (

@@ -45,7 +45,7 @@ class LibraryJobEnd(NamedTuple):
     reasons: Sequence[str] = ()
 
 
-def begin_library_job(connection: Connection, id_: str) -> dict[str, Any] | None:
+def begin_library_job_row(connection: Connection, id_: str) -> dict[str, Any] | None:
     """Record that this process carries out a job; return its progress so far.
 
     None: the job is over, was never ordered, or another process carries it out. The caller's
@@ -70,7 +70,7 @@ def store_library_job_progress(
     connection.execute(_PROGRESS, (json.dumps(progress), id_))
 
 
-def end_library_job(connection: Connection, id_: str, end: LibraryJobEnd, now: int) -> None:
+def end_library_job_row(connection: Connection, id_: str, end: LibraryJobEnd, now: int) -> None:
     """Record the end of a job's process. The caller's transaction."""
     values = (
         end.state,

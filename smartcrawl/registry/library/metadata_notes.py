@@ -20,19 +20,19 @@ ON CONFLICT (domain, position) DO UPDATE
 _CUT: Final = "DELETE FROM library_metadata WHERE domain = ? AND position >= ?"
 
 
-def noted_metadata(connection: Connection, domain: str) -> list[str]:
+def metadata_note_rows(connection: Connection, domain: str) -> list[str]:
     """Return the entries of a domain as JSON, in their order."""
     rows: Any = connection.execute(_ALL, (domain,)).fetchall()
     return [entry for (entry,) in rows]
 
 
-def noted_file_ids(connection: Connection, domain: str, ids: Collection[str]) -> set[str]:
+def noted_file_id_rows(connection: Connection, domain: str, ids: Collection[str]) -> set[str]:
     """Return those of some ``openai_file_id`` that have an entry."""
     rows: Any = connection.execute(_KNOWN, (domain, Many(sorted(ids)))).fetchall()
     return {id_ for (id_,) in rows}
 
 
-def note_metadata(
+def store_metadata_note_row(
     connection: Connection, domain: str, entries: Sequence[tuple[str | None, str]]
 ) -> None:
     """Note the entries of a domain: each with its ``openai_file_id``, and as JSON.
@@ -40,7 +40,7 @@ def note_metadata(
     Only those that differ from the noted ones are written.
     """
     with transaction(connection):
-        before = noted_metadata(connection, domain)
+        before = metadata_note_rows(connection, domain)
         differing = [
             (domain, position, id_, entry)
             for position, (id_, entry) in enumerate(entries)

@@ -20,11 +20,11 @@ from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     delete_library_rows,
     gone_library_rows,
+    library_paths_of_other_rows,
     library_rows_at,
     library_rows_of,
-    paths_of_others,
     place_library_rows,
-    store_library_file,
+    store_library_file_row,
 )
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import (
@@ -63,7 +63,7 @@ class Move(NamedTuple):
         return self.staged or self.aside
 
 
-def staged_library_path(no: int) -> str:
+def library_row_staged_path(no: int) -> str:
     """Return the place of a record's new bytes, below the folder of its source."""
     return f"{INCOMING}/{no}.new"
 
@@ -195,7 +195,7 @@ class LibraryShelf:
         moved = {move.no: move.target for move in self._moves}
         for no, file in self._files.items():
             place = moved.get(no, file.path)
-            store_library_file(connection, self._source, no, file._replace(path=place))
+            store_library_file_row(connection, self._source, no, file._replace(path=place))
         others = [(no, path) for no, path in moved.items() if no not in self._files]
         place_library_rows(connection, others)
         connection.execute(_FORGET, (self._source,))
@@ -222,7 +222,7 @@ class LibraryShelf:
         if not paths:
             return []
         asked = paths | {sharepoint_embedded_path(path) for path in paths}
-        kept = paths_of_others(connection, self._source, asked, numbers)
+        kept = library_paths_of_other_rows(connection, self._source, asked, numbers)
         kept |= {sharepoint_original_path(path) for path in kept}
         return sorted(paths - kept - self._shared)
 

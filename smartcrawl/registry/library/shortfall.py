@@ -67,7 +67,7 @@ def stored_trimmed_items(connection: Connection, source: int, run: int) -> int:
     return found.trimmed if found is not None and is_of_run else 0
 
 
-def accept_library_shortfall(connection: Connection, source: int) -> None:
+def accept_library_shortfall_row(connection: Connection, source: int) -> None:
     """Accept what the last trimmed run lacked, with its removals. The caller's transaction."""
     found = stored_library_shortfall(connection, source)
     if found is not None and found.trimmed_run is not None:

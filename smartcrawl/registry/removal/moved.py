@@ -126,7 +126,7 @@ def new_record_number(detail: str) -> int:
     return int(json.loads(detail)["targetNo"])
 
 
-def take_over_record(connection: Connection, old: int, detail: str, *, number: int) -> None:
+def take_over_record_row(connection: Connection, old: int, detail: str, *, number: int) -> None:
     """Give discovery, changes and pin of a removed record to the record of its new name."""
     found = json.loads(detail)
     is_new = "firstSeen" in found
@@ -140,8 +140,8 @@ def take_over_record(connection: Connection, old: int, detail: str, *, number: i
         connection.execute(_MOVE_PIN, {"pinned": old, "heir": found["targetNo"]})
 
 
-def give_back_record(connection: Connection, old: int, detail: str, *, number: int) -> None:
-    """Undo ``take_over_record``, if the record of the new name still has what it took over."""
+def give_back_record_row(connection: Connection, old: int, detail: str, *, number: int) -> None:
+    """Undo ``take_over_record_row``, if the record of the new name still has what it took over."""
     found = json.loads(detail)
     first_seen = found.get("firstSeen")
     names = {"old": old, "new": found["targetNo"], "first_seen": first_seen, "number": number}

@@ -127,7 +127,7 @@ _DUE = "UPDATE state SET next_visit = NULL WHERE no IN carray(?)"
 _NOTES = "UPDATE run SET notes = ?, withheld = ? WHERE no = ?"
 
 
-def settle_records(
+def settle_record_rows(
     connection: Connection, ending: EndingRunRow, sink: Sink, *, complete: bool
 ) -> None:
     """Set the last outcome of every record and propose removals.

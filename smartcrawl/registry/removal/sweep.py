@@ -21,7 +21,11 @@ from smartcrawl.registry.pack import (
     pack_stored_links,
     unpack_stored_links,
 )
-from smartcrawl.registry.removal.moved import give_back_record, new_record_number, take_over_record
+from smartcrawl.registry.removal.moved import (
+    give_back_record_row,
+    new_record_number,
+    take_over_record_row,
+)
 from smartcrawl.rules.absence import UNSEEN
 from smartcrawl.rules.model import RemovalRule, Standing, Status
 from smartcrawl.rules.reindex import effective_after, state_after_removal
@@ -199,7 +203,9 @@ class RecordRemover:
             if row[3] is not None:
                 contents.add(row[3])
             if is_moved:
-                take_over_record(connection, candidate.no, candidate.detail, number=self._number)
+                take_over_record_row(
+                    connection, candidate.no, candidate.detail, number=self._number
+                )
             removed.append(RemovedRecordRow(row[0], row[1], row[2], row[9], after.word.word))
         write_clone_places(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
@@ -303,7 +309,7 @@ class Restorer:
             detail = f"restored: the sweep of run {run} was undone"
             self._note(record, json.loads(restore), now, detail)
             if rule == RemovalRule.MOVED:
-                give_back_record(self._connection, record, found, number=self._number)
+                give_back_record_row(self._connection, record, found, number=self._number)
             self._connection.execute(_UNDONE, (now, no))
             if content is not None:
                 contents.add(content)

@@ -28,7 +28,7 @@ from smartcrawl.registry.removal.candidates import (
     candidate_row_evidence,
     propose_absent_rows,
 )
-from smartcrawl.registry.removal.settle import settle_records
+from smartcrawl.registry.removal.settle import settle_record_rows
 from smartcrawl.registry.removal.sweep import (
     BATCH,
     Candidate,
@@ -327,7 +327,7 @@ def settle_sealed_row(connection: Connection, ending: EndingRunRow, indexing: In
         connection.execute(_SETTLED, (RunState.SETTLED, ending.run, RunState.SEALED))
         if connection.changes():
             complete = bool(connection.execute(_IS_COMPLETE, (ending.run,)).get)
-            settle_records(connection, ending, sink, complete=complete)
+            settle_record_rows(connection, ending, sink, complete=complete)
             count_run_row_words(connection, ending.run)
 
     indexing.perform(connection, work, now=ending.now)

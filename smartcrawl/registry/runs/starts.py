@@ -55,7 +55,7 @@ def last_root_row(connection: Connection, name: str) -> str | None:
     return None if root is None else str(root)
 
 
-def stored_start_arguments(connection: Connection, name: str) -> dict[str, str] | None:
+def stored_start_argument_rows(connection: Connection, name: str) -> dict[str, str] | None:
     """Return the spider, and the argument that names the root, of an ad-hoc source that is listed.
 
     None: it is declared, or not listed.

@@ -12,7 +12,7 @@ from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.host_facts import HostReader
-from smartcrawl.registry.jobs import registry_job_definitions
+from smartcrawl.registry.jobs import stored_job_rows
 from smartcrawl.reports.sources_today import reported_sources_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.rules.connections import ConnectionGuard
@@ -108,7 +108,7 @@ class Holders:
 
     def _sources_of_today(self) -> list[_Holder]:
         options = self._options
-        jobs = registry_job_definitions(self._connection)
+        jobs = stored_job_rows(self._connection)
         declared = load_declared_sources(options.sources_file)
         known = {name: job.source() for name, job in jobs.items()} | declared
         rows: list[Any] = self._connection.execute(_SOURCES).fetchall()

@@ -20,11 +20,11 @@ from smartcrawl.registry.items import (
     register_address_row,
     store_order_rows,
 )
-from smartcrawl.registry.jobs import load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.names import stored_source_names
 from smartcrawl.registry.ordered import (
     force_ordered_rows,
-    is_registry_name_for_documents,
+    has_row_of_documents_name,
     order_address_row,
     sources_of_ordered_row,
 )
@@ -51,7 +51,7 @@ class ItemOrders:
         self._connection = connection
         self._options = options
         self._now = now
-        self._known = load_sources_and_registry_jobs(options, connection)
+        self._known = load_stored_jobs_and_sources(options, connection)
 
     def add(self, url: str, *, force: bool) -> dict[str, Any]:
         """Register an address in the sources that have it or whose scope holds it (E-13).
@@ -154,7 +154,7 @@ class ItemOrders:
         if unread is not None:
             raise JobError(INVALID_URL, field="url", reason=f"url is not read: {unread}")
         documents = self._known.get(DOCUMENTS.name)
-        if not _is_ours(documents) or not is_registry_name_for_documents(self._connection):
+        if not _is_ours(documents) or not has_row_of_documents_name(self._connection):
             raise JobError(
                 CONFLICT,
                 field="url",

@@ -16,7 +16,7 @@ from smartcrawl.server.jobs.processes import (
     BegunRun,
     JobProcesses,
     WaitingRun,
-    is_api_order_obeyed,
+    is_api_job_order_obeyed,
 )
 from smartcrawl.sources.jobs.errors import JobError
 
@@ -84,7 +84,7 @@ class JobLauncher:
 
     def _look_at(self, begun: BegunRun, now: int) -> None:
         self._began(begun, now)
-        if is_api_order_obeyed(self._database, begun):
+        if is_api_job_order_obeyed(self._database, begun):
             self._clock.obeyed(begun.id, now)
             logger.info("the run %s of %s ended by order", begun.id, begun.name)
             return

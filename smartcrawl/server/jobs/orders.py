@@ -20,7 +20,7 @@ from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.job import RunStage
-from smartcrawl.server.jobs.processes import JobProcesses, is_api_order_obeyed
+from smartcrawl.server.jobs.processes import JobProcesses, is_api_job_order_obeyed
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 
 _T = TypeVar("_T")
@@ -155,7 +155,9 @@ class JobOrders:
         processes = JobProcesses(self._database, self._connection, Process.this())
         begun = processes.get(current.id)
         return (
-            current.id if begun is not None and is_api_order_obeyed(self._database, begun) else None
+            current.id
+            if begun is not None and is_api_job_order_obeyed(self._database, begun)
+            else None
         )
 
     def _pause(self, job: int, current: _Current | None, now: int) -> None:

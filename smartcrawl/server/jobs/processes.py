@@ -103,7 +103,7 @@ class BegunRun:
         return self.state in _SEALED
 
 
-def is_api_order_obeyed(database: Database, begun: BegunRun) -> bool:
+def is_api_job_order_obeyed(database: Database, begun: BegunRun) -> bool:
     """Whether a run ended by an order, and its source is free; its process may still be there."""
     closed = begun.stage is RunStage.RUNNING and begun.state in _CLOSED
     return closed and begun.order is not None and not database.is_held(begun.name)

@@ -19,7 +19,7 @@ from smartcrawl.run.library_store import StoreAbsentError, run_attached_file_ids
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import Query, json_response, refuse_repeated_parameter
 from smartcrawl.server.errors import api_not_found, api_unavailable
-from smartcrawl.server.library.domains import requested_domain
+from smartcrawl.server.library.domains import api_requested_domain
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ def _cleaned(context: Context, domain_id: str) -> MetadataResult:
         ApiError: there is no such domain, its store is gone, or something could not be read.
     """
     options = context.options
-    domain = requested_domain(options.sharepoint.storage, domain_id)
+    domain = api_requested_domain(options.sharepoint.storage, domain_id)
     database = registry_database(options.registry)
     try:
         with database.translated("write"), closing(database.open()) as connection:

@@ -17,7 +17,7 @@ from smartcrawl.sources.sharepoint.domains import (
 logger = logging.getLogger(__name__)
 
 
-def requested_domain(storage: Path, domain_id: str) -> Domain:
+def api_requested_domain(storage: Path, domain_id: str) -> Domain:
     """Return a domain; problems of its domain.json, with its place, are only logged.
 
     Raises:

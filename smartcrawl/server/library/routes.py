@@ -30,7 +30,7 @@ from smartcrawl.server.items.routes import checked_request_body
 from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
 from smartcrawl.server.jobs.library_store import LibraryJobs
 from smartcrawl.server.jobs.logs import job_log
-from smartcrawl.server.library.domains import requested_domain
+from smartcrawl.server.library.domains import api_requested_domain
 from smartcrawl.server.library.streams import FORMS, LibraryJobResponse
 from smartcrawl.sources.jobs.errors import CONFLICT, JobError
 from smartcrawl.sources.sharepoint.domains import SCOPES
@@ -237,7 +237,7 @@ class _Libraries:
             ApiError: there is no such domain or source, its domain.json has problems, or the
                 server of its vector store does not have that any more.
         """
-        domain = requested_domain(self._storage, order.domain)
+        domain = api_requested_domain(self._storage, order.domain)
         try:
             sources = domain.sources(order.choices.scope, order.choices.source)
         except SourceError as error:

@@ -13,7 +13,7 @@ from smartcrawl.model.processes import exit_status_signal
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.items import refreshable_source_rows
-from smartcrawl.registry.jobs import load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.server.jobs.local import CrawlProgram
 from smartcrawl.server.mcp.answers import McpStartedRun
 from smartcrawl.server.mcp.texts import McpRefusalError
@@ -73,7 +73,7 @@ class McpRefresher:
 
     def _state(self, connection: Connection, source: str) -> tuple[set[str], int]:
         """Return the names of the sources that can be crawled, and the last run of one."""
-        declared = load_sources_and_registry_jobs(self._options, connection)
+        declared = load_stored_jobs_and_sources(self._options, connection)
         return {*declared, *refreshable_source_rows(connection)}, _last_run(connection, source)
 
     def _opened(self, child: subprocess.Popen[bytes], source: str, before: int) -> int | None:

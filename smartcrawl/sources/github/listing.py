@@ -19,7 +19,7 @@ from smartcrawl.sources.github.payloads import (
     github_commit_of_answer,
     github_tree_of_answer,
 )
-from smartcrawl.sources.listing.entries import Entry, Skip, batched_listing_entries
+from smartcrawl.sources.listing.entries import Entry, Skip, source_entries_in_batches
 from smartcrawl.sources.listing.selection import ListingRules
 
 _LARGEST_COMMIT: Final = 16 * 1024 * 1024  #: bytes of an answer
@@ -80,7 +80,7 @@ class RepositoryListing:
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the files of the tree, up to 1,000 at a time. Call it once."""
-        return batched_listing_entries(self._entries())
+        return source_entries_in_batches(self._entries())
 
     def _entries(self) -> Iterator[Entry]:
         lacking: ListedCommit | None = None  # the first without a file at its folder

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.sources.listing.entries import Entry, Skip, batched_listing_entries
+from smartcrawl.sources.listing.entries import Entry, Skip, source_entries_in_batches
 from smartcrawl.sources.listing.places import SETTING, file_store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import RACY
@@ -57,7 +57,7 @@ class BucketListing:
         Raises:
             SettingError: the driver is not installed, or does not start.
         """
-        return batched_listing_entries(self._entries())
+        return source_entries_in_batches(self._entries())
 
     def _entries(self) -> Iterator[Entry]:
         try:

@@ -77,7 +77,7 @@ class Skip(StrEnum):
     NO_NAME = "not a name"  #: such as the marker of an empty folder in a store
 
 
-def check_of_listing_entry(
+def source_entry_check(
     etag: str | None, size: int, entry: Entry, *, is_hash: bool = False
 ) -> Check:
     """Return how to find out whether a stored file, of this ETag and size, is that of an entry.
@@ -94,7 +94,7 @@ def check_of_listing_entry(
     )
 
 
-def batched_listing_entries(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+def source_entries_in_batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
     """Yield entries in lists of at most ``BATCH``."""
     left = iter(entries)
     while batch := list(islice(left, BATCH)):

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.model.file_urls import folder_url
-from smartcrawl.sources.listing.entries import Entry, Skip, batched_listing_entries
+from smartcrawl.model.file_urls import url_of_folder
+from smartcrawl.sources.listing.entries import Entry, Skip, source_entries_in_batches
 from smartcrawl.sources.listing.names import (
     listing_root_path,
     quoted_listing_name,
@@ -57,10 +57,10 @@ class FolderListing:
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the files of the folder, up to 1,000 at a time. Call it once."""
-        return batched_listing_entries(self._entries())
+        return source_entries_in_batches(self._entries())
 
     def _entries(self) -> Iterator[Entry]:
-        url = folder_url(self._root)
+        url = url_of_folder(self._root)
         try:
             walk = Walk(self._root, url if url.endswith("/") else f"{url}/")
         except OSError as error:

@@ -23,7 +23,7 @@ from smartcrawl.sources.drivers import (
 from smartcrawl.sources.listing.entries import Skip
 from smartcrawl.sources.listing.places import SETTING, StorePlace
 from smartcrawl.sources.listing.stamps import listed_file_time
-from smartcrawl.sources.stores import Bucket, Drive, file_store_status
+from smartcrawl.sources.stores import Bucket, Drive, source_store_status
 
 PATIENCE: Final = 60.0  #: seconds for one page or the start of one body, with the driver's retries
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -168,7 +168,7 @@ class _BucketFiles(ABC):
 
     def _is_other_state(self, error: Exception) -> bool:
         """Whether an error of the driver says that the file is not in the state asked for."""
-        return file_store_status(error) == 412
+        return source_store_status(error) == 412
 
 
 class _S3Files(_BucketFiles):

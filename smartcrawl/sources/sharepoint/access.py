@@ -186,7 +186,7 @@ def list_item_url(site_url: str, root: str, item_id: int) -> str:
     return f"{library_item_url(site_url, root)}/DispForm.aspx?ID={item_id}"
 
 
-def place_shown(place: LibraryPlace) -> str:
+def sharepoint_place_shown(place: LibraryPlace) -> str:
     """Return a place for messages: the URL of the library, or the site and the title of a list."""
     if place.source_type is SourceType.LISTS:
         return f"{place.site_url}, list {place.list_name!r}"

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import IO, Final
 
 from smartcrawl.sources.private_files import FILE, is_private_folder
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 
 _WRITING: Final = ".writing"  #: ending of a file that is being written
 
 
-def write_aside(
+def write_sharepoint_source_file(
     path: Path, write: Callable[[IO[bytes]], object], place: Callable[[Path, Path], Path]
 ) -> Path:
     """Write a file beside ``path``, down to the disk, and ``place`` it; return its place.
@@ -36,7 +36,7 @@ def write_aside(
             write(file)
             file.flush()
             os.fsync(file.fileno())
-            placed = retry_busy_map_file(lambda: place(sibling, path))
+            placed = retry_busy_sharepoint_file(lambda: place(sibling, path))
     finally:
         with suppress(FileNotFoundError):
             sibling.unlink()

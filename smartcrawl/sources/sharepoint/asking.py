@@ -64,11 +64,11 @@ class LibraryClient:
             LibraryError: it is another; with the remedy.
         """
         if answer.status != 200:
-            raise library_refusal(answer)
+            raise sharepoint_refusal(answer)
         return answer.body
 
 
-def library_refusal(answer: LibraryAnswer) -> LibraryError:
+def sharepoint_refusal(answer: LibraryAnswer) -> LibraryError:
     """Return the error for an answer whose status is not the expected one."""
     code, message = library_error_words(answer.body)
     why = f"HTTP status {answer.status}"

@@ -16,7 +16,7 @@ _CONCURRENT: Final = frozenset(
 )
 
 
-def retry_busy_map_file(action: Callable[[], _T], wait: float = _WAIT) -> _T:
+def retry_busy_sharepoint_file(action: Callable[[], _T], wait: float = _WAIT) -> _T:
     """Return the result of ``action``, which is repeated while another process is in its way.
 
     ``wait``: seconds before the second try. Source: R3-28, R3-63.

@@ -30,7 +30,7 @@ class AppCertificate(NamedTuple):
         return "<AppCertificate>"
 
 
-def app_certificate(path: Path, password: str, now: float) -> AppCertificate:
+def sharepoint_app_certificate(path: Path, password: str, now: float) -> AppCertificate:
     """Read the certificate of an app; ``password`` empty: the file has none.
 
     Raises:

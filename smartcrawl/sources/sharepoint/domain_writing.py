@@ -17,7 +17,7 @@ _EMPTY: Final = re.compile(r'("vector_store_id"\s*:\s*)""')
 _INDENT: Final = re.compile(r"\A\{\r?\n([ \t]+)\"")
 
 
-def write_vector_store_id(path: Path, store: str) -> None:
+def write_sharepoint_domain_store_id(path: Path, store: str) -> None:
     """Set ``vector_store_id`` in a domain.json; readers see the old file or the new one, whole.
 
     Other keys, their order and, where the key is there, the whole layout stay.
@@ -32,7 +32,7 @@ def write_vector_store_id(path: Path, store: str) -> None:
         mode = place.stat().st_mode & 0o777
         with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             os.fchmod(file.fileno(), mode)
-            file.write(with_vector_store_id(text, store).encode())
+            file.write(sharepoint_domain_with_store_id(text, store).encode())
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, place)
@@ -49,12 +49,12 @@ def write_vector_store_id(path: Path, store: str) -> None:
         ) from error
 
 
-def with_vector_store_id(text: str, store: str) -> str:
+def sharepoint_domain_with_store_id(text: str, store: str) -> str:
     """Return the text of a domain.json with another id.
 
-    >>> with_vector_store_id('{"b": 1.50, "vector_store_id" : "", "a": [ ]}', "vs_1")
+    >>> sharepoint_domain_with_store_id('{"b": 1.50, "vector_store_id" : "", "a": [ ]}', "vs_1")
     '{"b": 1.50, "vector_store_id" : "vs_1", "a": [ ]}'
-    >>> with_vector_store_id('{"b": 1.50}', "vs_1")
+    >>> sharepoint_domain_with_store_id('{"b": 1.50}', "vs_1")
     '{"b": 1.5, "vector_store_id": "vs_1"}'
 
     Raises:

@@ -28,7 +28,7 @@ def library_item_key(host: str, unique_id: str) -> str:
     return f"sharepoint://{host}/{unique_id.lower()}"
 
 
-def library_item_validator(item: LibraryItem) -> str:
+def sharepoint_item_validator(item: LibraryItem) -> str:
     """Return a digest of the four compared fields (R3-02), and of a content that was listed.
 
     Two items have the same one exactly if ``rules.library.is_changed`` is false of them.
@@ -88,7 +88,7 @@ class LibraryEntries:
                     Entry(
                         item.url,
                         item.file_size,
-                        library_item_validator(item),
+                        sharepoint_item_validator(item),
                         item.last_modified // _MICROSECONDS,
                         library_item_key(host, item.unique_id),
                         item,

@@ -125,7 +125,7 @@ def sharepoint_query_fields(
     return [field for field in fields if field not in beyond], beyond
 
 
-def list_item_content(
+def sharepoint_list_item_content(
     item: Mapping[str, Any], fields: Sequence[ListField], *, item_id: int, list_title: str
 ) -> str:
     """Return the content of a list item."""
@@ -141,7 +141,7 @@ def list_item_content(
     })  # fmt: skip
 
 
-def page_content(item: Mapping[str, Any], layout: object = None) -> str:
+def sharepoint_page_content(item: Mapping[str, Any], layout: object = None) -> str:
     """Return the content of a site page; ``layout``: Graph's canvasLayout.
 
     It counts where the page has no text of its own.

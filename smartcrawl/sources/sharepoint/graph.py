@@ -32,8 +32,8 @@ from smartcrawl.sources.sharepoint.fields import (
     PAGE_FIELDS,
     ListField,
     graph_list_fields,
-    list_item_content,
-    page_content,
+    sharepoint_list_item_content,
+    sharepoint_page_content,
 )
 from smartcrawl.sources.sharepoint.graph_delta import DeltaListing
 from smartcrawl.sources.sharepoint.graph_places import GraphPlaces
@@ -227,7 +227,7 @@ class ItemsListing(ClientListing):
             case SourceType.LISTS:
                 path = f"{self.root}/{item_id}.md"
                 url = list_item_url(self._place.site_url, self.root, item_id)
-                content = list_item_content(
+                content = sharepoint_list_item_content(
                     found.fields,
                     self._fields,
                     item_id=item_id,
@@ -254,10 +254,12 @@ class ItemsListing(ClientListing):
     def _page_content(self, fields: Mapping[str, Any], unique_id: str) -> str:
         """Return the content of a page; where its list does not show the text, the page does."""
         if "CanvasContent1" in fields:
-            return page_content(fields)
+            return sharepoint_page_content(fields)
         address = f"{self._places.site()}/pages/{unique_id}/microsoft.graph.sitePage"
         answer = self._client.answer(f"{address}?$expand=canvasLayout")
         if answer.status == 404:  # a page of another kind, such as a wiki page
-            return page_content(fields)
+            return sharepoint_page_content(fields)
         found = sharepoint_json(self._client.good(answer))
-        return page_content({"Title": found.get("title"), **fields}, found.get("canvasLayout"))
+        return sharepoint_page_content(
+            {"Title": found.get("title"), **fields}, found.get("canvasLayout")
+        )

@@ -22,10 +22,10 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryError,
     LibraryPlace,
     library_item_url,
-    place_shown,
+    sharepoint_place_shown,
     sharepoint_words,
 )
-from smartcrawl.sources.sharepoint.asking import LibraryClient, library_refusal
+from smartcrawl.sources.sharepoint.asking import LibraryClient, sharepoint_refusal
 from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate, KnownDrive
 from smartcrawl.sources.sharepoint.folders import Folder, FolderTree
 from smartcrawl.sources.sharepoint.graph_places import GraphPlaces, graph_path
@@ -122,7 +122,9 @@ class DeltaListing(ClientListing):
             self._grow()
             return delta
         except _ResyncError as resync:
-            self.notes.append(f"{place_shown(self._place)}: {resync}; everything is listed")
+            self.notes.append(
+                f"{sharepoint_place_shown(self._place)}: {resync}; everything is listed"
+            )
             return self._read_whole(resync.url or self._whole(drive))
 
     def _read_whole(self, url: str) -> str:
@@ -161,7 +163,7 @@ class DeltaListing(ClientListing):
             )
         try:
             if answer.status != 200:
-                raise library_refusal(answer)
+                raise sharepoint_refusal(answer)
             return library_page(answer.body)
         except (LibraryError, PayloadError) as error:
             raise type(error)(f"page {walk.page} of its listing: {error}") from error

@@ -12,7 +12,7 @@ from smartcrawl.model.library import LibraryItem, SourceType
 from smartcrawl.sources.sharepoint.access import (
     LibraryError,
     LibraryPlace,
-    place_shown,
+    sharepoint_place_shown,
     sharepoint_words,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
@@ -34,7 +34,7 @@ class ClientListing(ABC):
         self.root = ""
         self.shortfall: int | None = None
         self.update: DriveUpdate | None = None
-        self._problems = Problems(place_shown(place))
+        self._problems = Problems(sharepoint_place_shown(place))
         self._place = place
         self._client = client
         is_pages = place.source_type is SourceType.SITEPAGES
@@ -89,9 +89,11 @@ class ClientListing(ABC):
         """Return the fields of a list that the API shows at once; the others are noted."""
         fields, beyond = sharepoint_query_fields(found)
         if beyond:
-            names = ", ".join(sharepoint_words(field.name) for field in beyond)
+            place, names = (
+                sharepoint_place_shown(self._place),
+                ", ".join(sharepoint_words(field.name) for field in beyond),
+            )
             self.notes.append(
-                f"{place_shown(self._place)}: the API shows no more people and lookups at once;"
-                f" left out: {names}"
+                f"{place}: the API shows no more people and lookups at once; left out: {names}"
             )
         return fields

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.maptext import (
     SECOND,
@@ -160,7 +160,9 @@ class MapFileWriter:
         self._columns = len(row._fields)
         self._waiting: list[bytes] = []
         self._has_rows = False
-        self._file = retry_busy_map_file(lambda: _file_with(path, sharepoint_map_line(row._fields)))
+        self._file = retry_busy_sharepoint_file(
+            lambda: _file_with(path, sharepoint_map_line(row._fields))
+        )
 
     def write(self, row: tuple[Cell, ...]) -> None:
         """Append a row. The first is written at once, others with their batch.
@@ -180,7 +182,7 @@ class MapFileWriter:
         data = b"".join(self._waiting)
         self._waiting.clear()
         while data:
-            data = data[retry_busy_map_file(partial(os.write, self._file, data)) :]
+            data = data[retry_busy_sharepoint_file(partial(os.write, self._file, data)) :]
 
     def finish(self) -> None:
         """Write the last rows, and return when all are on disk.
@@ -241,7 +243,7 @@ def replaced_sharepoint_map(
     try:
         with writer:
             yield writer
-        retry_busy_map_file(lambda: os.replace(sibling, path))
+        retry_busy_sharepoint_file(lambda: os.replace(sibling, path))
     except BaseException:
         with suppress(OSError):
             sibling.unlink()
@@ -277,7 +279,7 @@ def read_sharepoint_files_map(
     expected only the id is kept: a large map takes a fifth of the memory then.
     """
     try:
-        with retry_busy_map_file(lambda: path.open("rb")) as file:
+        with retry_busy_sharepoint_file(lambda: path.open("rb")) as file:
             return _read_files_map(path, sharepoint_map_file_records(file), is_expected)
     except FileNotFoundError:
         return ReadMap({}, [], MapState.MISSING)
@@ -331,7 +333,7 @@ def sharepoint_map_unique_ids(path: Path) -> set[str]:
         OSError: it cannot be read.
         ValueError: a row of it cannot be read, or it has no such column.
     """
-    records = sharepoint_map_records(retry_busy_map_file(path.read_bytes))
+    records = sharepoint_map_records(retry_busy_sharepoint_file(path.read_bytes))
     header = next(records, None)
     if header is None or _UNIQUE_ID not in header.cells:
         raise ValueError(f"it has no column {_UNIQUE_ID}")

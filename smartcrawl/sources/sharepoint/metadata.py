@@ -14,8 +14,8 @@ from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem, LibraryRow, SourceType
 from smartcrawl.sources.sharepoint.access import library_item_url, list_item_url
-from smartcrawl.sources.sharepoint.aside import replacing, write_aside
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
+from smartcrawl.sources.sharepoint.aside import replacing, write_sharepoint_source_file
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.maptext import SECOND, sharepoint_map_time
 from smartcrawl.sources.sharepoint.paths import sharepoint_map_path, source_path
 from smartcrawl.sources.sharepoint.source import SharepointSource
@@ -140,7 +140,7 @@ def sharepoint_metadata_file_id(entry: Mapping[str, Any]) -> str | None:
 def read_sharepoint_metadata(path: Path) -> ReadMetadata:
     """Return the entries of a file; it never raises."""
     try:
-        data = retry_busy_map_file(path.read_bytes)
+        data = retry_busy_sharepoint_file(path.read_bytes)
     except FileNotFoundError:
         return ReadMetadata([], is_missing=True)
     except OSError as error:
@@ -174,4 +174,4 @@ def write_sharepoint_metadata(path: Path, entries: Sequence[Entry]) -> None:
     text = json.dumps(entries, ensure_ascii=False, indent=2) + "\n"
     # Half of a surrogate pair, which has no UTF-8, becomes its escape.
     data = text.encode("utf-8", "backslashreplace")
-    write_aside(path, lambda file: file.write(data), replacing)
+    write_sharepoint_source_file(path, lambda file: file.write(data), replacing)

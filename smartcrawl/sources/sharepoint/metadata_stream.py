@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.metadata import Entry
 
 _BLOCK: Final = 1 << 16  #: characters that are read at once
@@ -24,7 +24,7 @@ def streamed_sharepoint_metadata(path: Path) -> Iterator[Entry]:
         OSError: it cannot be read.
         ValueError: it is damaged.
     """
-    with retry_busy_map_file(lambda: path.open(encoding="utf-8-sig")) as file:
+    with retry_busy_sharepoint_file(lambda: path.open(encoding="utf-8-sig")) as file:
         text = _Window(file)
         if text.next_character() != "[":
             raise ValueError(_NO_ARRAY)

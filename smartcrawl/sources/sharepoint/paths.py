@@ -201,15 +201,15 @@ def _relative(source_type: SourceType, server_relative_url: str, library_path: s
         case SourceType.LISTS:
             return relative.rpartition("/")[2]
         case SourceType.SITEPAGES:
-            return sharepoint_page_as_html(relative)
+            return sharepoint_name_of_page_file(relative)
 
 
-def sharepoint_page_as_html(name: str) -> str:
+def sharepoint_name_of_page_file(name: str) -> str:
     """Return the name of a site page as an HTML file; letters keep their case.
 
     So two pages whose names differ in case only stay two.
 
-    >>> [sharepoint_page_as_html(name) for name in ("Home.aspx", "HOME.ASPX", "a.txt")]
+    >>> [sharepoint_name_of_page_file(name) for name in ("Home.aspx", "HOME.ASPX", "a.txt")]
     ['Home.html', 'HOME.HTML', 'a.txt']
     """
     stem, extension = name[: -len(_PAGE)], name[-len(_PAGE) :]

@@ -30,9 +30,9 @@ from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.fields import (
     PAGE_FIELDS,
     ListField,
-    list_item_content,
-    page_content,
     rest_list_fields,
+    sharepoint_list_item_content,
+    sharepoint_page_content,
 )
 from smartcrawl.sources.sharepoint.listed import ClientListing
 from smartcrawl.sources.sharepoint.paging import PageWalk
@@ -221,12 +221,12 @@ class RestListing(ClientListing):
         if not found.file_ref.lower().startswith(f"{self.root.lower()}/"):
             raise PayloadError(f"FileRef: it is not below {sharepoint_words(self.root)}")
         if self._place.source_type is SourceType.LISTS:
-            return library_list_item(
+            return sharepoint_list_item(
                 self._place, self.root, found, list_fields=self._fields, value=value
             )
         content = None
         if self._place.source_type is SourceType.SITEPAGES:
-            content = page_content(value)
+            content = sharepoint_page_content(value)
             size = len(content.encode())
         elif found.file is None:
             raise PayloadError("File: a file has no length")
@@ -244,7 +244,7 @@ class RestListing(ClientListing):
         )
 
 
-def library_list_item(
+def sharepoint_list_item(
     place: LibraryPlace,
     root: str,
     found: RestItem,
@@ -253,7 +253,9 @@ def library_list_item(
     value: Mapping[str, Any],
 ) -> LibraryItem:
     """Return an item of a list; its URL is that of the form that shows it."""
-    content = list_item_content(value, list_fields, item_id=found.id, list_title=place.list_name)
+    content = sharepoint_list_item_content(
+        value, list_fields, item_id=found.id, list_title=place.list_name
+    )
     return LibraryItem(
         listitem_id=found.id,
         unique_id=found.unique_id,

@@ -27,7 +27,7 @@ from smartcrawl.sources.sharepoint.access import (
     library_origin,
     sharepoint_words,
 )
-from smartcrawl.sources.sharepoint.credentials import app_certificate
+from smartcrawl.sources.sharepoint.credentials import sharepoint_app_certificate
 
 _LARGEST: Final = 1024 * 1024  #: bytes of an answer of the sign-in
 _EARLY: Final = 300  #: seconds before its end at which a token is renewed
@@ -166,7 +166,7 @@ class Tokens:
         options = self._options
         credential: Any = options.client_secret
         if options.certificate is not None:
-            found = app_certificate(
+            found = sharepoint_app_certificate(
                 options.certificate, options.certificate_password, self._clock()
             )
             credential = {

@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.index.vectorstore.plan import push_plan
+from smartcrawl.index.vectorstore.plan import vector_store_plan
 from smartcrawl.index.vectorstore.ports import FileStatus, ItemVersion, StoredFile
 
 PAGES = st.integers(0, 3)
@@ -34,7 +34,7 @@ def test_a_plan_ends_with_one_file_of_the_present_version(
 ):
     versions = {no: version(no, hash_) for no, hash_ in pages.items()}
 
-    plan = push_plan(versions, given_files)
+    plan = vector_store_plan(versions, given_files)
 
     former = [file for group in plan.former.values() for file in group]
     planned = Counter(file.intent for file in (*plan.leaving, *plan.under_way, *former))

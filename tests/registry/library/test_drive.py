@@ -9,7 +9,7 @@ import pytest
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
-from smartcrawl.registry.library.drive import StoredDrive, store_drive, stored_drive
+from smartcrawl.registry.library.drive import StoredDrive, store_library_drive_row, stored_drive
 from smartcrawl.sources.sharepoint.drives import DriveFile, DriveToken, DriveUpdate
 from smartcrawl.sources.sharepoint.folders import Folder
 
@@ -47,29 +47,31 @@ def drive(database: Database, connection: Connection, source: int = SOURCE) -> S
 
 
 def test_a_whole_drive_is_what_was_listed(database: Database, connection: Connection) -> None:
-    store_drive(connection, OTHER, whole(file(9)))
+    store_library_drive_row(connection, OTHER, whole(file(9)))
     assert stored_drive(database, connection, SOURCE) is None
 
-    store_drive(connection, SOURCE, whole(file(3), file(1, "a\0\ud800.txt"), file(2)))
+    store_library_drive_row(connection, SOURCE, whole(file(3), file(1, "a\0\ud800.txt"), file(2)))
 
     found = drive(database, connection)
     assert found.token == TOKEN
     assert found.folders() == FOLDERS
     assert list(found.files()) == [file(1, "a\0\ud800.txt"), file(2), file(3)]
 
-    store_drive(connection, SOURCE, whole(file(4)))
+    store_library_drive_row(connection, SOURCE, whole(file(4)))
     assert list(drive(database, connection).files()) == [file(4)]
     assert list(drive(database, connection, OTHER).files()) == [file(9)]
 
 
 def test_changes_replace_what_they_name(database: Database, connection: Connection) -> None:
-    store_drive(connection, OTHER, whole(file(1), file(2)))
-    store_drive(connection, SOURCE, whole(file(1), file(2), file(3)))
+    store_library_drive_row(connection, OTHER, whole(file(1), file(2)))
+    store_library_drive_row(connection, SOURCE, whole(file(1), file(2), file(3)))
     token = TOKEN._replace(delta="https://g/delta?token=2")
     folders = {"f1": Folder("Papers", "root"), "f3": Folder("New", "root")}
     changed = [file(2, "two.txt", "f3"), file(4)]
 
-    store_drive(connection, SOURCE, DriveUpdate(token, False, folders, changed, ["i1", "gone"]))
+    store_library_drive_row(
+        connection, SOURCE, DriveUpdate(token, False, folders, changed, ["i1", "gone"])
+    )
 
     found = drive(database, connection)
     assert found.token == token
@@ -81,10 +83,10 @@ def test_changes_replace_what_they_name(database: Database, connection: Connecti
 def test_a_drive_that_has_no_token_any_more_is_forgotten(
     database: Database, connection: Connection
 ) -> None:
-    store_drive(connection, OTHER, whole(file(1)))
-    store_drive(connection, SOURCE, whole(file(1)))
+    store_library_drive_row(connection, OTHER, whole(file(1)))
+    store_library_drive_row(connection, SOURCE, whole(file(1)))
 
-    store_drive(connection, SOURCE, None)
+    store_library_drive_row(connection, SOURCE, None)
 
     assert stored_drive(database, connection, SOURCE) is None
     left = "SELECT DISTINCT source FROM library_drive_item"
@@ -95,7 +97,7 @@ def test_a_token_whose_items_are_not_all_there_is_of_no_use(
     database: Database, connection: Connection
 ) -> None:
     """As after a salvage: with a part of the items, the others would look removed."""
-    store_drive(connection, SOURCE, whole(file(1), file(2)))
+    store_library_drive_row(connection, SOURCE, whole(file(1), file(2)))
 
     connection.execute("DELETE FROM library_drive_item WHERE id = 'i2'").fetchall()
 
@@ -105,12 +107,12 @@ def test_a_token_whose_items_are_not_all_there_is_of_no_use(
 def test_an_error_stores_neither_token_nor_items(
     database: Database, connection: Connection
 ) -> None:
-    store_drive(connection, SOURCE, whole(file(1)))
+    store_library_drive_row(connection, SOURCE, whole(file(1)))
     token = TOKEN._replace(delta="https://g/delta?token=2")
     twice = [file(2), file(2)]
 
     with pytest.raises(Exception, match=r"(?i)unique"):
-        store_drive(connection, SOURCE, DriveUpdate(token, False, {}, twice, ["i1"]))
+        store_library_drive_row(connection, SOURCE, DriveUpdate(token, False, {}, twice, ["i1"]))
 
     found = drive(database, connection)
     assert (found.token, list(found.files())) == (TOKEN, [file(1)])

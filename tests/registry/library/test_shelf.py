@@ -19,10 +19,10 @@ from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     ProcessedRow,
     library_rows,
-    store_library_file,
+    store_library_file_row,
     store_processed_rows,
 )
-from smartcrawl.registry.library.shelf import INCOMING, KEPT, LibraryShelf, staged_library_path
+from smartcrawl.registry.library.shelf import INCOMING, KEPT, LibraryShelf, library_row_staged_path
 
 SOURCE = 7
 #: A record that was never indexed, and that a run has listed before.
@@ -79,7 +79,7 @@ class Shelves:
         for no, (name, text) in wanted.items():
             staged = None
             if text is not None:
-                staged = staged_library_path(no)
+                staged = library_row_staged_path(no)
                 self.folder.write(staged, text.encode(), MODIFIED)
             held = text if text is not None else self.texts[no]
             file = LibraryFile(self.item(no, name, held), f"02_embedded/{name}", staged)
@@ -255,7 +255,7 @@ def test_any_history_of_batches_and_deaths_keeps_rows_and_disk_equal(
 
 def _page(shelves: Shelves, no: int, name: str) -> Any:
     """Return the visit of a site page whose new original came."""
-    staged = staged_library_path(no)
+    staged = library_row_staged_path(no)
     shelves.folder.write(staged, f"page {no}".encode(), MODIFIED)
     file = LibraryFile(shelves.item(no, name, "…"), f"01_originals/{name}", staged)
     return SimpleNamespace(page=SimpleNamespace(no=no), answer=SimpleNamespace(file=file))
@@ -323,7 +323,7 @@ def test_a_result_for_an_item_that_was_replaced_meanwhile_is_dropped(pages: Shel
 def test_the_original_of_a_processed_page_stays_when_another_page_goes(pages: Shelves) -> None:
     gone = LibraryFile(pages.item(9, "a.html", "…"), "01_originals/a.html")
     with transaction(pages.connection):
-        store_library_file(pages.connection, SOURCE, 9, gone)
+        store_library_file_row(pages.connection, SOURCE, 9, gone)
         pages.connection.execute(_STATE, {"no": 9})
     before = _all(pages)
     assert LibraryShelf(pages.folder, SOURCE).remove_gone(pages.connection, 2) == 1
@@ -339,7 +339,7 @@ def test_the_file_of_a_whole_list_never_goes(tmp_path: Path) -> None:
     with transaction(made.connection):
         for no, path in ((1, "01_originals/s.csv"), (2, "02_embedded/1.md")):
             file = LibraryFile(made.item(no, f"{no}.md", "…"), path)
-            store_library_file(made.connection, SOURCE, no, file)
+            store_library_file_row(made.connection, SOURCE, no, file)
             made.connection.execute(_STATE, {"no": no})
     assert shelf.remove_gone(made.connection, 2) == 2
     assert _all(made) == {"01_originals/s.csv": "ID\r\n"}

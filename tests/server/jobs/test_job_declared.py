@@ -11,7 +11,7 @@ import pytest
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.registry.jobs import load_registry_jobs, load_sources_and_registry_jobs
+from smartcrawl.registry.jobs import load_stored_jobs, load_stored_jobs_and_sources
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.server.jobs import control
 from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs
@@ -335,11 +335,11 @@ def test_a_crawl_takes_the_definition_of_the_file(sources: Api):
     scheduled(sources, HOURLY)
     given: Options = options(sources.folder, registry=sources.place)
 
-    known = load_sources_and_registry_jobs(given, sources.connection)
+    known = load_stored_jobs_and_sources(given, sources.connection)
     assert (known["docs"].seeds, known["docs"].of_job) == (("https://docs.example.com/",), False)
     declare(sources.folder, "news")
-    assert list(load_sources_and_registry_jobs(given, sources.connection)) == ["news"]
-    assert load_registry_jobs(given) == {}
+    assert list(load_stored_jobs_and_sources(given, sources.connection)) == ["news"]
+    assert load_stored_jobs(given) == {}
 
 
 def test_a_declared_source_is_crawled_by_a_put(tmp_path: Path, site: Site):

@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from smartcrawl.registry.jobs import load_sources_and_registry_jobs, registry_job_definitions
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_job_rows
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import Job
 from tests.choices import options
@@ -88,6 +88,6 @@ def test_a_job_that_is_refused_today_keeps_no_other_source_from_its_crawl(
     stored(office, **parts)
     office.create("new")
 
-    assert list(registry_job_definitions(office.connection)) == ["new"]
-    assert list(load_sources_and_registry_jobs(options(tmp_path), office.connection)) == ["new"]
+    assert list(stored_job_rows(office.connection)) == ["new"]
+    assert list(load_stored_jobs_and_sources(options(tmp_path), office.connection)) == ["new"]
     assert "the job old is left out" in caplog.text

@@ -31,7 +31,7 @@ from pathlib import Path
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.job_rows import (
-    LibraryJobEnd, begin_library_job, end_library_job, library_job_order_row)
+    LibraryJobEnd, begin_library_job_row, end_library_job_row, library_job_order_row)
 
 place = os.environ["PLACE"]
 database = registry_database(Path(place) if place.startswith("/") else place)
@@ -39,7 +39,7 @@ connection = database.open()
 id_ = sys.argv[sys.argv.index("-a") + 1].removeprefix("_job=")
 words = sys.argv[1:sys.argv.index("-a")]
 with transaction(connection):
-    progress = begin_library_job(connection, id_)
+    progress = begin_library_job_row(connection, id_)
 print(json.dumps([words, progress]), flush=True)
 if progress is None:
     sys.exit(4)
@@ -58,7 +58,7 @@ elif order == "pause":
 else:
     end = LibraryJobEnd("cancelled", 3, {"complete": False})
 with transaction(connection):
-    end_library_job(connection, id_, end, 1)
+    end_library_job_row(connection, id_, end, 1)
 """
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from smartcrawl.model.processes import Process
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.registry.library.job_rows import begin_library_job
+from smartcrawl.registry.library.job_rows import begin_library_job_row
 from smartcrawl.rules.jobs import JobAction
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.launcher import SILENCE
@@ -262,5 +262,5 @@ def test_of_two_processes_of_a_job_the_first_counts(quay: Quay):
     while quay.job(id_).stage is not RunStage.RUNNING and time.monotonic() < until:
         time.sleep(0.02)
     with transaction(quay.desk.connection):
-        assert begin_library_job(quay.desk.connection, id_) is None
+        assert begin_library_job_row(quay.desk.connection, id_) is None
     assert quay.job(id_).process == Process.of(quay.children[id_].pid)

@@ -23,7 +23,7 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.changes import Check
 from smartcrawl.sources.listing import store_files
 from smartcrawl.sources.listing.bucket import BucketListing
-from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_listing_entry
+from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check
 from smartcrawl.sources.listing.places import file_store_place
 from smartcrawl.sources.listing.selection import ListingRules
 from tests.sources.listing.conftest import forget_drivers
@@ -85,7 +85,7 @@ def test_file_with_the_same_etag_is_skipped_and_another_one_read(place):
     place.put("b.md", b"new")
 
     checks = {
-        entry.url.rpartition("/")[2]: check_of_listing_entry(
+        entry.url.rpartition("/")[2]: source_entry_check(
             before[entry.url].validator, before[entry.url].size, entry
         )
         for entry in listed(place.url)[0]

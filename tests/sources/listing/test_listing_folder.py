@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.rules.changes import Check
-from smartcrawl.sources.listing.entries import BATCH, Entry, check_of_listing_entry
+from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check
 from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.listing.selection import ListingRules
 from smartcrawl.sources.listing.stamps import FileValidator, listed_file_time
@@ -187,7 +187,7 @@ def test_hash_trusts_no_date(root):
 def test_file_is_skipped_only_with_equal_date_and_size(root):
     def check() -> Check:
         (entry,) = entries_of(listing_of(root, now_ns=NOON + LATER))
-        return check_of_listing_entry(held.validator, held.size, entry)
+        return source_entry_check(held.validator, held.size, entry)
 
     write(root / "a.md", b"one", NOON)
     (held,) = entries_of(listing_of(root, now_ns=NOON + LATER))

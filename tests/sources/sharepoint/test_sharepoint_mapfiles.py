@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.model.library import LibraryItem
-from smartcrawl.sources.sharepoint.busy_files import retry_busy_map_file
+from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import (
     FilesMapRow,
@@ -206,7 +206,7 @@ def test_an_action_is_repeated_while_another_process_is_in_its_way():
             raise OSError(errors.pop(), "busy")
         return "done"
 
-    assert retry_busy_map_file(action, wait=0) == "done"
+    assert retry_busy_sharepoint_file(action, wait=0) == "done"
 
     tries = []
 
@@ -215,10 +215,10 @@ def test_an_action_is_repeated_while_another_process_is_in_its_way():
         raise OSError(number, "no")
 
     with pytest.raises(OSError, match="no"):
-        retry_busy_map_file(lambda: broken(errno.EBUSY), wait=0)
+        retry_busy_sharepoint_file(lambda: broken(errno.EBUSY), wait=0)
     assert len(tries) == 6
     with pytest.raises(OSError, match="no"):
-        retry_busy_map_file(lambda: broken(errno.ENOSPC), wait=0)
+        retry_busy_sharepoint_file(lambda: broken(errno.ENOSPC), wait=0)
     assert len(tries) == 7
 
 

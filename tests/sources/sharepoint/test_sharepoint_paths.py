@@ -16,7 +16,7 @@ from smartcrawl.sources.sharepoint.paths import (
     get_original_local_path,
     path_of_sharepoint_map,
     sharepoint_map_path,
-    sharepoint_page_as_html,
+    sharepoint_name_of_page_file,
     sharepoint_path_excess,
     sharepoint_path_problem,
 )
@@ -107,7 +107,12 @@ def test_names_that_differ_in_case_or_normalization_stay_two():
         )
         assert expected(one) != expected(other)
     assert (
-        len({sharepoint_page_as_html(name) for name in ("a.aspx", "a.ASPX", "a.Aspx", "A.aspx")})
+        len(
+            {
+                sharepoint_name_of_page_file(name)
+                for name in ("a.aspx", "a.ASPX", "a.Aspx", "A.aspx")
+            }
+        )
         == 4
     )
 

@@ -20,7 +20,7 @@ from smartcrawl.sources.sharepoint.access import (
     LibraryRefusedError,
     LibraryRequest,
 )
-from smartcrawl.sources.sharepoint.credentials import app_certificate
+from smartcrawl.sources.sharepoint.credentials import sharepoint_app_certificate
 from smartcrawl.sources.sharepoint.tokens import Tokens, msal_module
 from tests.sources.sharepoint.canned import CLIENT, LOGIN, SECRET, SITE, Canned, answer, options
 
@@ -72,7 +72,7 @@ def test_a_certificate_is_read_from_pem_and_pfx(tmp_path: Path, content: bytes, 
     file = tmp_path / "app"
     file.write_bytes(content)
 
-    found = app_certificate(file, password, NOW.timestamp() + 5)
+    found = sharepoint_app_certificate(file, password, NOW.timestamp() + 5)
 
     assert found.certificate.encode() == certificate(KEY).public_bytes(PEM)
     loaded: Any = serialization.load_pem_private_key(found.private_key.encode(), None)
@@ -105,7 +105,7 @@ def test_each_unusable_certificate_has_its_remedy(
     file.write_bytes(content)
 
     with pytest.raises(SettingError, match=r"^SHAREPOINT_CERTIFICATE is '") as error:
-        app_certificate(file, password, NOW.timestamp() + 2 * 86_400)
+        sharepoint_app_certificate(file, password, NOW.timestamp() + 2 * 86_400)
 
     assert words in str(error.value)
     assert PASSWORD.decode() not in str(error.value)
