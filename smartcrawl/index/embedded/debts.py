@@ -44,7 +44,7 @@ class DebtsElsewhere(Protocol):
     def owed_texts(
         self, connection: Connection, embedder: int, sources: Sequence[str], most: int
     ) -> Iterator[list[OwedText]]:
-        """Yield chunks without a vector, as ``vectors.owed_texts`` does."""
+        """Yield chunks without a vector, as ``vectors.index_texts_to_embed`` does."""
 
     def write(self, connection: Connection, sources: Sequence[str], now: int) -> None:
         """Write the pages whose documents lack vectors that the registry has.

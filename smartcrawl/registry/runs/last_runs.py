@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 from smartcrawl.model.exceptions import RunPausedError
 from smartcrawl.registry.connection import Connection
@@ -15,6 +15,7 @@ _LAST = """
 SELECT no, state, forced, started_at, cut, due, job, requested, requested_at FROM run
  WHERE source = ? AND (job = ? OR ? IS NULL) ORDER BY no DESC LIMIT 1
 """
+_RUN_OF_JOB: Final = "SELECT run FROM job_run WHERE id = ?"
 
 
 class Request(Protocol):
@@ -31,6 +32,10 @@ class Request(Protocol):
     @property
     def job(self) -> str | None:
         """Name that all workers of one run are given."""
+
+    @property
+    def job_run(self) -> str | None:
+        """Id of the job's run that asks for it (job_run.id)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +87,13 @@ class LastRun:
             at = datetime.fromtimestamp(self.ordered_at or 0, UTC)
             raise RunPausedError(request.source, self.no, at.isoformat(timespec="seconds"))
         return found
+
+    def is_swept_for_job(self, connection: Connection, request: Request) -> bool:
+        """Whether a process is to go on with a job's run that needed no more than its sweep.
+
+        The caller has swept it: there is no work left, and no page is asked again.
+        """
+        if not request.resume or request.job_run is None or self.state is not RunState.SWEPT:
+            return False
+        run: int | None = connection.execute(_RUN_OF_JOB, (request.job_run,)).get
+        return run == self.no

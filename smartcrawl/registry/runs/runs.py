@@ -162,8 +162,9 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
 
     An unsealed last run belongs to a dead process. With ``resume`` it goes on, even if only its
     end is missing; without, it is closed as interrupted, never complete. A sealed run is over: the
-    caller has settled and swept it. With ``resume`` and no run to resume, a new run opens. A run
-    that an order ended is not gone on with unasked (rules.run_orders).
+    caller has settled and swept it. With ``resume`` and no run to resume, a new run opens, but for
+    that of a job (``LastRun.is_swept_for_job``). A run that an order ended is not gone on with
+    unasked (rules.run_orders).
 
     Raises:
         RunPausedError: the last run is paused, and ``resume`` is not set.
@@ -173,6 +174,8 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
         last = LastRun.of(connection, source)
         if last is not None and last.beginning(request, at_work=False) is Beginning.OVER:
             return over_run_row(connection, source, last, now)
+        if last is not None and last.is_swept_for_job(connection, request):
+            return joined_run_row(connection, source, last, over=True)
         opened = open_run_row_within(connection, request, source, now)
         store_job_process_row(connection, request.job_run, opened.no, now)
         return opened

@@ -131,13 +131,17 @@ class JobLauncher:
             self._end(begun, status, now, f"its process failed (exit status {status}): see {log}")
 
     def _gone(self, begun: BegunRun, now: int) -> None:
-        """Record the end of a run whose exit status is unknown; resume one that has not ended."""
+        """Record the end of a run whose exit status is unknown; resume one that has not ended.
+
+        One that was sealed only has to be swept.
+        """
+        is_spent = begun.starts - begun.starts_before >= MOST_STARTS or not begun.may_run
         if begun.order is not None and not begun.is_sealed:
             self._end(begun, None, now)
-        elif begun.is_sealed:
+        elif begun.is_swept or (begun.is_sealed and is_spent):
             status = EXIT_COMPLETE if begun.complete else EXIT_INCOMPLETE
             self._end(begun, status, now, *begun.reasons)
-        elif begun.starts - begun.starts_before >= MOST_STARTS or not begun.may_run:
+        elif is_spent:
             self._end(begun, None, now, self._crawls.reason_of_death(begun))
         elif not self._database.is_held(begun.name) and self._crawls.can_start(now):
             # PostgreSQL notes a death within a minute.

@@ -102,6 +102,11 @@ class BegunRun:
         """Whether the run asked every page that it wanted to ask."""
         return self.state in _SEALED
 
+    @property
+    def is_swept(self) -> bool:
+        """Whether the run is over, and has removed what it found to be gone."""
+        return self.state is RunState.SWEPT
+
 
 def is_api_job_order_obeyed(database: Database, begun: BegunRun) -> bool:
     """Whether a run ended by an order, and its source is free; its process may still be there."""

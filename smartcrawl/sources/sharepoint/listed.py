@@ -89,10 +89,8 @@ class ClientListing(ABC):
         """Return the fields of a list that the API shows at once; the others are noted."""
         fields, beyond = sharepoint_query_fields(found)
         if beyond:
-            place, names = (
-                sharepoint_place_shown(self._place),
-                ", ".join(sharepoint_words(field.name) for field in beyond),
-            )
+            place = sharepoint_place_shown(self._place)
+            names = ", ".join(sharepoint_words(field.name) for field in beyond)
             self.notes.append(
                 f"{place}: the API shows no more people and lookups at once; left out: {names}"
             )
