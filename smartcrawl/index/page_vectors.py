@@ -72,7 +72,7 @@ def index_chunk_digests(title: str, chunks: Sequence[Chunk]) -> list[bytes]:
     return [chunk.digest(title) for chunk in chunks or _EMPTY]
 
 
-def vector_count(page: IndexedPage) -> int:
+def index_vector_count(page: IndexedPage) -> int:
     """Return how many chunks of a page have a vector."""
     if not page.vectors:
         return 0

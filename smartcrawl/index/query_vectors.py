@@ -11,7 +11,7 @@ from smartcrawl.index.embedded.vectors import (
     StoredEmbedder,
     VectorQuery,
     count_index_texts_to_embed,
-    whole_embedders,
+    whole_index_embedders,
 )
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
@@ -110,7 +110,7 @@ def _searched_embedder(
     """
     if options.embedder is None:
         return None
-    whole = whole_embedders(connection)
+    whole = whole_index_embedders(connection)
     if options.elasticsearch is not None:
         return next((one for one in whole if one[1:] == indexed), None)
     own = [one for one in whole if _is_of(one, options.embedder)]

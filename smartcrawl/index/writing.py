@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from smartcrawl.index import known
 from smartcrawl.index.outgoing import Chunked, OutgoingIndexWrites, Taken
-from smartcrawl.index.page_vectors import PageVectors, vector_count
+from smartcrawl.index.page_vectors import PageVectors, index_vector_count
 from smartcrawl.index.waiting import Waiting
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import IndexedPage
@@ -226,7 +226,7 @@ class RemoteIndexing:
                 taken.overtaken.add(page.no)
                 continue
             taken.marks[page.no], taken.versions[page.no] = page.mark, number
-            taken.vectors[page.no] = vector_count(page) if why is None else _UNKNOWN
+            taken.vectors[page.no] = index_vector_count(page) if why is None else _UNKNOWN
             if why:
                 dead.append((page.no, number, now, why[:1024]))
                 logger.error("the index does not take %s: %s", page.url or page.no, why)

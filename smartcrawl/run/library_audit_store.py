@@ -15,7 +15,7 @@ from smartcrawl.index.vectorstore.ports import (
     StoredFile,
     vector_store_attribute,
 )
-from smartcrawl.index.vectorstore.rows import leaving_vector_store_files, store_files_by_id
+from smartcrawl.index.vectorstore.rows import store_files_by_id, vector_store_files_to_leave
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.items import library_rows_of
 from smartcrawl.run.audit_pairs import Difference, Pairs
@@ -39,7 +39,7 @@ class StoreComparison:
         self._pairs = Pairs()
         self._leaving: set[str | None] = set()
         if store is not None:
-            rows = leaving_vector_store_files(connection, store, items.source_no)
+            rows = vector_store_files_to_leave(connection, store, items.source_no)
             self._leaving = {file.file for file in rows}
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from smartcrawl import settings
 from smartcrawl.index import query_vectors
 from smartcrawl.index.choice import write_index_anew
 from smartcrawl.index.embedded import near_chunks
-from smartcrawl.index.embedded.vectors import whole_embedders
+from smartcrawl.index.embedded.vectors import whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
@@ -756,7 +756,7 @@ def test_half_of_a_second_embedder_changes_no_answer(searched: Searched):
 
     pay(connection, Other("other"), "late")
 
-    assert [one.model for one in whole_embedders(connection)] == ["some-model"]
+    assert [one.model for one in whole_index_embedders(connection)] == ["some-model"]
     assert searched.answer("fruit", VECTOR) == before
 
 

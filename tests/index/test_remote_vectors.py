@@ -18,7 +18,7 @@ from smartcrawl.index.choice import (
 )
 from smartcrawl.index.elasticsearch.versions import claim_of_index_version
 from smartcrawl.index.embedded.debts import PaidDebts
-from smartcrawl.index.embedded.vectors import count_index_texts_to_embed, whole_embedders
+from smartcrawl.index.embedded.vectors import count_index_texts_to_embed, whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.remote_debts import remote_index_debts
@@ -235,12 +235,12 @@ def test_a_payment_of_one_source_makes_the_index_whole_only_with_the_others(
     server.answer = topics_of
 
     shop.pay("other")
-    of_one = (shop.vectors(), whole_embedders(shop.desk.connection))
+    of_one = (shop.vectors(), whole_index_embedders(shop.desk.connection))
     shop.pay("docs")
 
     assert of_one == ({"first": [False], "second": [True]}, [])
     assert shop.vectors() == {"first": [True], "second": [True]}
-    assert len(whole_embedders(shop.desk.connection)) == 1
+    assert len(whole_index_embedders(shop.desk.connection)) == 1
 
 
 def test_a_changed_chunk_of_a_page_costs_one_embedding(shop: Shop):
@@ -365,7 +365,7 @@ def test_another_chunk_size_embeds_the_chunks_of_today(shop: Shop):
     assert len(between) > 3
     assert not all(between)
     assert all(shop.vectors()["long"])
-    [embedder] = whole_embedders(shop.desk.connection)
+    [embedder] = whole_index_embedders(shop.desk.connection)
     assert count_index_texts_to_embed(shop.desk.connection, embedder.no) == 0
     assert shop.compare() == {}
 

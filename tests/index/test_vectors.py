@@ -14,9 +14,9 @@ from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
     index_embedder_number,
-    note_embedder,
+    note_index_embedder,
     put_index_vectors,
-    whole_embedders,
+    whole_index_embedders,
 )
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.embedding.ports import normed_vector
@@ -94,7 +94,7 @@ def test_a_chunk_without_a_vector_is_owed_and_paying_makes_the_embedder_whole(
         one.digest("Guide"): numbers_of(normed_vector(topic_numbers(text), 4))
         for one, text in zip(visit.parsed.chunks, ("stop it", "a banana"), strict=True)
     }
-    assert [one[1:] for one in whole_embedders(desk.connection)] == [("local", "topics", 4)]
+    assert [one[1:] for one in whole_index_embedders(desk.connection)] == [("local", "topics", 4)]
 
 
 def test_a_paid_debt_is_not_paid_again(desk: Desk, embedder: Topics):
@@ -171,7 +171,7 @@ def test_a_refused_text_is_stored_as_refused_and_is_no_debt(desk: Desk, text: st
     assert (vector is None) is refused
     assert why == ("the text has no word that the model knows" if refused else None)
     assert count_index_texts_to_embed(desk.connection, 1) == 0
-    assert len(whole_embedders(desk.connection)) == 1
+    assert len(whole_index_embedders(desk.connection)) == 1
 
 
 def test_a_refused_text_is_asked_for_once(room: Room, embedder: Topics):
@@ -190,14 +190,14 @@ def test_an_error_in_the_middle_keeps_what_came_and_a_later_call_pays_the_rest(d
 
     assert (half.embedded, half.owed, half.error) == (256, 44, AWAY)
     assert len(stored(desk.connection)) == 256
-    assert whole_embedders(desk.connection) == []
+    assert whole_index_embedders(desk.connection) == []
     embedder.calls.clear()
 
     rest = pay(desk.connection, embedder)
 
     assert (rest.embedded, rest.owed, rest.error) == (44, 0, None)
     assert len(embedder.texts) == len(set(embedder.texts)) == 44
-    assert len(whole_embedders(desk.connection)) == 1
+    assert len(whole_index_embedders(desk.connection)) == 1
 
 
 def two_sources() -> Desk:
@@ -218,7 +218,7 @@ def test_sources_limit_the_payment_and_all_must_be_paid_before_searches_use_it(e
     assert embedder.texts == ["a boat of shop"]
     assert (of_shop.embedded, of_shop.owed) == (1, 0)
     assert count_index_texts_to_embed(desk.connection, 1, ["docs"]) == 1
-    assert whole_embedders(desk.connection) == []
+    assert whole_index_embedders(desk.connection) == []
 
     pay(desk.connection, embedder, "docs", now=NOW + 5)
 
@@ -233,7 +233,7 @@ def test_an_end_between_two_calls_leaves_the_rest_owed(desk: Desk, embedder: Top
 
     assert (paid.embedded, paid.owed, paid.error) == (256, 44, None)
     assert len(embedder.calls) == 1
-    assert whole_embedders(desk.connection) == []
+    assert whole_index_embedders(desk.connection) == []
 
 
 def test_a_page_of_a_title_alone_gets_its_vector_with_the_page(room: Room, embedder: Topics):
@@ -341,7 +341,7 @@ def test_no_vector_is_stored_without_its_chunk(desk: Desk):
     assert isinstance(vector, bytes)
 
     with transaction(desk.connection):
-        number = note_embedder(desk.connection, Topics())
+        number = note_index_embedder(desk.connection, Topics())
         put_index_vectors(desk.connection, number, [(there, vector), (absent, vector)])
 
     assert [row[1] for row in stored(desk.connection)] == [there]
@@ -440,11 +440,11 @@ def test_a_second_embedder_builds_beside_and_is_used_once_it_is_whole(desk: Desk
     before = stored(desk.connection)
 
     assert pay(desk.connection, new).error is AWAY
-    assert [one.model for one in whole_embedders(desk.connection)] == ["old"]
+    assert [one.model for one in whole_index_embedders(desk.connection)] == ["old"]
     assert stored(desk.connection) == before
 
     pay(desk.connection, new, now=NOW + 1)
-    assert [one.model for one in whole_embedders(desk.connection)] == ["new", "old"]
+    assert [one.model for one in whole_index_embedders(desk.connection)] == ["new", "old"]
     assert [row[0] for row in stored(desk.connection)] == ["new", "old"]
 
 
@@ -462,7 +462,7 @@ def test_an_embedder_of_another_name_model_or_dimension_is_another_one(
 
     assert index_embedder_number(desk.connection, another) is None
     with transaction(desk.connection):
-        number = note_embedder(desk.connection, another)
+        number = note_index_embedder(desk.connection, another)
 
     assert number != index_embedder_number(desk.connection, embedder)
     assert index_embedder_number(desk.connection, another) == number
@@ -481,7 +481,7 @@ def test_vectors_of_the_former_embedder_go_after_the_ttl_and_not_before(desk: De
     assert (early.dropped, models) == (0, ["new", "old"])
     assert late.dropped == 1
     assert [row[0] for row in stored(desk.connection)] == ["new"]
-    assert [one.model for one in whole_embedders(desk.connection)] == ["new"]
+    assert [one.model for one in whole_index_embedders(desk.connection)] == ["new"]
 
 
 def test_a_payment_whose_embedder_is_dropped_meanwhile_mixes_no_models(desk: Desk):
@@ -510,9 +510,9 @@ def test_going_back_within_the_ttl_embeds_nothing_and_lets_the_other_go(desk: De
     pay(desk.connection, old)
     pay(desk.connection, new)
 
-    assert [one.model for one in whole_embedders(desk.connection)] == ["new", "old"]
+    assert [one.model for one in whole_index_embedders(desk.connection)] == ["new", "old"]
     back = pay(desk.connection, old, now=NOW + 10)
-    assert [one.model for one in whole_embedders(desk.connection)] == ["old", "new"]
+    assert [one.model for one in whole_index_embedders(desk.connection)] == ["old", "new"]
     pay(desk.connection, old, now=NOW + 10 + TTL)
 
     assert (back.embedded, len(old.texts)) == (0, 1)
@@ -533,8 +533,8 @@ def test_a_run_whose_embedder_was_dropped_meanwhile_mixes_no_models(file: Path):
     """`embed` with another model drops an embedder without a vector; its number is free then."""
     room = Room(file, Topics("first", AWAY))
     with transaction(room.connection):
-        note_embedder(room.connection, Topics("second"))
-        note_embedder(room.connection, Topics("first"))
+        note_index_embedder(room.connection, Topics("second"))
+        note_index_embedder(room.connection, Topics("first"))
     room.write(page_of(room.desk, BASE, "😀"))
     pay(room.connection, Topics("second"))
     pay(room.connection, Topics("third"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.index.embedded.vectors import note_embedder, prepare_index_for_vectors
+from smartcrawl.index.embedded.vectors import note_index_embedder, prepare_index_for_vectors
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -107,7 +107,7 @@ def test_workers_that_note_the_first_embedder_at_once_note_one(vector_url: str):
 
     def note(_: int) -> int:
         with closing(database.connect()) as connection, transaction(connection):
-            return note_embedder(connection, Topics())
+            return note_index_embedder(connection, Topics())
 
     with ThreadPoolExecutor(6) as threads:
         numbers = set(threads.map(note, range(6)))
@@ -125,9 +125,9 @@ def test_a_batch_waits_while_embedders_are_dropped_and_batches_wait_for_no_batch
     pay(desk.connection, Topics())
     with ThreadPoolExecutor(1) as thread:
         with transaction(desk.connection):
-            note_embedder(desk.connection, Topics())
+            note_index_embedder(desk.connection, Topics())
             with transaction(other.connection):
-                assert note_embedder(other.connection, Topics()) == 1
+                assert note_index_embedder(other.connection, Topics()) == 1
             dropping = thread.submit(pay, other.connection, Topics())
             with pytest.raises(TimeoutError):
                 dropping.result(0.3)

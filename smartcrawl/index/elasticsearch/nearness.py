@@ -17,7 +17,7 @@ from smartcrawl.index.elasticsearch.search import (
     search_filters,
 )
 from smartcrawl.index.embedded.near_chunks import NearPage
-from smartcrawl.index.embedded.vectors import vector_numbers
+from smartcrawl.index.embedded.vectors import index_vector_numbers
 from smartcrawl.index.queries import Query, Term
 from smartcrawl.index.ranking import MOST_SHOWN
 from smartcrawl.rules.fusion import fuse
@@ -48,7 +48,7 @@ def nearness_request(
     return {
         "knn": {
             "field": "chunks.vector",
-            "query_vector": vector_numbers(vector).tolist(),
+            "query_vector": index_vector_numbers(vector).tolist(),
             "k": pool,
             "num_candidates": min(candidates, _MOST_CANDIDATES),
             "filter": {"bool": search_filters(query, held, sources)},
@@ -131,7 +131,7 @@ def _position(chunk: Mapping[str, Any]) -> int:
 
 def _every_chunk(vector: bytes) -> dict[str, Any]:
     """Return the query for all chunks that have a vector, scored as kNN scores them."""
-    script = {"source": _SCORE, "params": {"vector": vector_numbers(vector).tolist()}}
+    script = {"source": _SCORE, "params": {"vector": index_vector_numbers(vector).tolist()}}
     return {"script_score": {"query": {"exists": {"field": "chunks.vector"}}, "script": script}}
 
 

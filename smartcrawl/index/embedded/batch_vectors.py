@@ -10,7 +10,7 @@ from smartcrawl.index.embedded.vectors import (
     embedded_text,
     index_embedder_number,
     index_vector_hashes,
-    note_embedder,
+    note_index_embedder,
     put_index_vectors,
 )
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
@@ -69,7 +69,7 @@ class BatchVectors:
         """
         if not self._found:
             return 0
-        number = note_embedder(connection, self.embedder)
+        number = note_index_embedder(connection, self.embedder)
         put_index_vectors(connection, number, self._found.items())
         stored = index_vector_hashes(connection, number, list(self._found))
         return sum(not isinstance(self._found[hash_], RefusedText) for hash_ in stored)

@@ -11,9 +11,9 @@ from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
     drop_unused_index_vectors,
     index_texts_to_embed,
-    lock_embedders,
-    note_embedder,
-    note_whole_embedder,
+    lock_index_embedders,
+    note_index_embedder,
+    note_whole_index_embedder,
     put_index_vectors,
 )
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
@@ -83,7 +83,7 @@ def pay_embedded_index_debts(
     """
     paid, is_known, searched = PaidDebts(), True, None
     with transaction(connection):
-        number = note_embedder(connection, embedder)
+        number = note_index_embedder(connection, embedder)
     if elsewhere is not None:
         is_known = elsewhere.note_chunks(connection, is_ending)
     owed_of = index_texts_to_embed if elsewhere is None else elsewhere.owed_texts
@@ -93,7 +93,7 @@ def pay_embedded_index_debts(
                 break
             found = embedder.embed([owed.text for owed in texts])
             with transaction(connection):
-                number = note_embedder(connection, embedder)  # another process may drop it
+                number = note_index_embedder(connection, embedder)  # another process may drop it
                 pairs = zip((owed.hash for owed in texts), found, strict=True)
                 put_index_vectors(connection, number, pairs)
             refused = sum(isinstance(one, RefusedText) for one in found)
@@ -105,15 +105,15 @@ def pay_embedded_index_debts(
     if elsewhere is not None:
         elsewhere.write(connection, sources, now)
     with transaction(connection):
-        lock_embedders(connection)
-        number = note_embedder(connection, embedder)
+        lock_index_embedders(connection)
+        number = note_index_embedder(connection, embedder)
         if elsewhere is not None:
             searched = elsewhere.searched(connection)
             is_known = is_known and not (searched == number and elsewhere.lacking(connection))
         paid.owed = count_index_texts_to_embed(connection, number, sources)
         is_paid = not paid.owed and not (sources and count_index_texts_to_embed(connection, number))
         if is_paid and is_known:
-            note_whole_embedder(connection, number, now)
+            note_whole_index_embedder(connection, number, now)
             paid.dropped = drop_unused_index_vectors(
                 connection, number, now=now, ttl=ttl, searched=searched
             )

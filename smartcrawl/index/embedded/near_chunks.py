@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedded.conditions import NO_CONDITION
-from smartcrawl.index.embedded.vectors import VectorQuery, halfvec_text
+from smartcrawl.index.embedded.vectors import VectorQuery, index_halfvec_text
 from smartcrawl.index.ranking import RankedPart
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.registry.connection import Connection, Many
@@ -96,7 +96,7 @@ def nearest_pages(
     names = values | {"embedder": near.embedder, "vector": near.vector, "pool": pool}
     most = pool * _PER_PAGE
     if connection.dialect == "postgres":
-        names["vector"] = halfvec_text(near.vector)
+        names["vector"] = index_halfvec_text(near.vector)
         if connection.execute(_IS_MANY, (near.embedder, _MOST_EXACT + 1)).get > _MOST_EXACT:
             distance = _BY_INDEX.format(dimension=len(near.vector) // 4)
             names["embedder"] = near.embedder
@@ -126,7 +126,7 @@ def nearest_chunks(
     """
     vector: object = near.vector
     if connection.dialect == "postgres":
-        vector = halfvec_text(near.vector)
+        vector = index_halfvec_text(near.vector)
     else:
         load_embedded_index_functions(connection)
     statement = _CHUNKS.format(distance=_EXACT[connection.dialect], table=vector_table(connection))

@@ -135,7 +135,7 @@ def prepare_vectors(connection: Connection) -> None:
         vector_column.prepare_vector_column(connection)
 
 
-def lock_embedders(connection: Connection, *, shared: bool = False) -> None:
+def lock_index_embedders(connection: Connection, *, shared: bool = False) -> None:
     """Let no other transaction store vectors, or with ``shared`` drop embedders, until this ends.
 
     In SQLite a transaction is alone anyway.
@@ -146,20 +146,20 @@ def lock_embedders(connection: Connection, *, shared: bool = False) -> None:
         vector_column.lock_vector_tables(connection, shared=shared)
 
 
-def note_embedder(connection: Connection, embedder: Embedder) -> int:
+def note_index_embedder(connection: Connection, embedder: Embedder) -> int:
     """Return the number of an embedder; a new one gets the next. The caller is in a transaction.
 
     Raises:
         SettingError: as of ``prepare_vectors``, for a new one.
     """
     if (number := index_embedder_number(connection, embedder)) is not None:
-        lock_embedders(connection, shared=True)
+        lock_index_embedders(connection, shared=True)
         number = index_embedder_number(connection, embedder)  # it may have been dropped meanwhile
     return _noted_embedder(connection, embedder) if number is None else number
 
 
 def _noted_embedder(connection: Connection, embedder: Embedder) -> int:
-    lock_embedders(connection)
+    lock_index_embedders(connection)
     prepare_vectors(connection)
     connection.execute(_NOTE, (embedder.name, embedder.model, embedder.dimension))
     is_new = connection.changes() > 0
@@ -180,7 +180,7 @@ def index_embedder_number(connection: Connection, embedder: Embedder) -> int | N
     return number
 
 
-def whole_embedders(connection: Connection) -> list[StoredEmbedder]:
+def whole_index_embedders(connection: Connection) -> list[StoredEmbedder]:
     """Return the embedders that had a vector for every chunk, the one that had last first."""
     return [StoredEmbedder(*row) for row in connection.execute(_WHOLE).fetchall()]
 
@@ -249,23 +249,23 @@ def put_index_vectors(
         hashes, vectors, reasons = zip(*rows, strict=True)
         columns = (
             Many(hashes),
-            Many([vector and halfvec_text(vector) for vector in vectors]),
+            Many([vector and index_halfvec_text(vector) for vector in vectors]),
             Many([reason and reason.replace("\0", " ") for reason in reasons]),
         )
         connection.execute(_PUT_MANY.format(embedder=embedder, chunks=chunks), columns)
 
 
-def halfvec_text(vector: bytes) -> str:
+def index_halfvec_text(vector: bytes) -> str:
     """Return a vector as PostgreSQL reads it.
 
     >>> import struct
-    >>> halfvec_text(struct.pack("<3f", 1, -0.5, 0))
+    >>> index_halfvec_text(struct.pack("<3f", 1, -0.5, 0))
     '[1.0,-0.5,0.0]'
     """
-    return f"[{','.join(map(repr, vector_numbers(vector)))}]"
+    return f"[{','.join(map(repr, index_vector_numbers(vector)))}]"
 
 
-def vector_numbers(vector: bytes) -> array[float]:
+def index_vector_numbers(vector: bytes) -> array[float]:
     """Return the numbers of a vector, whose bytes are float32, little-endian."""
     numbers = array("f", vector)
     if sys.byteorder == "big":
@@ -281,10 +281,10 @@ def index_vector_of_row(value: Any) -> bytes:
     """
     if not isinstance(value, list):
         return bytes(value)
-    return vector_numbers(array("f", value).tobytes()).tobytes()
+    return index_vector_numbers(array("f", value).tobytes()).tobytes()
 
 
-def note_whole_embedder(connection: Connection, embedder: int, now: int) -> None:
+def note_whole_index_embedder(connection: Connection, embedder: int, now: int) -> None:
     """Note that every chunk has a vector: from now on searches use this embedder.
 
     It is noted anew each time. A former embedder that is used again then comes before later ones,
@@ -301,7 +301,7 @@ def drop_unused_index_vectors(
     The undo of a removal finds them until then. Vectors of embedders other than ``embedder``, which
     is whole, and ``searched``, whose vectors an index elsewhere has, are unused.
     """
-    lock_embedders(connection)
+    lock_index_embedders(connection)
     names = {"embedder": embedder, "searched": searched or embedder}
     names |= {"now": now, "before": now - ttl}
     used_again, unused_now, drop, drop_embedders = (

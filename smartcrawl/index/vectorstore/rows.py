@@ -192,7 +192,7 @@ def store_files_by_id(
     return {file.file: file for file in rows}
 
 
-def leaving_vector_store_files(
+def vector_store_files_to_leave(
     connection: Connection, store: int, source: int
 ) -> Iterator[StoredFile]:
     """Yield the files that are still to be detached or deleted."""

@@ -156,10 +156,10 @@ def library_origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}".lower()
 
 
-def site_path(site_url: str) -> str:
+def sharepoint_site_path(site_url: str) -> str:
     """Return the server relative path of a site, decoded; empty for the root site.
 
-    >>> site_path("https://contoso.sharepoint.com/sites/My%20Project")
+    >>> sharepoint_site_path("https://contoso.sharepoint.com/sites/My%20Project")
     '/sites/My Project'
     """
     return unquote(urlsplit(site_url).path).rstrip("/")

@@ -16,7 +16,7 @@ from smartcrawl.sources.sharepoint.access import (
     library_origin,
     sharepoint_words,
 )
-from smartcrawl.sources.sharepoint.payloads import library_error_words
+from smartcrawl.sources.sharepoint.payloads import sharepoint_error_words
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
 _APP_ONLY = "unsupported app only token"
@@ -70,7 +70,7 @@ class LibraryClient:
 
 def sharepoint_refusal(answer: LibraryAnswer) -> LibraryError:
     """Return the error for an answer whose status is not the expected one."""
-    code, message = library_error_words(answer.body)
+    code, message = sharepoint_error_words(answer.body)
     why = f"HTTP status {answer.status}"
     if code or message:
         why += f", {sharepoint_words(': '.join(filter(None, (code, message))))}"

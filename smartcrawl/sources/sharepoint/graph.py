@@ -45,8 +45,8 @@ from smartcrawl.sources.sharepoint.payloads import (
     GraphListItem,
     PayloadError,
     library_page,
-    library_payload,
     sharepoint_json,
+    sharepoint_payload,
 )
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
@@ -136,7 +136,7 @@ class GraphApi:
             found = sharepoint_json(self._client.body(f"{of_list}?$select=id,parentReference"))
             parent = found.get("parentReference")
             drive = parent.get("driveId") if isinstance(parent, Mapping) else None
-            id_ = library_payload(GraphDriveItem, found).id
+            id_ = sharepoint_payload(GraphDriveItem, found).id
             if not isinstance(drive, str):
                 raise LibraryRefusedError("the file has no drive; crawl again later")
             address = self._drive_items[item.unique_id] = self._of_drive(drive, id_)
@@ -173,7 +173,7 @@ class ItemsListing(ClientListing):
         page = library_page(self._client.body(f"{address}/columns"))
         if page.next is not None:
             raise PayloadError("its columns come in several pages, which the API never sends")
-        found = graph_list_fields(library_payload(GraphColumn, one) for one in page.items)
+        found = graph_list_fields(sharepoint_payload(GraphColumn, one) for one in page.items)
         return self._queried(found)
 
     def _first(self, address: str) -> str:
@@ -196,7 +196,7 @@ class ItemsListing(ClientListing):
     def _items(self, values: list[Any], page: int) -> Iterator[LibraryItem]:
         for number, value in enumerate(values, start=1):
             try:
-                item = self._item(library_payload(GraphListItem, value))
+                item = self._item(sharepoint_payload(GraphListItem, value))
             except PayloadError as error:
                 self._problems.add(
                     f"item {number} of page {page} cannot be read: {error}; crawl again later"

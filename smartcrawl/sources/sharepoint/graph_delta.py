@@ -37,7 +37,7 @@ from smartcrawl.sources.sharepoint.payloads import (
     GraphPlace,
     PayloadError,
     library_page,
-    library_payload,
+    sharepoint_payload,
 )
 
 _BATCH: Final = 1_000  #: items
@@ -171,7 +171,7 @@ class DeltaListing(ClientListing):
     def _take(self, value: Any, number: int, page: int) -> None:
         """Take an item of an answer; the last one of an id counts."""
         try:
-            found = library_payload(GraphDriveItem, value)
+            found = sharepoint_payload(GraphDriveItem, value)
             change = _change(found)
         except PayloadError as error:
             self._problems.add(

@@ -10,16 +10,16 @@ from smartcrawl.model.library import SourceType
 from smartcrawl.sources.sharepoint.access import (
     LibraryPlace,
     LibraryRefusedError,
+    sharepoint_site_path,
     sharepoint_words,
-    site_path,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.paging import PageWalk
 from smartcrawl.sources.sharepoint.payloads import (
     GraphPlace,
     library_page,
-    library_payload,
     sharepoint_json,
+    sharepoint_payload,
 )
 
 _FACTS: Final = "$select=id,webUrl"
@@ -40,12 +40,12 @@ class GraphPlaces:
     @property
     def library_path(self) -> str:
         """The server relative URL of the library as the source has it."""
-        return f"{site_path(self._place.site_url)}{self._place.url_part}".rstrip("/")
+        return f"{sharepoint_site_path(self._place.site_url)}{self._place.url_part}".rstrip("/")
 
     def site(self) -> str:
         """Return the address of the site in Graph; it is asked for once."""
         if not self._site:
-            parts, path = urlsplit(self._place.site_url), site_path(self._place.site_url)
+            parts, path = urlsplit(self._place.site_url), sharepoint_site_path(self._place.site_url)
             name = parts.hostname or ""
             name += f":{quote(path)}" if path else ""
             found = self._get(f"{self.base}/sites/{name}?{_FACTS}")
@@ -61,7 +61,7 @@ class GraphPlaces:
         if id_:
             answer = self._client.answer(f"{self.base}/drives/{quote(id_, safe='!')}?{_FACTS}")
             if answer.status != 404:  # its library was deleted, and maybe made anew
-                found = library_payload(GraphPlace, sharepoint_json(self._client.good(answer)))
+                found = sharepoint_payload(GraphPlace, sharepoint_json(self._client.good(answer)))
                 if self._is_library(found):
                     return found
         return self._of_path(f"{self.site()}/drives?{_FACTS}", "drive")
@@ -84,7 +84,7 @@ class GraphPlaces:
         return self._list
 
     def _get(self, url: str) -> GraphPlace:
-        return library_payload(GraphPlace, sharepoint_json(self._client.body(url)))
+        return sharepoint_payload(GraphPlace, sharepoint_json(self._client.body(url)))
 
     def _of_path(self, url: str, kind: str) -> GraphPlace:
         for found in self._all(url):
@@ -100,7 +100,7 @@ class GraphPlaces:
         while True:
             page = library_page(self._client.body(url))
             for one in page.items:
-                yield library_payload(GraphPlace, one)
+                yield sharepoint_payload(GraphPlace, one)
             if page.next is None:
                 return
             walk = walk or PageWalk(url, items=0)

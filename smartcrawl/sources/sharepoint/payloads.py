@@ -274,7 +274,7 @@ def library_page(body: bytes) -> AnswerPage:
     return AnswerPage(items, following, delta)
 
 
-def library_payload(model: type[_Model], value: object) -> _Model:
+def sharepoint_payload(model: type[_Model], value: object) -> _Model:
     """Parse one object of an answer.
 
     Raises:
@@ -288,7 +288,7 @@ def library_payload(model: type[_Model], value: object) -> _Model:
         raise PayloadError(f"{where}: {sharepoint_words(first['msg'])}") from error
 
 
-def library_error_words(body: bytes) -> tuple[str, str]:
+def sharepoint_error_words(body: bytes) -> tuple[str, str]:
     """Return code and message of an error of either API; empty without any."""
     try:
         found = sharepoint_json(body)

@@ -23,8 +23,8 @@ from smartcrawl.sources.sharepoint.access import (
     library_origin,
     list_item_url,
     sharepoint_content_limit,
+    sharepoint_site_path,
     sharepoint_words,
-    site_path,
 )
 from smartcrawl.sources.sharepoint.asking import LibraryClient
 from smartcrawl.sources.sharepoint.fields import (
@@ -43,8 +43,8 @@ from smartcrawl.sources.sharepoint.payloads import (
     RestItem,
     RestList,
     library_page,
-    library_payload,
     sharepoint_json,
+    sharepoint_payload,
 )
 from smartcrawl.sources.sharepoint.tokens import Tokens
 
@@ -110,7 +110,7 @@ def list_address(place: LibraryPlace) -> str:
     base = f"{place.site_url}/_api/web"
     if place.source_type is SourceType.LISTS:
         return f"{base}/Lists/GetByTitle('{_quoted(place.list_name)}')"
-    path = f"{site_path(place.site_url)}{place.url_part}".rstrip("/")
+    path = f"{sharepoint_site_path(place.site_url)}{place.url_part}".rstrip("/")
     if "%" in path or "#" in path:
         return f"{base}/GetListUsingPath(DecodedUrl='{_quoted(path)}')"
     return f"{base}/GetList('{_quoted(path)}')"
@@ -150,7 +150,7 @@ class RestListing(ClientListing):
             return
         self.shortfall = 0
         if len(self._ids) < before.item_count:
-            after = library_payload(
+            after = sharepoint_payload(
                 RestCount,
                 sharepoint_json(self._client.body(f"{self._list}?$select=ItemCount")),
             )
@@ -158,7 +158,7 @@ class RestListing(ClientListing):
 
     def _facts(self) -> RestList:
         more = "?$select=Id,ItemCount,RootFolder/ServerRelativeUrl&$expand=RootFolder"
-        found = library_payload(RestList, sharepoint_json(self._client.body(self._list + more)))
+        found = sharepoint_payload(RestList, sharepoint_json(self._client.body(self._list + more)))
         self.root = found.root_folder.server_relative_url.rstrip("/")
         return found
 
@@ -166,7 +166,7 @@ class RestListing(ClientListing):
         page = library_page(self._client.body(f"{self._list}/fields"))
         if page.next is not None:
             raise PayloadError("its fields come in several pages, which the API never sends")
-        return [library_payload(RestField, one) for one in page.items]
+        return [sharepoint_payload(RestField, one) for one in page.items]
 
     def _first(self) -> str:
         """Return the URL of the first page."""
@@ -212,7 +212,7 @@ class RestListing(ClientListing):
         Raises:
             PayloadError: it does not have the documented form.
         """
-        found = library_payload(RestItem, value)
+        found = sharepoint_payload(RestItem, value)
         assert isinstance(value, Mapping)
         if self._ids.setdefault(found.unique_id, found.id) != found.id:
             raise PayloadError(f"UniqueId: item {self._ids[found.unique_id]} has it, too")

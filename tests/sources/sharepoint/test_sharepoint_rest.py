@@ -24,10 +24,10 @@ from smartcrawl.sources.sharepoint.payloads import (
     PayloadError,
     RestField,
     RestItem,
-    library_error_words,
     library_page,
-    library_payload,
+    sharepoint_error_words,
     sharepoint_json,
+    sharepoint_payload,
 )
 from smartcrawl.sources.sharepoint.rest import RestApi, RestListing
 from tests.sources.sharepoint.canned import (
@@ -396,12 +396,12 @@ MODELS = [RestItem, RestField, GraphDriveItem, GraphListItem, GraphColumn]
 @given(st.sampled_from(MODELS), OBJECTS | JSON)
 def test_arbitrary_json_is_parsed_or_refused(model: Any, value: object):
     with suppress(PayloadError):
-        assert isinstance(library_payload(model, value), model)
+        assert isinstance(sharepoint_payload(model, value), model)
 
 
 @given(st.binary() | OBJECTS.map(lambda value: json.dumps(value).encode()))
 def test_an_arbitrary_body_is_parsed_or_refused(body: bytes):
-    code, message = library_error_words(body)
+    code, message = sharepoint_error_words(body)
     assert isinstance(code, str)
     assert isinstance(message, str)
     for parse in (sharepoint_json, library_page):
