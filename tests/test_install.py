@@ -6,6 +6,8 @@ import runpy
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -86,7 +88,6 @@ def imported(folder: str) -> set[str]:
 
 
 OURS = {"smartcrawl", "tests", "bench", "installer"}
-PROVIDERS = metadata.packages_distributions()
 
 
 def _is_python(path: Path) -> bool:
@@ -94,9 +95,15 @@ def _is_python(path: Path) -> bool:
         return b"python" in file.readline()
 
 
+@cache
+def providers() -> Mapping[str, list[str]]:
+    """Return the installed packages by the modules that they bring: it takes two seconds."""
+    return metadata.packages_distributions()
+
+
 def distributions(module: str) -> set[str]:
     """Return the packages that may bring a module; azure is shared by many."""
-    return {canonical(name) for name in PROVIDERS.get(module, (module,))}
+    return {canonical(name) for name in providers().get(module, (module,))}
 
 
 def test_the_run_time_set_is_what_smartcrawl_imports():
@@ -165,7 +172,7 @@ def test_the_run_time_set_alone_loads():
     assert runpy.run_path(str(compiling))["OF_EXTRAS"] == BROUGHT.keys()
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     there = {canonical(name) for name in re.findall(r"^([\w.-]+)==", lock, re.MULTILINE)}
-    others = {m for m, names in PROVIDERS.items() if not {canonical(n) for n in names} & there}
+    others = {m for m, names in providers().items() if not {canonical(n) for n in names} & there}
     assert {"httpx2", "mcp", "openai"} <= others
 
     command = [sys.executable, "-c", BARE, compiling, ",".join(sorted(others))]

@@ -145,6 +145,22 @@ def test_postgres_worker_of_a_job_that_was_cut_off_goes_on_with_it(join: Join, c
     assert (again.no, again.resumed, again.joined) == (1, True, False)
 
 
+def test_postgres_worker_of_a_jobs_run_that_was_swept_asks_nothing(join: Join, control: Connection):
+    now = (NOW, NOW)
+    control.execute("INSERT INTO job (id, name, definition, created_at) VALUES ('j', 'd', '', 1)")
+    control.execute("INSERT INTO job_run (id, job, due_at, fired_at) VALUES ('r', 1, ?, ?)", now)
+    one, first = join(job_run="r")
+    ended(control, first)
+    one.leave(control, NOW, ["interrupted"])
+    _, again = join(job_run="r", resume=True)
+    _, other = join(job_run="another", resume=True)
+
+    assert again is not None
+    assert other is not None
+    assert (again.no, again.over, again.shared) == (1, True, True)
+    assert (other.no, other.over) == (2, False)
+
+
 @pytest.mark.parametrize("ending", [RunState.SEALED, RunState.SETTLED])
 def test_postgres_worker_waits_while_another_ends_a_run(
     join: Join, control: Connection, ending: RunState

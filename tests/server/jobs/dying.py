@@ -57,4 +57,5 @@ def arrange() -> None:
     setattr(place, name, dying(getattr(place, name), when, file))
 
 
-arrange()
+if "JOB_DIES_AT" in os.environ:
+    arrange()

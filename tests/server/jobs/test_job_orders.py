@@ -1,6 +1,7 @@
 """Orders to jobs in every state of their life, on both databases."""
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 
@@ -13,7 +14,7 @@ from smartcrawl.registry.runs.runs import (
     seal_run_row,
 )
 from smartcrawl.rules.jobs import JobAction, JobStatus
-from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.model import RESUMABLE, RunOrder, RunState
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.orders import JobOrders, api_job_standing
 from smartcrawl.server.jobs.processes import JobProcesses
@@ -93,6 +94,20 @@ def run_of(office: Office, run: int) -> tuple:
 
 def stage(office: Office, id_: str) -> RunStage:
     return office.clock.get(id_).stage
+
+
+@pytest.mark.parametrize(("state", "resume"), list(product(RunState, [True, False])))
+def test_only_a_run_that_was_swept_leaves_nothing_to_a_process_that_goes_on_with_it(
+    office: Office, state: RunState, resume: bool
+):
+    _, id_, run = running(office)
+    office.connection.execute("UPDATE run SET state = ? WHERE no = ?", (state, run))
+    asked = RunRequest("docs", "site", job_run=id_, resume=resume)
+
+    again = open_run_row(office.connection, asked, NOW)
+
+    assert again.over is (resume and state is RunState.SWEPT)
+    assert (again.no == run) is (resume and (state is RunState.SWEPT or state in RESUMABLE))
 
 
 @pytest.mark.covers("E-06", "R2-32")

@@ -3,6 +3,7 @@
 import os
 import shutil
 import signal
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -147,6 +148,36 @@ def test_a_crawl_outlives_scrapyd_and_its_server(desk: Desk, place: Place, site:
 
     assert desk.store.get(id_).complete is True
     assert [row[1:3] for row in desk.runs()] == [("ended", 1)]
+    assert set(Counter(r.path for r in site.log).values()) == {1}
+
+
+@pytest.mark.slow
+@pytest.mark.covers("E-07", "R2-27", "R2-28")
+def test_an_order_ends_a_crawl_under_scrapyd_and_a_resume_starts_it_there_again(
+    desk: Desk, place: Place, site: Site
+):
+    slow_site(site)
+    with place.started() as there, serving(desk.folder, **place.settings) as server:
+        id_ = desk.create(site)
+        desk.until(lambda: len(site.log) > 3 and desk.status(id_) is JobStatus.RUNNING, 240)
+        path = f"{server.url}/api/v1/jobs/{id_}/control"
+        httpx.post(path, json={"action": "pause"}, timeout=30).raise_for_status()
+        desk.until(lambda: desk.status(id_) is JobStatus.PAUSED)
+        desk.until(lambda: not desk.database.is_held("docs"))
+        asked = len(site.log)
+        assert asked < 13
+        time.sleep(3)  # some ticks of the scheduler
+        assert (desk.status(id_), len(site.log)) == (JobStatus.PAUSED, asked)
+
+        httpx.post(path, json={"action": "resume"}, timeout=30).raise_for_status()
+        desk.until(lambda: desk.status(id_) is JobStatus.COMPLETED, 240)
+        lines = [line for line in there.said().splitlines() if "Process started" in line]
+
+    assert desk.store.get(id_).complete is True
+    assert len(lines) == 2
+    assert "resume=1" in lines[1]
+    ((_, state, starts, _),) = desk.runs()
+    assert (state, starts) == ("ended", 2)
     assert set(Counter(r.path for r in site.log).values()) == {1}
 
 
