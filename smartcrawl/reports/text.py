@@ -14,7 +14,7 @@ _UNITS: Final = (("days", 86_400), ("h", 3_600), ("min", 60))
 def report_noun(number: int, noun: str) -> str:
     """Return a number with its noun, in the plural unless the number is 1.
 
-    >>> report_counted_noun(1, "page"), report_counted_noun(1_234, "page")
+    >>> report_noun(1, "page"), report_noun(1_234, "page")
     ('1 page', '1,234 pages')
     """
     return f"1 {noun}" if number == 1 else f"{number:,} {noun}s"

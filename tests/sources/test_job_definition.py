@@ -165,11 +165,19 @@ def test_a_name_is_the_name_of_a_source(value):
 
 
 @pytest.mark.covers("R2-25")
-@pytest.mark.parametrize("value", [None, "https://a.example/", {}, [], [5], [None], [["a"]]])
-def test_seeds_are_a_list_of_texts(value):
+@pytest.mark.parametrize("value", [None, "https://a.example/", {}, []])
+def test_seeds_are_a_list(value):
     error = refused("seed_urls", value)
 
     assert (error.code, error.field) == ("INVALID_INPUT", "seed_urls")
+
+
+@pytest.mark.covers("R2-25")
+@pytest.mark.parametrize("value", [[5], [None], [["a"]]])
+def test_each_seed_is_a_text(value):
+    error = refused("seed_urls", value)
+
+    assert (error.code, error.field) == ("INVALID_URL", "seed_urls")
 
 
 @pytest.mark.covers("R2-10", "R2-25")

@@ -91,7 +91,7 @@ class ScrapydCrawls:
         It is gone if scrapyd does not list it for some seconds, and no process has its source. A
         scrapyd that is away decides nothing, except of a run that ended.
         """
-        if begun.is_sealed and not self._database.is_held(begun.name):
+        if begun.is_swept and not self._database.is_held(begun.name):
             return Sight.GONE
         listed = self._listed
         if listed is None or begun.id in listed.under_way:

@@ -35,7 +35,7 @@ from smartcrawl.registry.runs.run_orders import (
 from smartcrawl.registry.runs.runs import (
     RunRequest, interrupt_run_row, last_run_row, open_run_row, seal_run_row,
 )
-from smartcrawl.rules.model import RunOrder
+from smartcrawl.rules.model import RunOrder, RunState
 
 given = dict(word.split("=", 1) for word in sys.argv[1:] if "=" in word)
 print(json.dumps({"words": sys.argv[1:], "session": os.getsid(0), "pid": os.getpid(),
@@ -65,6 +65,7 @@ while "linger" in does and not (folder / f"end-{given['source']}").exists():
     time.sleep(0.02)
 if "seal" in does:
     seal_run_row(connection, run.no, tuple(does["seal"]), int(time.time()))
+    connection.execute("UPDATE run SET state = ? WHERE no = ?", (RunState.SWEPT, run.no))
 if "open" in does:
     lease.release()
     connection.close()

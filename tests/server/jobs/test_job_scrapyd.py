@@ -25,6 +25,7 @@ from smartcrawl.registry.runs.runs import (
     seal_run_row,
 )
 from smartcrawl.rules.jobs import JobAction, JobStatus
+from smartcrawl.rules.model import RunState
 from smartcrawl.server.jobs import scrapyd_client
 from smartcrawl.server.jobs.launcher import MOST_STARTS, JobLauncher
 from smartcrawl.server.jobs.processes import JobProcesses
@@ -144,6 +145,12 @@ class Harbour:
         request = RunRequest(given["source"], "site", resume=resume, job_run=given["jobid"])
         return open_run_row(self.office.connection, request, self.now).no
 
+    def swept(self, run: int, *reasons: str) -> None:
+        """Let a crawl carry out all steps of its end."""
+        seal_run_row(self.office.connection, run, reasons, self.now)
+        statement = "UPDATE run SET state = ? WHERE no = ?"
+        self.office.connection.execute(statement, (RunState.SWEPT, run))
+
     def dies(self) -> None:
         """Let the process of the crawl be another one, which is no more."""
         self.office.connection.execute("UPDATE job_run SET process_start = 'dead'")
@@ -206,7 +213,7 @@ def test_a_run_ends_as_the_registry_says(
     run = harbour.opened()
     harbour.tick(10)
     assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
-    seal_run_row(harbour.office.connection, run, reasons, harbour.now)
+    harbour.swept(run, *reasons)
     harbour.there.end_all()
     harbour.tick(MISSING)
 
@@ -237,8 +244,8 @@ def test_a_run_that_ended_needs_no_scrapyd(harbour: Harbour):
     harbour.there.close()
     harbour.tick(20)
     assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
-    seal_run_row(harbour.office.connection, run, (), harbour.now)
-    with harbour.leased():  # it settles and sweeps
+    with harbour.leased():  # its process goes on for a moment
+        harbour.swept(run)
         harbour.tick(3)
         assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
     harbour.tick()
@@ -348,6 +355,29 @@ def test_what_dies_is_resumed_once_and_then_fails(harbour: Harbour):
     assert after.status is JobStatus.FAILED
     assert reason.startswith("its process died in scrapyd: see http://…@127.0.0.1:")
     assert reason.endswith(f"/under/logs/of ours/site/{first['jobid']}.log")
+
+
+@pytest.mark.covers("R2-32")
+def test_a_sealed_run_whose_process_dies_is_started_once_more_for_its_sweep(harbour: Harbour):
+    job = harbour.office.create()
+    harbour.tick()
+    run = harbour.opened()
+    harbour.tick(3)
+    seal_run_row(harbour.office.connection, run, ("pages_left",), harbour.now)
+    harbour.dies()
+    harbour.tick(MISSING + 3)
+    assert harbour.office.store.get(job.id).status is JobStatus.RUNNING
+    first, second = harbour.there.scheduled
+    assert second == first | {"resume": "1"}
+
+    harbour.dies()
+    harbour.tick(MISSING + 3)
+
+    after = harbour.office.store.get(job.id)
+    assert (after.status, after.complete) == (JobStatus.COMPLETED, False)
+    assert after.reasons == ("pages_left",)  # it asked all that it wanted to ask
+    assert harbour.runs == [("ended", 2, False)]
+    assert len(harbour.there.scheduled) == 2
 
 
 def test_a_second_start_whose_answer_was_lost_is_not_repeated(harbour: Harbour):
