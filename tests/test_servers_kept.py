@@ -173,6 +173,7 @@ def test_redis_databases_do_not_share_keys(redis):
 # Elasticsearch
 
 
+@pytest.mark.slow
 def test_elasticsearch_keeps_what_was_written_when_it_is_killed(
     elasticsearch, elasticsearch_prefix
 ):

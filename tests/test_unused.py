@@ -289,16 +289,19 @@ def test_what_only_calls_itself_or_has_the_name_of_something_used_is_found():
 
 
 @pytest.mark.parametrize(
-    ("place", "called"),
+    ("module", "name", "called"),
     [
-        ("smartcrawl.commands.why:Command", True),
-        ("smartcrawl.commands.crawl:Command.long_desc", True),  # of ScrapyCommand
-        ("smartcrawl.pipelines:CommitPipeline.close_spider", True),
-        ("smartcrawl.run.frontier.redis.frontier:RedisFrontier.exchange", False),
+        ("commands.why", "Command", True),
+        ("commands.crawl", "Command.long_desc", True),  # of ScrapyCommand
+        ("pipelines", "CommitPipeline.close_spider", True),
+        ("run.frontier.redis.frontier", "RedisFrontier.exchange", False),
     ],
 )
-def test_what_libraries_call_is_known(place: str, called: bool):
-    modules = parsed(sources()).values()
-    each = next(each for module in modules for each in definitions(module) if each.place == place)
+def test_what_libraries_call_is_known(module: str, name: str, called: bool):
+    texts = sources()
+    name_of_module = f"smartcrawl.{module}"
+    parsed_module = Module.parsed(name_of_module, texts[name_of_module], set(texts))
+    place = f"{name_of_module}:{name}"
+    each = next(each for each in definitions(parsed_module) if each.place == place)
 
     assert is_called_from_outside(each) is called

@@ -109,6 +109,7 @@ def test_a_job_waits_for_scrapyd_and_is_crawled_once(desk: Desk, place: Place, s
     assert "Traceback" not in logged
 
 
+@pytest.mark.slow
 def test_what_scrapyd_lost_is_resumed_once_under_its_id(desk: Desk, place: Place, site: Site):
     """Its end also ended the crawl, as systemd's does."""
     slow_site(site)
@@ -131,6 +132,7 @@ def test_what_scrapyd_lost_is_resumed_once_under_its_id(desk: Desk, place: Place
     assert {r.path for r in site.log} == {"/", *(f"/{n}" for n in range(12))}
 
 
+@pytest.mark.slow
 def test_a_crawl_outlives_scrapyd_and_its_server(desk: Desk, place: Place, site: Site):
     slow_site(site)
     with place.started():
