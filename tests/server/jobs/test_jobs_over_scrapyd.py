@@ -137,7 +137,7 @@ def test_a_crawl_outlives_scrapyd_and_its_server(desk: Desk, place: Place, site:
     slow_site(site)
     with place.started():
         with serving(desk.folder, **place.settings) as server:
-            id_ = desk.create(site)
+            id_ = desk.create(site, crawl_delay_ms=2_000)  # longer than scrapyd's start
             desk.until(lambda: desk.status(id_) is JobStatus.RUNNING, 240)
             server.process.kill()
             server.process.communicate()
