@@ -71,14 +71,18 @@ class LastRun:
             at,
         )
 
-    def beginning(self, request: Request, *, at_work: bool) -> Beginning | None:
-        """Return the beginning that this run leaves to a process; None: no order decides.
+    def beginning(
+        self, connection: Connection, request: Request, *, at_work: bool
+    ) -> Beginning | None:
+        """Return the beginning that this run leaves to a process; None: it may open or resume one.
 
         ``at_work``: whether other workers have not left it yet.
 
         Raises:
             RunPausedError: it is paused, and the request neither resumes it nor has its job.
         """
+        if not at_work and self._is_swept_for_job(connection, request):
+            return Beginning.OVER
         same = request.job is not None and self.job == request.job
         found = beginning_after_order(
             self.order, self.state, resume=request.resume, same_job=same, at_work=at_work
@@ -88,7 +92,7 @@ class LastRun:
             raise RunPausedError(request.source, self.no, at.isoformat(timespec="seconds"))
         return found
 
-    def is_swept_for_job(self, connection: Connection, request: Request) -> bool:
+    def _is_swept_for_job(self, connection: Connection, request: Request) -> bool:
         """Whether a process is to go on with a job's run that needed no more than its sweep.
 
         The caller has swept it: there is no work left, and no page is asked again.

@@ -97,9 +97,7 @@ class Membership(HeartbeatLease):
             if last is not None:
                 others = (self.source, self.token, last.no)
                 at_work = connection.execute(_OTHERS, others).get is not None
-                if not at_work and last.is_swept_for_job(connection, request):
-                    return _shared(joined_run_row(connection, source, last, over=True))
-                found = last.beginning(request, at_work=at_work)
+                found = last.beginning(connection, request, at_work=at_work)
                 if found is Beginning.OVER:
                     over = over_run_row(connection, source, last, now, at_work=at_work)
                     return _shared(over)

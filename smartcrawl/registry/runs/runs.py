@@ -162,9 +162,9 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
 
     An unsealed last run belongs to a dead process. With ``resume`` it goes on, even if only its
     end is missing; without, it is closed as interrupted, never complete. A sealed run is over: the
-    caller has settled and swept it. With ``resume`` and no run to resume, a new run opens, but for
-    that of a job (``LastRun.is_swept_for_job``). A run that an order ended is not gone on with
-    unasked (rules.run_orders).
+    caller has settled and swept it. With ``resume`` and no run to resume, a new run opens; only a
+    job whose run was swept has no work left (``LastRun.beginning``). A run that an order
+    ended is not gone on with unasked (rules.run_orders).
 
     Raises:
         RunPausedError: the last run is paused, and ``resume`` is not set.
@@ -172,10 +172,9 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
     with transaction(connection):
         source = register_source_row(connection, request, now)
         last = LastRun.of(connection, source)
-        if last is not None and last.beginning(request, at_work=False) is Beginning.OVER:
+        found = None if last is None else last.beginning(connection, request, at_work=False)
+        if last is not None and found is Beginning.OVER:
             return over_run_row(connection, source, last, now)
-        if last is not None and last.is_swept_for_job(connection, request):
-            return joined_run_row(connection, source, last, over=True)
         opened = open_run_row_within(connection, request, source, now)
         store_job_process_row(connection, request.job_run, opened.no, now)
         return opened
@@ -184,7 +183,7 @@ def open_run_row(connection: Connection, request: RunRequest, now: int) -> OpenR
 def over_run_row(
     connection: Connection, source: int, last: LastRun, now: int, *, at_work: bool = False
 ) -> OpenRun:
-    """Return a run that an order ended, for a process that therefore has no work.
+    """Return a run for a process that has no work: an order ended it, or it was swept already.
 
     If its processes died before they carried out the order, it is carried out now. ``at_work``:
     whether other workers have not left it yet.
@@ -243,7 +242,7 @@ def open_run_row_within(
             )
     interrupted = None
     if last is not None and last.state in RESUMABLE:
-        last.beginning(request, at_work=False)
+        last.beginning(connection, request, at_work=False)
         interrupted = last.no
         if last.state != RunState.INTERRUPTED:
             interrupt_run_row(connection, interrupted, now, [INTERRUPTED])
