@@ -1,8 +1,8 @@
 """Limits of requests a minute, and the headers that report them (R2-06 to R2-08).
 
 A client is its API key, else its address. Minutes are those of the clock. Several servers count
-together in Redis; one alone counts in its own memory, where also those requests are counted that
-reach no layer, because they are no HTTP (``smartcrawl/server/wire.py``).
+together in Redis; one alone counts in its own memory. What is no HTTP request reaches no layer
+(``smartcrawl/server/wire.py``), and counts in the memory of its process alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final
@@ -60,14 +60,14 @@ class RequestCounts:
             (b"x-ratelimit-reset", b"%d" % ((minute + 1) * _MINUTE)),
         ]
 
-    def unread(self, address: str) -> list[tuple[bytes, bytes]]:
-        """Count what an address sent that is no request; return the headers of the answer.
+    def unread(self, client: tuple[str, int] | None) -> list[tuple[bytes, bytes]]:
+        """Count what a client sent that is no request; return the headers of the answer.
 
         No layer sees it, so that it is never refused for its number.
         """
         kind, minute = RateClass.MONITORING, int(self.clock() // _MINUTE)
-        client = f"address:{api_client_network(address)}"
-        return self.headers(kind, minute, self.counted(f"{kind.value}:{client}", minute))
+        name = f"{kind.value}:{_client_by_address(client)}"
+        return self.headers(kind, minute, self.counted(name, minute))
 
 
 class Limits:
@@ -129,10 +129,12 @@ def _above(limit: int, kind: RateClass, seconds: float) -> ApiError:
 def api_client(scope: Scope) -> str:
     """Return the client of a request: its key, else its address."""
     key = scope.get("smartcrawl.key")
-    if key is not None:
-        return f"key:{key.id}"
-    address = scope["client"][0] if scope.get("client") else "unknown"
-    return f"address:{api_client_network(address)}"
+    return f"key:{key.id}" if key is not None else _client_by_address(scope.get("client"))
+
+
+def _client_by_address(client: Sequence[str | int] | None) -> str:
+    """Return a client that has no key; ``client``: its address and port."""
+    return f"address:{api_client_network(str(client[0]) if client else 'unknown')}"
 
 
 @lru_cache(maxsize=10_000)

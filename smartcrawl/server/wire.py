@@ -19,8 +19,8 @@ from smartcrawl.server.errors import ApiError, api_invalid_input, error_response
 HEAD: Final = 65_536  #: bytes of a request line with all headers
 HEAD_SECONDS: Final = 20.0  #: for request line and headers
 BODY_SECONDS: Final = 60.0  #: for the body after them
-#: From the address of a client to the headers that report its limit.
-Unread = Callable[[str], Sequence[tuple[bytes, bytes]]]
+#: From the address and port of a client to the headers that report its limit.
+Unread = Callable[[tuple[str, int] | None], Sequence[tuple[bytes, bytes]]]
 _NO_REQUEST: Final = "this is no request of HTTP/1.1"
 _TOO_LONG: Final = f"request line and headers have at most {HEAD} bytes"
 
@@ -112,7 +112,7 @@ class Wire(HttpToolsProtocol):
         if self._is_too_long:
             error = ApiError("PAYLOAD_TOO_LARGE", reason=_TOO_LONG)
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
-            headers = self._unread(str((self.client or ("",))[0])) if self._unread else ()
+            headers = self._unread(self.client) if self._unread else ()
             self.transport.write(_refusal(error, headers))
         self.transport.close()
 

@@ -173,7 +173,7 @@ def test_what_is_no_request_counts_with_the_requests_of_its_address(tmp_path: Pa
     app = create_app(options(tmp_path), server, counts=counts)
 
     def remaining(address: str) -> bytes:
-        return dict(counts.unread(address))[b"x-ratelimit-remaining"]
+        return dict(counts.unread((address, 4_711)))[b"x-ratelimit-remaining"]
 
     assert [remaining("127.0.0.1"), remaining("10.0.0.2")] == [b"1", b"1"]
     assert limits_of(ask(app, "GET", "/health"))[:2] == (2, 0)

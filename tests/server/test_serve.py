@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -53,6 +53,11 @@ class Server:
         return self.process.returncode, logged
 
 
+def setting_words(settings: Mapping[str, str]) -> list[str]:
+    """Return settings as words of a command line."""
+    return [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+
+
 @contextmanager
 def serving(
     folder: Path, *words: str, program: Sequence[str] | None = None, **settings: str
@@ -61,9 +66,8 @@ def serving(
     started = [*PROGRAM, "--data-dir", str(folder)]
     if program is not None:
         started, settings = list(program), settings | {"DATA_DIR": str(folder)}
-    given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     process = subprocess.Popen(
-        [*started, "--port", "0", "--format", "json", *words, *given],
+        [*started, "--port", "0", "--format", "json", *words, *setting_words(settings)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"SMARTCRAWL_DATA_DIR": str(folder)},
     )  # fmt: skip

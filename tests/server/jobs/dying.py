@@ -1,8 +1,9 @@
-"""Lets the first process die that gets to a step of a job's life; imported when Python starts.
+"""Kill the first process that gets to a step of a job's life; imported when Python starts.
 
-JOB_DIES_AT    WHEN MODULE FUNCTION FILE: ``WHEN`` is before or after the step; whoever makes FILE
-               first dies
-JOB_DIES_WITH  server: the server that started the crawl dies before it, as in a container
+JOB_DIES_AT    WHEN MODULE FUNCTION FILE: ``WHEN`` is before or after the call of the function. Of
+               all processes that get there, the one that creates FILE dies.
+JOB_DIES_WITH  server: the crawl kills the server that started it, and then itself, as the end of
+               a container does
 """
 
 import importlib

@@ -14,7 +14,7 @@ import pytest
 from smartcrawl.rules.model import RunState
 from tests.registry.spare import Spare
 from tests.server.jobs.test_job_scheduler import Desk, opened
-from tests.server.test_serve import Server, serving
+from tests.server.test_serve import Server, serving, setting_words
 from tests.site_server import Site, html
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -134,7 +134,7 @@ def test_a_setting_says_how_many_jobs_run_at_once(desk: Desk, site: Site):
 def joined(desk: Desk, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """Start workers that join the run of the job."""
     settings = desk.settings | {"DATA_DIR": str(desk.folder)}
-    given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    given = setting_words(settings)
     command = [sys.executable, "-m", "scrapy", "crawl", "site", "-a", "source=docs", *given]
     workers = []
     for number in range(count):

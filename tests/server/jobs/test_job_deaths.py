@@ -18,7 +18,7 @@ import pytest
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.rules.model import RunState
 from tests.server.jobs.test_job_scheduler import Desk, opened
-from tests.server.test_serve import Server, serving
+from tests.server.test_serve import Server, serving, setting_words
 from tests.site_server import Site, html
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -166,9 +166,8 @@ def test_a_crawl_that_is_killed_alone_fails_and_is_made_up_for_by_the_next(
         assert server.end()[0] == 0
 
     settings = desk.settings | {"DATA_DIR": str(desk.folder)}
-    given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
     crawl = [sys.executable, "-m", "scrapy", "crawl", "site", "-a", "source=docs", "-a", "resume=1"]
-    subprocess.run([*crawl, *given], check=True, capture_output=True, timeout=60)
+    subprocess.run([*crawl, *setting_words(settings)], check=True, capture_output=True, timeout=60)
 
     run = "SELECT state, complete FROM run ORDER BY no DESC LIMIT 1"
     assert desk.connection.execute(run).fetchall() == [(RunState.SWEPT, 1)]
