@@ -174,12 +174,15 @@ SELECT r.url, e.status, e.standing, e.outcome, e.http_status, e.detail
 def evidence(crawl: Crawl) -> dict[str, list[Any]]:
     """What was removed from each page and why, and what would bring it back."""
     found: dict[str, list[Any]] = {}
+    # PostgreSQL gives a number anew where a transaction that took one was killed.
+    configurations = dict(crawl.rows("SELECT no, hash FROM fingerprint"))
     for url, rule, detail, content, restore, links, undone in crawl.rows(_EVIDENCE):
         told = {key: value for key, value in json.loads(detail).items() if key not in _FOUND}
         was = json.loads(restore)
         kept = {
             key: None if value == "" else value for key, value in was.items() if key not in _WAS
         }
+        kept["configuration"] = configurations.get(kept["configuration"])
         raw = [list(link) for link in unpack_stored_links(links)] if links else None
         found.setdefault(url, []).append([rule, told, content, kept, raw, undone])
     return found
