@@ -127,7 +127,7 @@ def cells() -> Iterator[Any]:
     ]
     by_rest = [cell for cell in all_cells if cell[0].api == "rest"]
     by_graph = [cell for cell in all_cells if cell[0].api == "graph"]
-    shown = _RANDOM.sample(by_rest, 6) + _RANDOM.sample(by_graph, 6)
+    shown = _RANDOM.sample(by_rest, 4) + _RANDOM.sample(by_graph, 4)
     chosen = {(place.name, wrong.name) for place, wrong in shown}
     chosen |= {("page 2", name) for name in ("drop", "foreign", "html")} | {("delta 2", "cut")}
     chosen |= {

@@ -70,6 +70,7 @@ def rewritten(library: Library) -> dict[str, bytes]:
 
 
 @pytest.mark.covers("R3-17", "R3-69")
+@pytest.mark.few(4)
 @pytest.mark.parametrize("fault", ["403", "html", "half"])
 @pytest.mark.parametrize("kind", ["file_sources", "list_sources", "sitepage_sources"])
 def test_a_listing_that_was_cut_swaps_nothing(

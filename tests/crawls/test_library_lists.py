@@ -170,6 +170,7 @@ CASES = (
 
 
 @covers("R3-57", "R3-73")
+@pytest.mark.few(4)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_is_carried_out_once(
     case: Case, libraries: LibraryCrawl, tasks: GenericList

@@ -146,6 +146,7 @@ CASES = (
 
 
 @covers("R3-58", "R3-71", "R3-73")
+@pytest.mark.few(5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_is_carried_out_once(
     case: Case, libraries: LibraryCrawl, pages: PageLibrary

@@ -830,7 +830,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__.strip("_"))
 def test_it_would_find(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch):
     @settings(QUICK, derandomize=False, max_examples=ENOUGH, phases=[Phase.generate])
