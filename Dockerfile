@@ -10,7 +10,7 @@ COPY requirements.txt .
 COPY requirements-test.txt .
 # The run-time set without pytest, the drivers of S3 and Azure, the embedders, and what serves MCP.
 RUN grep -v '^pytest==' requirements.txt >run.txt \
-    && grep -E '^(s3fs|adlfs|wordllama|tokenizers|safetensors|numpy|sqlite-vec|openai|mcp)==' requirements-test.txt >>run.txt \
+    && grep -E '^(s3fs|adlfs|wordllama|tokenizers|safetensors|numpy|onnxruntime|sqlite-vec|openai|mcp)==' requirements-test.txt >>run.txt \
     && pip install --no-cache-dir --disable-pip-version-check --requirement run.txt
 COPY scrapy.cfg .
 COPY smartcrawl smartcrawl

@@ -46,7 +46,8 @@ SINK_WAIT_SECONDS = _env(
 )  # how long to wait for an unreachable index, before the run ends
 
 # Vectors
-EMBEDDER = _env("EMBEDDER", "")  # local, openai; empty: chunks have no vectors
+EMBEDDER = _env("EMBEDDER", "")  # local, onnx, openai; empty: chunks have no vectors
+EMBEDDING_FOLDER = _env("EMBEDDING_FOLDER", "")  # of the files of onnx
 EMBEDDING_URL = _env("EMBEDDING_URL", "https://api.openai.com/v1")  # server of openai
 EMBEDDING_MODEL = _env("EMBEDDING_MODEL", "text-embedding-3-small")  # model of that server
 EMBEDDING_DIMENSION = _env("EMBEDDING_DIMENSION", 1_536)  # numbers of a vector of that model

@@ -245,7 +245,7 @@ def imports() -> set[str]:
 def test_the_image_installs_all_that_the_product_imports(imports: set[str]):
     """The Dockerfile leaves the test tools out."""
     lines = re.findall(r"^(?!pytest==).+", text("requirements.txt"), re.MULTILINE)
-    extras = "s3fs|adlfs|wordllama|tokenizers|safetensors|numpy|sqlite-vec|openai|mcp"
+    extras = "s3fs|adlfs|wordllama|tokenizers|safetensors|numpy|onnxruntime|sqlite-vec|openai|mcp"
     lines += re.findall(rf"^(?:{extras})==.*", text("requirements-test.txt"), re.MULTILINE)
     installed = distributions({canonical(line) for line in lines if not line.startswith("#")})
     providers = metadata.packages_distributions()

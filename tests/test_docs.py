@@ -125,6 +125,7 @@ def test_only_existing_settings_are_named(page):
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
     known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
     known |= {"OPENAI_API_KEY", "TOKENIZERS_PARALLELISM"}  # of the environment alone
+    known |= {"ORT_DISABLE_TELEMETRY"}  # likewise
     known |= {"PYTHONDONTWRITEBYTECODE"}  # Python's
     known |= {"POST", "DELETE"}  # methods of HTTP
     known |= {"GITHUB_TOKEN", "HEAD"}  # of the environment alone; a ref of git

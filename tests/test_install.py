@@ -22,11 +22,12 @@ BROUGHT = {
     "httpx2": "by openai, the client of the extra openai",
     "mcp": "by the extra mcp",
     "msal": "by the extra sharepoint",
-    "numpy": "by the extra vectors",
+    "numpy": "by the extras vectors and onnx",
+    "onnxruntime": "by the extra onnx",
     "openai": "by the extra openai",
     "safetensors": "by the extra vectors",
-    "tokenizers": "by the extra vectors",
-    "sqlite_vec": "by the extras vectors and openai",
+    "tokenizers": "by the extras vectors and onnx",
+    "sqlite_vec": "by the extras vectors, onnx and openai",
     "wordllama": "by the extra vectors",
 }
 #: In requirements-test.txt, and not imported by tests.
@@ -41,7 +42,8 @@ TOOLS = {
     "pip": "environments of tests",
     "pytest-xdist": "script/test",
     "ruff": "script/test",
-    "sqlite-vec": "the extras vectors and openai, which tests import by way of smartcrawl",
+    "onnxruntime": "the extra onnx, which tests import by way of smartcrawl",
+    "sqlite-vec": "the extras vectors, onnx and openai, which tests import by way of smartcrawl",
     "wordllama": "the extra vectors: its files are read, and its code is not imported",
 }
 
@@ -139,6 +141,7 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
         "s3": ("s3fs",),
         "azure": ("adlfs",),
         "vectors": ("wordllama", "tokenizers", "safetensors", "numpy", "sqlite-vec"),
+        "onnx": ("onnxruntime", "tokenizers", "numpy", "sqlite-vec"),
         "openai": ("openai", "sqlite-vec"),
         "mcp": ("mcp",),
         "sharepoint": ("msal",),

@@ -37,7 +37,7 @@ run()
 """
 RUN = "run"  #: the set of every environment: requirements.txt
 #: Sets that pyproject.toml lists.
-EXTRAS = ("s3", "azure", "vectors", "openai", "mcp", "sharepoint")
+EXTRAS = ("s3", "azure", "vectors", "onnx", "openai", "mcp", "sharepoint")
 FILES = ("test", "scrapyd")  #: sets with a file of their own
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: What only extras bring; a module of smartcrawl that needs one is left out without it.
 OF_EXTRAS = frozenset(
-    ("azure", "httpx2", "mcp", "msal", "numpy", "openai", "safetensors", "sqlite_vec", "tokenizers",
-     "wordllama")
+    ("azure", "httpx2", "mcp", "msal", "numpy", "onnxruntime", "openai", "safetensors",
+     "sqlite_vec", "tokenizers", "wordllama")
 )  # fmt: skip
 
 

@@ -19,6 +19,7 @@ _PART: Final = re.compile(
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 MOST: Final = 32  #: words by which one query searches, and parts of each other kind
 _READ: Final = 4_096  #: words of one query that are read
+_QUESTION: Final = 2  #: function words of a question, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,11 @@ class Query:
     excluded_sites: tuple[str, ...] = ()
     excluded_sources: tuple[str, ...] = ()
     language: str = ""  #: ISO 639-1, the only one of the pages; empty: any
+    is_question: bool = False  #: whether a person might ask another with these words
+
+    def of_words(self) -> Query:
+        """Return the query as key words, as a model takes it that adds up the words of a text."""
+        return replace(self, is_question=False)
 
     def only(self, terms: Sequence[Term]) -> Query:
         """Return the query with other terms."""
@@ -70,6 +76,8 @@ def parsed_search_query(query: str, language: str = "") -> Query:
 
     >>> [term.text for term in parsed_search_query('how do I "undo it" state-of-the-art ?!').terms]
     ['undo it', 'state-of-the-art']
+    >>> parsed_search_query("how do I undo it").is_question, parsed_search_query("undo").is_question
+    (True, False)
     >>> found = parsed_search_query("who -draft site:a.example/docs in:manual")
     >>> found.terms[0].text, found.excluded, found.sites, found.sources
     ('who', ('draft',), ('a.example/docs',), ('manual',))
@@ -86,7 +94,8 @@ def parsed_search_query(query: str, language: str = "") -> Query:
             excluded += [text] * any(c.isalnum() for c in text)
         elif found := index_stems(text):
             terms.append(Term(text, tuple(found), quoted=part["quoted"] is not None))
-    content = tuple(_content(terms)[:_READ])
+    kept, left_out = _content(terms)
+    content = tuple(kept[:_READ])
     required = _first([term.text for term in content if term.quoted])
     return Query(
         content,
@@ -97,6 +106,7 @@ def parsed_search_query(query: str, language: str = "") -> Query:
         excluded_sites=_first(filters["site", True]),
         excluded_sources=_first(filters["in", True]),
         language=language,
+        is_question=left_out >= _QUESTION,
     )
 
 
@@ -133,8 +143,8 @@ def _first(parts: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(parts))[:MOST]
 
 
-def _content(terms: Sequence[Term]) -> list[Term]:
-    """Return the terms without function words and without repetitions."""
+def _content(terms: Sequence[Term]) -> tuple[list[Term], int]:
+    """Return the terms without function words and repetitions, and how many are function words."""
     plain = [word for term in terms if not term.quoted for word in index_words(term.text)]
     without = search_function_words(plain)
     kept = [term for term in terms if term.quoted or not without.issuperset(index_words(term.text))]
@@ -142,7 +152,7 @@ def _content(terms: Sequence[Term]) -> list[Term]:
     for term in kept or terms:
         if term.stems not in found or term.quoted:
             found[term.stems] = term
-    return list(found.values())
+    return list(found.values()), len(terms) - len(kept)
 
 
 def search_query_sources(sources: Sequence[str], named: Sequence[str]) -> list[str] | None:

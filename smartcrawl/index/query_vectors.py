@@ -16,7 +16,7 @@ from smartcrawl.index.embedded.vectors import (
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.queries import search_query_text
-from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
+from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
 from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
@@ -76,20 +76,22 @@ def _query_vector(
                 f" run {program_name()} embed",
                 lasting=True,
             )
-        found = embedder.embed([search_query_text(query)])[0]
+        found = embedder.embed_query(search_query_text(query))
     except EmbedderError as error:
         if error.lasting:  # for a run; the next search of this process asks again
             _opened.cache_clear()
         raise
     if isinstance(found, RefusedText):
         raise NoVectorsError(f"the query has no vector, {found.reason}")
-    return VectorQuery(stored.no, found, only=mode is SearchMode.VECTOR)
+    reads = embedder.name != LOCAL  # which adds up the words of a text
+    only = mode is SearchMode.VECTOR
+    return VectorQuery(stored.no, found, only=only, reads_sentences=reads)
 
 
 def _missing(options: Options, mode: SearchMode, indexed: EmbedderKey | None) -> str:
     if options.embedder is None:
         return (
-            f"mode {mode} needs vectors: set EMBEDDER to local or openai, and run"
+            f"mode {mode} needs vectors: set EMBEDDER to local, onnx or openai, and run"
             f" {program_name()} embed"
         )
     if options.elasticsearch is not None and indexed is None:
@@ -120,9 +122,12 @@ def _searched_embedder(
 
 
 def _is_of(stored: StoredEmbedder, options: EmbedderOptions) -> bool:
-    """Whether an embedder is that of the settings; the local one has a model of its own."""
+    """Whether an embedder is that of the settings.
+
+    The settings do not name the model of an embedder on this machine.
+    """
     own = (options.name, options.model, options.dimension)
-    return stored.name == options.name and (options.name == LOCAL or stored[1:] == own)
+    return stored.name == options.name and (options.name in ON_THIS_MACHINE or stored[1:] == own)
 
 
 def _options_of(stored: StoredEmbedder, options: EmbedderOptions) -> EmbedderOptions:

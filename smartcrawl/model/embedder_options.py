@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Self
 
 from smartcrawl.model.exceptions import SettingError
@@ -14,9 +15,12 @@ from smartcrawl.model.setting_values import (
     switch_option,
     whole_number_option,
 )
+from smartcrawl.model.whole_path import whole_path
 
 LOCAL: Final = "local"
-EMBEDDERS: Final = (LOCAL, "openai")
+ONNX: Final = "onnx"
+EMBEDDERS: Final = (LOCAL, ONNX, "openai")
+ON_THIS_MACHINE: Final = frozenset({LOCAL, ONNX})  #: those whose model is not in the settings
 MOST_DIMENSIONS: Final = 4_000  #: of the index of PostgreSQL's halfvec; Elasticsearch has 4,096
 _MOST_TEXTS: Final = 2_048  #: in a request to OpenAI
 _MODEL: Final = re.compile(r"[\x21-\x7e]{1,200}")
@@ -26,10 +30,11 @@ _MODEL: Final = re.compile(r"[\x21-\x7e]{1,200}")
 class EmbedderOptions(OpenAIServerOptions):
     """The options of an embedder. No field has a default: defaults are in ``settings.py``.
 
-    All but ``name`` are those of ``openai``.
+    ``folder`` is that of ``onnx``; all others but ``name`` are those of ``openai``.
     """
 
-    name: str  #: local or openai
+    name: str  #: local, onnx or openai
+    folder: Path | None  #: of the model's files
     model: str
     dimension: int  #: numbers of each vector
     batch_texts: int  #: texts in a request, at most
@@ -52,6 +57,7 @@ class EmbedderOptions(OpenAIServerOptions):
             )
         options = cls(
             name=name,
+            folder=_folder(settings, needs_it=name == ONNX),
             url=_url(settings),
             model=_model(settings),
             dimension=whole_number_option(
@@ -77,6 +83,23 @@ def _url(settings: Mapping[str, Any]) -> str:
             f" as {url.removesuffix('/embeddings')}"
         )
     return url
+
+
+def missing_embedding_folder() -> SettingError:
+    """Return the error of ``onnx`` without the folder of its model."""
+    return SettingError(
+        "EMBEDDING_FOLDER is empty, and the vectors are those of 'onnx': it takes the folder of a"
+        " sentence model with model.onnx and tokenizer.json"
+    )
+
+
+def _folder(settings: Mapping[str, Any], *, needs_it: bool) -> Path | None:
+    text = str(settings["EMBEDDING_FOLDER"] or "").strip()
+    if text:
+        return whole_path(text)
+    if needs_it:
+        raise missing_embedding_folder()
+    return None
 
 
 def _model(settings: Mapping[str, Any]) -> str:

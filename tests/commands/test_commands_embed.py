@@ -13,6 +13,7 @@ from tests.index.embedding.embeddings_server import (
     embeddings,
     embeddings_server,
 )
+from tests.index.embedding.small_models import TABLE, save_small_model
 from tests.index.meanings import topic_numbers, vector_registry
 from tests.openai_server import KEY, Reply, error
 
@@ -28,6 +29,9 @@ class Place(TwoSources):
 
     def openai(self, server: EmbeddingsServer) -> None:
         self.environment |= server.settings | {"OPENAI_API_KEY": KEY}
+
+    def onnx(self, folder: Path) -> None:
+        self.environment |= {"EMBEDDER": "onnx", "EMBEDDING_FOLDER": str(folder)}
 
     def count(self, condition: str = "1 = 1") -> object:
         return self.desk.value(
@@ -168,7 +172,7 @@ def test_embed_exits_with_3_where_some_have_a_vector_and_some_have_none_yet(
 def test_embed_without_an_embedder_says_how_to_set_one(place: Place):
     result = place.run("embed", expect=2, EMBEDDER="")
 
-    assert "no embedder: set EMBEDDER to local or openai" in result.err
+    assert "no embedder: set EMBEDDER to local, onnx or openai" in result.err
 
 
 def test_embed_of_an_unknown_source_names_the_known_ones(place: Place):
@@ -188,6 +192,61 @@ def test_an_index_that_was_beside_the_registry_is_refused_elsewhere_before_the_f
 
     assert "the pages of this registry are in its embedded index" in result.err
     assert place.desk.value("SELECT count(*) FROM run WHERE source > 2") == 0
+
+
+# A sentence model in a folder
+
+
+@both
+def test_a_sentence_model_in_a_folder_makes_vectors_and_is_asked_by_searches(
+    place: Place, tmp_path: Path
+):
+    place.onnx(save_small_model(tmp_path / "model"))
+    first = place.json("embed")
+    again = place.json("embed")
+
+    assert (first["embedder"], first["embedded"], first["refused"]) == ("onnx", 1, 2)
+    assert first["model"].startswith("onnx-")
+    assert first["dimension"] == 4
+    assert (again["embedded"], again["owed"], again["error"]) == (0, 0, None)
+    found = place.json("search", "--mode", "vector", "end job")
+    assert found[0]["url"] == "http://docs.example/0"
+
+
+def test_another_model_is_built_beside_and_one_that_moves_costs_nothing(
+    place: Place, tmp_path: Path
+):
+    """Until the other's vectors are whole its questions cannot be compared: words count."""
+    changed = TABLE.copy()
+    changed[5, 0] += 1
+    first, other = tmp_path / "first", tmp_path / "other"
+    place.onnx(save_small_model(first))
+    place.run("embed")
+    first.rename(tmp_path / "moved")
+    place.onnx(tmp_path / "moved")
+    assert place.json("embed", "--dry-run")["owed"] == 0
+
+    place.onnx(save_small_model(other, table=changed))
+    before = place.run("search", "apple")
+    assert place.json("embed")["embedded"] == 1
+    after = place.run("search", "--mode", "vector", "job")
+
+    assert before.err.startswith("note: only words counted: the vectors are of onnx-")
+    assert "run scrapy embed" in before.err
+    assert "http://docs.example/0" in after.out
+
+
+def test_a_search_names_the_folder_that_the_stored_vectors_need(place: Place, tmp_path: Path):
+    place.onnx(save_small_model(tmp_path / "model"))
+    place.run("embed")
+
+    local = place.run("search", "apple", EMBEDDER="local", EMBEDDING_FOLDER="")
+    gone = place.run("search", "apple", EMBEDDING_FOLDER=str(tmp_path / "gone"))
+
+    assert "EMBEDDING_FOLDER is empty, and the vectors are those of 'onnx'" in local.err
+    assert "there is no such folder; it takes the folder of a sentence model" in gone.err
+    assert "http://shop.example/0" in local.out
+    assert "http://shop.example/0" in gone.out
 
 
 # search
@@ -216,7 +275,7 @@ def test_search_by_meaning_without_vectors_fails_with_its_remedy(place: Place, m
     not_set = place.run("search", "--mode", mode, "apple", expect=1, EMBEDDER="")
 
     assert f"mode {mode} needs vectors, and there are none yet: run scrapy embed" in none_yet.err
-    assert f"mode {mode} needs vectors: set EMBEDDER to local or openai" in not_set.err
+    assert f"mode {mode} needs vectors: set EMBEDDER to local, onnx or openai" in not_set.err
     assert none_yet.out == not_set.out == ""
 
 

@@ -64,6 +64,7 @@ class Topics:
     """An embedder that keeps what it was asked; `errors` are raised by the next calls, in order."""
 
     destination = None
+    texts_at_once = 256
 
     def __init__(self, model: str = "topics", *errors: EmbedderError | None) -> None:
         self.name, self.model, self.dimension = "local", model, DIMENSION
@@ -78,6 +79,9 @@ class Topics:
         if self.errors and (error := self.errors.pop(0)) is not None:
             raise error
         return [self._answer(text) for text in texts]
+
+    def embed_query(self, text: str) -> Vector | RefusedText:
+        return self.embed([text])[0]
 
     def _answer(self, text: str) -> Vector | RefusedText:
         if not any(map(str.isalnum, text)):

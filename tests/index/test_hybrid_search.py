@@ -11,13 +11,16 @@ import pytest
 from smartcrawl import settings
 from smartcrawl.index import query_vectors
 from smartcrawl.index.choice import write_index_anew
+from smartcrawl.index.elasticsearch import finding as elasticsearch_finding
+from smartcrawl.index.embedded import finding as embedded_finding
 from smartcrawl.index.embedded import near_chunks
+from smartcrawl.index.embedded.nearness import joined_index_rankings
 from smartcrawl.index.embedded.vectors import whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
-from smartcrawl.index.ranking import MOST_PARTS
+from smartcrawl.index.ranking import MOST_PARTS, Ranked
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import Section
@@ -882,3 +885,39 @@ def test_the_api_serves_each_mode_and_names_the_one_that_it_cannot(
     assert found(q="apple") == [BASE + "apple"]
     desk.close()
     library.close()
+
+
+# Questions
+
+
+@pytest.fixture
+def joined(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each search took its query for a question."""
+    seen: list[bool] = []
+
+    def spy(*args: Any, is_question: bool, **more: Any) -> list[Ranked]:
+        seen.append(is_question)
+        return joined_index_rankings(*args, is_question=is_question, **more)
+
+    for module in (embedded_finding, elasticsearch_finding):
+        monkeypatch.setattr(module, "joined_index_rankings", spy)
+    return seen
+
+
+@pytest.mark.parametrize(("query", "is_one"), [("how do I cancel it", True), ("cancel job", False)])
+def test_a_model_that_reads_sentences_gets_whole_questions(
+    library: tuple[Searched, EmbeddingsServer], joined: list[bool], query: str, is_one: bool
+):
+    searched, _ = library
+
+    assert searched.find(query)[0] == "docs/cancel"
+    assert set(joined) == {is_one}
+
+
+def test_a_model_that_adds_up_words_gets_words(new: New, joined: list[bool]):
+    searched = new(EmbedderOptions.of(settings.defaults | {"EMBEDDER": "local"}))
+    searched.put("docs", jobs="How to cancel a paused job")
+    searched.pay()
+
+    assert searched.find("how do I cancel it") == ["docs/jobs"]
+    assert set(joined) == {False}

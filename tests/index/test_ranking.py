@@ -192,11 +192,42 @@ def test_the_page_with_most_words_in_one_part_counts_beside_the_page_with_most_w
     pages = {"a": scattered, "b": gathered}
     nearest = [NearPage("b", 0.5, 0), NearPage("a", 0.6, 0)]
 
-    joined = joined_index_rankings(found, pages, nearest, fused=True)
+    joined = joined_index_rankings(found, pages, nearest, fused=True, is_question=False)
 
     assert [one.page.key for one in found] == ["a", "b"]
     assert found[0].densest < found[1].densest
     assert [one.page.key for one in joined] == ["b", "a"]
+
+
+@pytest.mark.covers("M-47")
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("red lamp", "words"),
+        ("the red lamp", "words"),
+        ("how do I get a red lamp", "near"),
+        ("wie bekomme ich die red lamp", "near"),
+    ],
+)
+def test_in_a_whole_question_meaning_counts_as_much_as_both_lists_of_words(query: str, first: str):
+    """Key words name what they are about; a question may describe it in other words."""
+    parsed = parsed_search_query(query)
+    lamps = [page(name, "red lamp " * count) for name, count in (("words", 9), ("near", 1))]
+    by_words = rank_searched_pages(parsed.terms, [1.0] * len(parsed.terms), lamps, any_word=True)
+    pages = {one.key: one for one in lamps} | {"other": page("other", "a light")}
+    nearest = [NearPage("near", 0.2, 0), NearPage("other", 0.3, 0), NearPage("words", 0.9, 0)]
+
+    joined = joined_index_rankings(
+        by_words, pages, nearest, fused=True, is_question=parsed.is_question
+    )
+
+    assert [one.page.key for one in by_words] == ["words", "near"]
+    assert joined[0].page.key == first
+
+
+def test_quoted_words_make_no_question():
+    assert not parsed_search_query('"how do I" get "a red lamp"').is_question
+    assert parsed_search_query("how do I get that").is_question  # there are no others
 
 
 def test_nearness_says_nothing_about_how_many_words_a_part_has():

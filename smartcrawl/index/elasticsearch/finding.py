@@ -78,6 +78,8 @@ def elasticsearch_answer(
     asked, found, meant = propose_search_hits(query, asked, finder, limit, offset)
     places = slice(offset, offset + limit)
     near = None if meaning is None else meaning(meant or query)
+    if near is not None and not near.reads_sentences:
+        asked = asked.of_words()
     if near is None:
         best, terms = finder.best(asked, found, [])
     elif near.only:
@@ -171,7 +173,10 @@ class _Finder:
         if near:
             pages = {one.near.content: search.indexed_page_of_hit(one.hit, places) for one in near}
             pages |= {page.key: page for page in by_words}
-            ranked = joined_index_rankings(ranked, pages, [one.near for one in near], fused=fused)
+            ranked = joined_index_rankings(
+                ranked, pages, [one.near for one in near], fused=fused,
+                is_question=query.is_question,
+            )  # fmt: skip
         return _once(ranked), terms or query.terms
 
     def shown(

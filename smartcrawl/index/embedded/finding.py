@@ -144,6 +144,8 @@ def search_index_tables(
     places = slice(offset, offset + limit)
     asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
     near = None if meaning is None else meaning(meant or query)
+    if near is not None and not near.reads_sentences:
+        asked = asked.of_words()
     if near is None:
         best, terms = search.best(asked, words, [])
         return Answer(search.shown(best[places], terms, marks), meant)
@@ -285,7 +287,9 @@ class _Search:
         by_words = [pages[content] for content in found.contents if content in pages]
         ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
         if near:
-            ranked = joined_index_rankings(ranked, pages, near, fused=fused)
+            ranked = joined_index_rankings(
+                ranked, pages, near, fused=fused, is_question=query.is_question
+            )
         return search_hits_named_once(ranked, records), terms or query.terms
 
     def shown(

@@ -18,11 +18,13 @@ def joined_index_rankings(
     near: Sequence[NearPage],
     *,
     fused: bool,
+    is_question: bool,
 ) -> list[Ranked]:
     """Return the pages near to a query, best first; with ``fused`` also those with its words.
 
     Three lists are joined (docs/adr/0080): the pages as their words rank them, the same pages by
-    the words of their best chunk alone, and those that are near.
+    the words of their best chunk alone, and those that are near. With ``is_question`` the last one
+    counts twice, as much as both others (docs/adr/0091).
     Of a page with words of the query the part is that of the words, which are marked in it; of any
     other it is the nearest one. The score of a page that is only near is the cosine, 1 for equal
     meanings; a joined score is that of ``rules.fusion``.
@@ -36,7 +38,7 @@ def joined_index_rankings(
         ]
     densest = [one.page.key for one in sorted(by_words, key=_density)]
     joined = []
-    for content, score in fuse([list(known), densest, list(found)]):
+    for content, score in fuse([list(known), densest, *[list(found)] * (1 + is_question)]):
         if content in known:
             joined.append(known[content]._replace(score=score))
         else:

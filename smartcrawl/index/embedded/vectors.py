@@ -100,6 +100,7 @@ class VectorQuery(NamedTuple):
     embedder: int  #: embedder.no
     vector: bytes
     only: bool = False  #: whether the words of the query do not count
+    reads_sentences: bool = False  #: whether the model reads a question, not its words one by one
 
 
 QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from smartcrawl.index.embedding.ports import Embedder
-from smartcrawl.model.embedder_options import LOCAL, EmbedderOptions
+from smartcrawl.model.embedder_options import (
+    LOCAL,
+    ON_THIS_MACHINE,
+    ONNX,
+    EmbedderOptions,
+    missing_embedding_folder,
+)
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
@@ -23,14 +29,14 @@ def open_embedder(options: Options) -> Embedder | None:
 
 
 def embedder_key(options: EmbedderOptions) -> EmbedderKey:
-    """Return the key of the vectors of an embedder; only the local one is loaded.
+    """Return the key of the vectors of an embedder; a model on this machine is loaded.
 
     Raises:
-        SettingError: a package of the local one is missing.
+        SettingError: a package or a file of that model is missing.
     """
-    if options.name == LOCAL:
-        local = open_embedder_of(options)
-        return EmbedderKey(local.name, local.model, local.dimension)
+    if options.name in ON_THIS_MACHINE:
+        opened = open_embedder_of(options)
+        return EmbedderKey(opened.name, opened.model, opened.dimension)
     return EmbedderKey(options.name, options.model, options.dimension)
 
 
@@ -44,6 +50,12 @@ def open_embedder_of(options: EmbedderOptions) -> Embedder:
         from smartcrawl.index.embedding.local import LocalEmbedder  # noqa: PLC0415  # of an extra
 
         return LocalEmbedder()
+    if options.name == ONNX:
+        from smartcrawl.index.embedding.onnx import OnnxEmbedder  # noqa: PLC0415  # likewise
+
+        if options.folder is None:  # another embedder is chosen, and the stored vectors are its
+            raise missing_embedding_folder()
+        return OnnxEmbedder(options.folder)
     try:
         from smartcrawl.index.embedding.openai import OpenAIEmbedder  # noqa: PLC0415  # likewise
     except ImportError as error:

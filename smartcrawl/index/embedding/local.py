@@ -48,6 +48,7 @@ class LocalEmbedder:
 
     name: Final = "local"
     dimension: Final = _DIMENSION
+    texts_at_once: Final = 256
     destination: Final = None
 
     def __init__(self) -> None:
@@ -61,6 +62,10 @@ class LocalEmbedder:
     def embed(self, texts: Sequence[str]) -> list[Vector | RefusedText]:
         """Return the vector of each text, or why it has none; it raises no EmbedderError."""
         return [answer for few in _slices(texts) for answer in self._embedded(few)]
+
+    def embed_query(self, text: str) -> Vector | RefusedText:
+        """Return the vector of a question, which is embedded like any other text."""
+        return self.embed([text])[0]
 
     def end_pause(self) -> None:
         """There is no server."""

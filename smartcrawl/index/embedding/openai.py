@@ -40,6 +40,7 @@ class OpenAIEmbedder:
     """
 
     name: Final = "openai"
+    texts_at_once: Final = 256
 
     def __init__(
         self,
@@ -89,6 +90,14 @@ class OpenAIEmbedder:
             for place, answer in zip(places, answers, strict=True):
                 found[place] = answer
         return found
+
+    def embed_query(self, text: str) -> Vector | RefusedText:
+        """Return the vector of a question, which is embedded like any other text.
+
+        Raises:
+            EmbedderError: as of ``embed``.
+        """
+        return self.embed([text])[0]
 
     def end_pause(self) -> None:
         """Let the next call ask the server, although an outage has just ended its requests."""

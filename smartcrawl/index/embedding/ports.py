@@ -28,7 +28,7 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """The value of ``EMBEDDER``: ``local`` or ``openai``."""
+        """The value of ``EMBEDDER``: ``local``, ``onnx`` or ``openai``."""
 
     @property
     def model(self) -> str:
@@ -39,6 +39,10 @@ class Embedder(Protocol):
         """Numbers of each vector."""
 
     @property
+    def texts_at_once(self) -> int:
+        """Texts that callers give to one call, so that it takes some seconds at most."""
+
+    @property
     def destination(self) -> str | None:
         """The host that texts are sent to, with its port; None: no text leaves this machine."""
 
@@ -46,10 +50,17 @@ class Embedder(Protocol):
         """Return the vector of each text, or why it has none, in the order of the texts.
 
         It may wait for a server. An error loses the vectors of the whole call, so callers with many
-        texts call it several times. A query is embedded like any other text.
+        texts call it several times.
 
         Raises:
             EmbedderError: no answer about these texts; ``lasting`` says whether to ask again.
+        """
+
+    def embed_query(self, text: str) -> Vector | RefusedText:
+        """Return the vector of a question, to compare with those of texts, or why it has none.
+
+        Raises:
+            EmbedderError: as of ``embed``.
         """
 
     def end_pause(self) -> None:
