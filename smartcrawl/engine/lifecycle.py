@@ -100,7 +100,7 @@ class RunLifecycle:
             logger.warning("nothing is asked: %s", _over_words(run))
             return
         log_embedding_at_crawler_start(run.options)
-        drop_embedding_at_crawler_end(run)
+        drop_embedding_at_crawler_end(self._crawler, run)
         verb = "goes on" if run.opened.resumed else "begins"
         logger.info("run %d of %s %s", run.opened.no, run.source.name, verb)
 

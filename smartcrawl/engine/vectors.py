@@ -8,13 +8,14 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
+from typing import Final
 
 from scrapy.crawler import Crawler
 
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.remote_debts import remote_index_debts
-from smartcrawl.model.embedder_options import LOCAL
+from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -24,6 +25,8 @@ from smartcrawl.reports.text import report_noun
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
+
+_LOG_SECONDS: Final = 10  #: between two lines about the embedded chunks
 
 
 def log_embedding_at_crawler_start(options: Options) -> None:
@@ -36,7 +39,7 @@ def log_embedding_at_crawler_start(options: Options) -> None:
             store.store,
         )
     embedder = options.embedder
-    if embedder is not None and embedder.name != LOCAL:
+    if embedder is not None and embedder.name not in ON_THIS_MACHINE:
         logger.info(
             "the text of new and changed pages goes to %s, for its model %s",
             embedder.destination,
@@ -73,16 +76,36 @@ async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
         )
 
 
-def drop_embedding_at_crawler_end(run: Run) -> None:
-    """Let an order that drops a run's work end a call of its embedder, too."""
+def drop_embedding_at_crawler_end(crawler: Crawler, run: Run) -> None:
+    """Let an order that drops a run's work end a call of its embedder, too.
+
+    After a signal the last batches are written with the vectors that they have by then.
+    """
     if run.batches.embedder is not None:
         run.halt.when_dropped(run.batches.embedder.close)
+        run.batches.is_stopping = lambda: not crawler.crawling
 
 
 def close_embedder_at_crawler_end(run: Run) -> None:
     """Close the embedder that ``open_run`` opened, at the very end of a run."""
     if run.batches.embedder is not None:
         run.batches.embedder.close()
+
+
+def embedded_chunks_log(clock: Callable[[], float] = time.monotonic) -> Callable[[int], None]:
+    """Return a function that logs how many chunks are embedded, at most every ten seconds.
+
+    ``clock`` measures seconds.
+    """
+    due = clock() + _LOG_SECONDS
+
+    def report(number: int) -> None:
+        nonlocal due
+        if clock() >= due:
+            due = clock() + _LOG_SECONDS
+            logger.info("%s embedded so far", report_noun(number, "chunk"))
+
+    return report
 
 
 def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
@@ -106,7 +129,7 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             sources=[run.source.name],
             now=now,
             ttl=run.options.undo_ttl,
-            report=lambda number: None,
+            report=embedded_chunks_log(),
             is_ending=is_ending,
             elsewhere=elsewhere,
         )

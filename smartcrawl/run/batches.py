@@ -86,11 +86,14 @@ class Batches:
         self._seen: dict[str, HostNow] = {}  #: hosts of this run, as they were written last
         self._submitted: deque[Future[Written]] = deque()
         self.embedder: Embedder | None = None  #: of the whole run; who opened it closes it
+        self.is_stopping: Callable[[], bool] | None = None  #: whether no vector is waited for
 
     def embed_with(self, embedder: Embedder) -> None:
         """Store the chunks of later batches with their vectors."""
         self.embedder = embedder
-        self._writer.embed_with(BatchVectors(embedder))
+        self._writer.embed_with(
+            BatchVectors(embedder, lambda: self.is_stopping is not None and self.is_stopping())
+        )
 
     def probe(self, visit: Visit) -> None:
         """Add the look at an unreached page to the open batch; it is no visit."""

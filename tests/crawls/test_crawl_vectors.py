@@ -1,13 +1,18 @@
 """Whole runs with an embedder: what is embedded, what is owed, and what leaves the machine."""
 
 import json
+import os
+import signal
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import servers
-from tests.crawls.commands import Crawl, path_of, vector_table_of
+from tests.crawls.commands import Crawl, path_of, vector_table_of, wait_until
 from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server
+from tests.index.embedding.small_models import save_small_model
 from tests.openai_server import KEY, error
 from tests.site_server import Page, Site, html
 
@@ -166,3 +171,29 @@ def test_the_next_run_writes_the_vectors_that_documents_lack_although_its_page_a
     assert "vectors are owed" not in result.err
     assert crawl.rows(held) == crawl.rows("SELECT count(*) FROM remote_chunk")
     assert path_of(crawl.search("banana", "--mode", "vector")[0]["url"]) == "/"
+
+
+@pytest.mark.sqlite
+def test_a_signal_waits_for_no_more_vectors_and_no_page_is_lost(
+    site: Site, crawl: Crawl, tmp_path: Path
+):
+    """The chunks of one page would take a model of sentences half a minute."""
+    model = save_small_model(tmp_path / "model", idle=1_500)
+    crawl.environment |= {
+        "EMBEDDER": "onnx", "EMBEDDING_FOLDER": str(model), "CHUNK_SIZE": "200",
+    }  # fmt: skip
+    lines = "".join(f"<p>Job number {n} of a long list of things to do.</p>" for n in range(400))
+    site.pages["/"] = Page(f"<title>Jobs</title><main>{lines}</main>")
+
+    with crawl.start(site.url("/")) as running:
+        wait_until(lambda: site.count("/") == 1, "the page is asked")
+        time.sleep(1)  # its first chunks are being embedded
+        os.kill(running.pid, signal.SIGTERM)
+        running.end()
+
+    chunks = crawl.rows("SELECT count(DISTINCT hash) FROM chunk")[0][0]
+    assert chunks >= 80
+    assert vectors(crawl) < chunks
+    assert path_of(crawl.search("399", "--mode", "text")[0]["url"]) == "/"
+    owed = json.loads(crawl.run("embed", "--dry-run", "--format", "json").out)["owed"]
+    assert owed == chunks - vectors(crawl)

@@ -9,7 +9,7 @@ import pytest
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
-from smartcrawl.index.embedded.batch_vectors import BatchVectors
+from smartcrawl.index.embedded.batch_vectors import SECONDS, BatchVectors
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
@@ -651,6 +651,35 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
     assert pay(desk.connection, embedder).embedded == 1
     assert texts_with_vectors(desk.connection) == ["a boat"]
     desk.close()
+
+
+def test_a_batch_does_not_wait_for_a_slow_model_and_the_debt_is_paid(room: Room, embedder: Topics):
+    """A model of sentences may need a minute for one long page, whose text is stored at once."""
+    embedder.texts_at_once = 2
+    clock = iter([0.0, SECONDS - 0.1, SECONDS])  # at the start, and before each later call
+    texts = [f"fruit {n}" for n in range(7)]
+    room.writer.embed_with(BatchVectors(embedder, clock=lambda: next(clock)))
+
+    room.write(page_of(room.desk, BASE, *texts))
+
+    assert embedder.calls == [texts[:2], texts[2:4]]
+    assert texts_with_vectors(room.connection) == texts[:4]
+    assert count_index_texts_to_embed(room.connection, 1) == 3
+    assert pay(room.connection, embedder).embedded == 3
+    assert texts_with_vectors(room.connection) == texts
+
+
+def test_a_run_that_is_stopped_waits_for_no_more_vectors(room: Room, embedder: Topics):
+    embedder.texts_at_once = 2
+    stops = iter([False, True])
+    texts = [f"fruit {n}" for n in range(7)]
+    room.writer.embed_with(BatchVectors(embedder, lambda: next(stops)))
+
+    room.write(page_of(room.desk, BASE, *texts))
+
+    assert embedder.calls == [texts[:2]]
+    assert texts_with_vectors(room.connection) == texts[:2]
+    assert [hit.url for hit in search(room.connection, "fruit")] == [BASE]
 
 
 def test_a_batch_without_text_asks_nothing_and_notes_no_embedder(desk: Desk, embedder: Topics):

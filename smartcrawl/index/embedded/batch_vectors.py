@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections.abc import Callable
 from typing import Final
 
 from smartcrawl.index.embedded.buffer import searchable_chunks
@@ -21,18 +23,26 @@ from smartcrawl.rules.model import Action
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE: Final = 256  #: chunks of one call
+SECONDS: Final = 2  #: after which no call about a batch begins
 
 
 class BatchVectors:
     """Embeds the new chunks of each batch (``BatchEmbedding`` of the registry).
 
     A chunk for which the embedder gives no answer is owed: its page is written without its vector.
-    A lasting error ends the calls of this run.
+    A lasting error ends the calls of this run. Those of one batch end after ``SECONDS`` and when
+    ``is_ending`` says so: text does not wait for a slow model, and the end of the run pays.
     """
 
-    def __init__(self, embedder: Embedder) -> None:
+    def __init__(
+        self,
+        embedder: Embedder,
+        is_ending: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """``clock`` measures seconds."""
         self.embedder = embedder
+        self._is_ending, self._clock = is_ending, clock
         self._found: dict[bytes, Vector | RefusedText] = {}
         self.is_off = False  #: after an error that lasts
         self._is_away = False
@@ -46,9 +56,12 @@ class BatchVectors:
         number = index_embedder_number(connection, self.embedder)
         known = set() if number is None else index_vector_hashes(connection, number, list(texts))
         owed = [hash_ for hash_ in texts if hash_ not in known]
+        most, end = self.embedder.texts_at_once, self._clock() + SECONDS
         try:
-            for start in range(0, len(owed), _AT_ONCE):
-                some = owed[start : start + _AT_ONCE]
+            for start in range(0, len(owed), most):
+                if self._is_ending() or (start and self._clock() >= end):
+                    break
+                some = owed[start : start + most]
                 found = self.embedder.embed([texts[hash_] for hash_ in some])
                 self._found.update(zip(some, found, strict=True))
             self._is_away = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from smartcrawl.index.embedded.vectors import (
     OwedText,
@@ -20,8 +20,6 @@ from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
-
-_AT_ONCE: Final = 256  #: chunks that are embedded, and whose vectors are written, together
 
 
 @dataclass(slots=True)
@@ -88,7 +86,7 @@ def pay_embedded_index_debts(
         is_known = elsewhere.note_chunks(connection, is_ending)
     owed_of = index_texts_to_embed if elsewhere is None else elsewhere.owed_texts
     try:
-        for texts in owed_of(connection, number, sources, _AT_ONCE):
+        for texts in owed_of(connection, number, sources, embedder.texts_at_once):
             if is_ending():
                 break
             found = embedder.embed([owed.text for owed in texts])
