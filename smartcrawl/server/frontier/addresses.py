@@ -10,6 +10,7 @@ from typing import Annotated, Final, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from smartcrawl.model.json_integer import JsonInteger
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.server.data.queries import first_second_of_parameter
 from smartcrawl.server.errors import ApiError
@@ -62,7 +63,7 @@ class PostedUrl(_Part):
     url: Annotated[str, AfterValidator(declared_job_address)] = Field(
         examples=["https://example.com/article/123"]
     )
-    priority: int = Field(default=PRIORITY, ge=_HIGHEST, le=_LOWEST)
+    priority: JsonInteger = Field(default=PRIORITY, ge=_HIGHEST, le=_LOWEST)
     metadata: UrlMetadata = UrlMetadata()
 
 

@@ -14,6 +14,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from smartcrawl.model.exceptions import RegistryError, SourceError
+from smartcrawl.model.json_integer import JsonInteger
 from smartcrawl.model.library import SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.run.library_store import run_domain_store_is_gone
@@ -118,7 +119,7 @@ class _Body(BaseModel):
     domain_id: str = Field(pattern=_ID_PATTERN, examples=[_DOMAIN])
     mode: _Mode = "incremental"
     dry_run: bool = False
-    retry_batches: int = Field(default=2, ge=1, le=_MOST_BATCHES)
+    retry_batches: JsonInteger = Field(default=2, ge=1, le=_MOST_BATCHES)
     format: _Format = "stream"
 
 

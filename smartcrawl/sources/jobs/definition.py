@@ -14,6 +14,7 @@ import can_ada
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from smartcrawl.model.json_integer import JsonInteger
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 from smartcrawl.rules.http import MAX_REDIRECTS, MOST_REDIRECTS
@@ -109,13 +110,13 @@ class _Part(BaseModel):
 class JobConfig(_Part):
     """The configuration of the runs of a job (R2-21)."""
 
-    max_depth: int = Field(default=5, ge=1, le=10)
-    max_pages: int = Field(default=100_000, ge=1, le=1_000_000_000)
-    crawl_delay_ms: int = Field(default=1_000, ge=0, le=3_600_000)
+    max_depth: JsonInteger = Field(default=5, ge=1, le=10)
+    max_pages: JsonInteger = Field(default=100_000, ge=1, le=1_000_000_000)
+    crawl_delay_ms: JsonInteger = Field(default=1_000, ge=0, le=3_600_000)
     respect_robots_txt: bool = True
     follow_redirects: bool = True
-    max_redirects: int = Field(default=MAX_REDIRECTS, ge=0, le=MOST_REDIRECTS)
-    timeout_seconds: int = Field(default=30, ge=1, le=3_600)
+    max_redirects: JsonInteger = Field(default=MAX_REDIRECTS, ge=0, le=MOST_REDIRECTS)
+    timeout_seconds: JsonInteger = Field(default=30, ge=1, le=3_600)
     user_agent: Annotated[str, AfterValidator(_user_agent)] = Field(
         default="SearchBot/1.0",
         json_schema_extra={"pattern": f"^{_HEADER_TEXT.pattern}$", "maxLength": MAX_USER_AGENT},

@@ -73,7 +73,7 @@ def test_new_addresses_are_kept_for_the_source_whose_scope_has_them(library: Lib
         library,
         one(priority=1, metadata=metadata),
         "https://BLOG.example.com:443/post/1#top",
-        one("https://docs.example.com/b", priority=10, metadata={}),
+        one("https://docs.example.com/b", priority=10.0, metadata={}),  # an integer in JSON Schema
     )
 
     assert found == (3, 0, 0)
@@ -240,7 +240,7 @@ WRONG_FIELDS: list[tuple[Any, str, str | None]] = [
     ({"urls": [{}]}, "INVALID_INPUT", "url"),
     ({"urls": [one() | {"no": 1}]}, "INVALID_INPUT", "urls"),
     *(({"urls": [one(priority=value)]}, "INVALID_INPUT", "priority")
-      for value in (0, 11, -1, 2**62, -(2**63), True, False, 5.0, "5", None, [], {})),
+      for value in (0, 11, -1, 2**62, -(2**63), True, False, 5.5, 11.0, "5", None, [], {})),
     *(({"urls": [{"url": value}]}, "INVALID_URL", "url") for value in (None, 1, True, [], {})),
     *(({"urls": [one(), {"url": value}]}, "INVALID_URL", "url")
       for value in ("", "x", "docs.example.com", "ftp://docs.example.com/", "https://", "http:///",

@@ -28,6 +28,17 @@ PROGRESS = {
 }  # fmt: skip
 
 
+def test_an_integer_of_a_configuration_may_be_written_with_a_point(api: Api):
+    config = {"max_depth": 4.0, "max_pages": 1e3, "timeout_seconds": 30.0}
+
+    answer = api.ask("POST", json=EXAMPLE | {"config": config})
+
+    assert answer.status_code == 201, answer.text
+    refused = api.ask("POST", json=EXAMPLE | {"name": "b", "config": {"max_depth": 4.5}})
+    assert refused.status_code == 400
+    assert "max_depth must be a whole number" in refused.text
+
+
 @pytest.mark.covers("E-01", "R2-20", "R2-24")
 def test_the_example_of_the_specification_gets_its_answer(api: Api):
     answer = api.ask("POST", json=EXAMPLE)

@@ -27,6 +27,15 @@ def words_of(quay: Quay, answer) -> list[str]:
     return words
 
 
+def test_an_integer_may_be_written_as_programs_of_json_do(quay: Quay):
+    """JSON Schema takes 4.0 for an integer, and the OpenAPI asks for one."""
+    with quay.serving(1):
+        posted = quay.ask("POST", CRAWL, json={"domain_id": "DOMAIN01", "retry_batches": 4.0})
+
+    assert posted.status_code == 200, posted.text
+    assert "--retry-batches 4" in " ".join(words_of(quay, posted))
+
+
 @pytest.mark.covers("E-18", "E-19", "R3-11", "R3-12", "R3-19", "R3-59")
 @pytest.mark.parametrize(
     ("path", "given", "words"),
