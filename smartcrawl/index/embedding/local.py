@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from smartcrawl.index.embedding.ports import RefusedText, Vector
+from smartcrawl.index.embedding.ports import RefusedText, Vector, embeddable_text
 from smartcrawl.model.exceptions import SettingError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class LocalEmbedder:
     def _embedded(self, texts: Sequence[str]) -> Iterator[Vector | RefusedText]:
         import numpy  # noqa: PLC0415  # of the extra; loaded by then
 
-        whole = [_encodable(text[:MOST_CHARACTERS]) for text in texts]
+        whole = [embeddable_text(text[:MOST_CHARACTERS]) for text in texts]
         for tokens in self._tokenizer.encode_batch_fast(whole, add_special_tokens=False):
             ids = tokens.ids
             total = numpy.zeros(_DIMENSION, dtype="<f4")
@@ -91,11 +91,6 @@ class LocalEmbedder:
 
 def _slices(texts: Sequence[str]) -> Iterator[Sequence[str]]:
     return (texts[start : start + _AT_ONCE] for start in range(0, len(texts), _AT_ONCE))
-
-
-def _encodable(text: str) -> str:
-    """Return a text without lone surrogates, which the tokenizer refuses."""
-    return text.encode("utf-8", "ignore").decode()
 
 
 @cache

@@ -15,7 +15,7 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from smartcrawl.index.embedding.model_folder import ModelFolder, Pooling, wrong_model_folder
-from smartcrawl.index.embedding.ports import RefusedText, Vector
+from smartcrawl.index.embedding.ports import RefusedText, Vector, embeddable_text
 from smartcrawl.model.embedder_options import MOST_DIMENSIONS
 from smartcrawl.model.exceptions import EmbedderError, SettingError
 
@@ -142,10 +142,8 @@ class _Network:
             yield self._pieces.post_process(type(part).merge([before, part], growing_offsets=True))
 
     def _encoded(self, text: str) -> Encoding:
-        """Return the tokens of a text alone. The tokenizer refuses lone surrogates."""
-        return self._pieces.encode(
-            text.encode("utf-8", "ignore").decode(), add_special_tokens=False
-        )
+        """Return the tokens of a text alone."""
+        return self._pieces.encode(embeddable_text(text), add_special_tokens=False)
 
     def _computed(self, tokens: Sequence[int]) -> Numbers:
         """Return a vector of length 1 for a row of tokens.
