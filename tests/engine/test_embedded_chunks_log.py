@@ -1,10 +1,11 @@
-"""The lines of a run that embeds at its end."""
+"""Vectors at the end of a run: what is logged, and what is waited for."""
 
 import logging
+from unittest.mock import Mock
 
 import pytest
 
-from smartcrawl.engine.vectors import embedded_chunks_log
+from smartcrawl.engine.vectors import drop_embedding_at_crawler_end, embedded_chunks_log
 
 
 def test_a_run_that_embeds_for_long_says_so_every_ten_seconds(caplog: pytest.LogCaptureFixture):
@@ -18,3 +19,15 @@ def test_a_run_that_embeds_for_long_says_so_every_ten_seconds(caplog: pytest.Log
     assert [record.getMessage() for record in caplog.records] == [
         "81 chunks embedded so far", "160 chunks embedded so far",
     ]  # fmt: skip
+
+
+def test_vectors_are_waited_for_until_a_signal_stops_the_crawl():
+    """An embedder is closed by an order alone; a signal lets the last batches be written."""
+    crawler, run = Mock(crawling=True), Mock()
+
+    drop_embedding_at_crawler_end(crawler, run)
+
+    assert not run.batches.is_stopping()
+    crawler.crawling = False
+    assert run.batches.is_stopping()
+    run.halt.when_dropped.assert_called_once_with(run.batches.embedder.close)
