@@ -53,7 +53,7 @@ class Command(ChangingCommand):
         embedder = open_embedder(self.options)
         if embedder is None:
             raise UsageError(
-                "no embedder: set EMBEDDER to local, onnx or openai (docs/vectors.md)",
+                "first set EMBEDDER to local, onnx or openai (docs/vectors.md)",
                 print_help=False,
             )
         names = []

@@ -172,7 +172,7 @@ def test_embed_exits_with_3_where_some_have_a_vector_and_some_have_none_yet(
 def test_embed_without_an_embedder_says_how_to_set_one(place: Place):
     result = place.run("embed", expect=2, EMBEDDER="")
 
-    assert "no embedder: set EMBEDDER to local, onnx or openai" in result.err
+    assert "first set EMBEDDER to local, onnx or openai" in result.err
 
 
 def test_embed_of_an_unknown_source_names_the_known_ones(place: Place):

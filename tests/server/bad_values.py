@@ -28,7 +28,7 @@ NOWHERE = {
 OF_TYPES = {
     "string": {"int": 1, "bool": True, "float": 1.5, "list": ["a"], "object": {"a": 1}},
     "integer": {
-        "text": "1", "bool": True, "false": False, "float": 1.5, "whole float": 1.0, "list": [1],
+        "text": "1", "bool": True, "false": False, "float": 1.5, "list": [1],
         "object": {"a": 1},
     },
     "number": {"text": "1", "bool": True, "list": [1], "object": {"a": 1}},

@@ -27,7 +27,7 @@ EXAMPLE = json.loads(r"""
 """)
 HUGE = 10**40
 NOT_TEXT = [None, 5, True, ["a"], {"a": 1}]
-NOT_NUMBER = [None, "5", True, 5.0, 1e300, float("nan"), [5], {"a": 1}]
+NOT_NUMBER = [None, "5", True, 5.5, float("inf"), float("nan"), [5], {"a": 1}]
 NOT_SWITCH = [None, "true", 1, 0, [True]]
 NUMBERS = {
     "max_depth": (1, 10),
@@ -119,10 +119,16 @@ def test_a_depth_out_of_range_is_refused_in_the_words_of_the_specification(value
 def test_numbers_have_their_ranges(field, bounds):
     for value in bounds:
         assert getattr(definition(f"config.{field}", value).config, field) == value
-    for value in (bounds[0] - 1, bounds[1] + 1, HUGE):
+    for value in (bounds[0] - 1, bounds[1] + 1, HUGE, 1e300):
         error = refused(f"config.{field}", value)
         assert error.reason == f"{field} must be between {bounds[0]} and {bounds[1]}"
         assert (error.code, error.field) == ("INVALID_CONFIG", field)
+
+
+@pytest.mark.covers("R2-25")
+@pytest.mark.parametrize("field", NUMBERS)
+def test_a_whole_number_may_be_written_with_a_point(field):
+    assert repr(getattr(definition(f"config.{field}", 7.0).config, field)) == "7"
 
 
 @pytest.mark.covers("R2-25")
