@@ -131,6 +131,31 @@ def test_a_pipe_gets_a_plain_line_every_five_seconds(
     )
 
 
+def test_two_pips_count_together(
+    installer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    shown = place(monkeypatch)
+    progress = installer.Progress(lambda: None, tmp_path)
+    progress.read("Installing collected packages: twisted, scrapy\n")
+    progress.read("Installing collected packages: rich\n")
+
+    assert lines(shown)[-1] == "Installing packages: 0 of 3"
+
+
+def test_the_entries_of_a_lock_are_dealt_into_parts(installer: ModuleType):
+    one, two, three = "a==1 \\\n    --hash=x \\\n    --hash=y\n", "b[c]==2 --hash=z\n", "d==3\n"
+    lock = f"# a comment\n{one}{two}    # via a\n{three}"
+
+    assert installer.parts_of(lock, 2) == [one + three, f"{two}    # via a\n"]
+    assert installer.parts_of(one, 2) == [one]
+    assert installer.parts_of("", 2) == []
+    real = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    parts = installer.parts_of(real, 2)
+    assert sorted("".join(parts).splitlines()) == sorted(real.splitlines())
+    first, second = (part.count("==") - part.count(" ; ") for part in parts)
+    assert abs(first - second) <= 1
+
+
 FULL = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
 RETRIED = (
     "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(\"Failed to"

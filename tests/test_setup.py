@@ -367,13 +367,14 @@ def test_packages_that_do_not_load_are_an_error(checkout: Path):
 # With pip
 
 
-def wheel(folder: Path, name: str, version: str) -> None:
+def wheel(folder: Path, name: str, version: str, *, needs: str = "") -> None:
     """A package of one module, and a program of its name."""
     info = f"{name}-{version}.dist-info"
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as file:
         file.writestr(f"{name}/__init__.py", f"version = {version!r}\ndef main(): print(version)\n")
         file.writestr(f"{name}/extra/__init__.py", "")
         metadata_ = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        metadata_ += f"Requires-Dist: {needs}\n" * bool(needs)
         file.writestr(f"{info}/METADATA", metadata_)
         file.writestr(
             f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -433,17 +434,76 @@ def test_a_lock_is_installed_by_its_hashes(checkout: Path):
     assert "a package is not the one that requirements.lock names, and was not installed" in said
     assert not (checkout / ".venv/bin/scrapy").exists()
 
-    lines = []
-    for file in sorted(checkout.parent.glob("*.whl")):
-        name, version, _ = file.name.split("-", 2)
-        digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        lines.append(f"{name}=={version} --hash=sha256:{digest}\n")
-    lock.write_text("".join(lines))
+    lock.write_text("".join(locked(checkout.parent)))
     assert "Ready after" in setup(checkout, **offline)
     assert list((checkout / ".venv/lib").glob("python*/site-packages/beside"))
     assert setup(checkout, **offline) == ""
-    lock.write_text("".join(reversed(lines)))
+    lock.write_text("".join(reversed(locked(checkout.parent))))
     assert "Updating .venv" in setup(checkout, **offline)
+
+
+def locked(folder: Path) -> list[str]:
+    """Return the lines of a lock of all wheels in a folder."""
+    lines = []
+    for file in sorted(folder.glob("*.whl")):
+        name, version, _ = file.name.split("-", 2)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        lines.append(f"{name}=={version} --hash=sha256:{digest}\n")
+    return lines
+
+
+def with_a_wrong_hash(lines: list[str], name: str) -> list[str]:
+    """Return the lines of a lock, that of one package with another hash."""
+    none = f"sha256:{'0' * 64}"
+    return [re.sub("sha256:.*", none, line) if line.startswith(name) else line for line in lines]
+
+
+@pytest.mark.parametrize("wrong", ["beside", "scrapy"])
+def test_a_wrong_hash_of_either_part_is_refused_and_an_old_environment_stays(
+    checkout: Path, wrong: str
+):
+    python3(checkout)
+    wheels, older = checkout.parent / "wheels", checkout.parent / "older"
+    for folder, version in ((older, "2.0"), (wheels, "2.1")):
+        folder.mkdir()
+        wheel(folder, "scrapy", version)
+        wheel(folder, "beside", version)
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": f"{wheels.as_uri()} {older.as_uri()}"}
+    lock = checkout / "requirements.lock"
+    lock.write_text("".join(with_a_wrong_hash(locked(older), wrong)))
+    for _ in range(2):  # a half that was installed is not taken for an environment
+        said = setup(checkout, status=1, **offline)
+        assert "a package is not the one that requirements.lock names" in said
+        assert said.startswith("Preparing .venv")
+
+    lock.write_text("".join(locked(older)))
+    setup(checkout, **offline)
+    lock.write_text("".join(with_a_wrong_hash(locked(wheels), wrong)))
+    (checkout / "requirements.txt").write_text("scrapy==2.1\n")
+    assert "requirements.lock names, and was not installed" in setup(checkout, status=1, **offline)
+    assert version_of(checkout) == "2.0"
+    (packages,) = (checkout / ".venv/lib").glob("python*/site-packages")
+    assert sorted(path.name for path in packages.glob("*.dist-info")) == [
+        "beside-2.0.dist-info", "scrapy-2.0.dist-info",
+    ]  # fmt: skip
+
+
+def test_a_dependency_that_the_lock_has_not_is_refused(checkout: Path):
+    """Each part of a lock is installed without dependencies; the whole one finds this."""
+    python3(checkout)
+    wheels, others = checkout.parent / "wheels", checkout.parent / "others"
+    for folder in (wheels, others):
+        folder.mkdir()
+    wheel(wheels, "scrapy", "2.0", needs="unlocked")
+    wheel(wheels, "beside", "1.0")
+    wheel(others, "unlocked", "1.0")
+    offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": f"{wheels.as_uri()} {others.as_uri()}"}
+    (checkout / "requirements.lock").write_text("".join(locked(wheels)))
+
+    said = setup(checkout, status=1, **offline)
+
+    assert "requirements.lock lacks a package for this Python and machine" in said
+    assert not list((checkout / ".venv/lib").glob("python*/site-packages/unlocked"))
 
 
 def version_of(checkout: Path) -> str:
