@@ -136,10 +136,19 @@ def test_two_pips_count_together(
 ):
     shown = place(monkeypatch)
     progress = installer.Progress(lambda: None, tmp_path)
+    progress.read("Collecting rich==15.0.0\n")
     progress.read("Installing collected packages: twisted, scrapy\n")
-    progress.read("Installing collected packages: rich\n")
+    progress.read("Collecting yarl==1.20\n")
+    install(tmp_path, "scrapy")
+    progress.tick()
+    progress.read("Installing collected packages: rich, yarl\n")
 
-    assert lines(shown)[-1] == "Installing packages: 0 of 3"
+    assert lines(shown) == [
+        "Finding and downloading packages: 1, now rich==15.0.0",
+        "Installing packages: 0 of 2",
+        "Installing packages: 1 of 2",
+        "Installing packages: 1 of 4",
+    ]
 
 
 def test_the_entries_of_a_lock_are_dealt_into_parts(installer: ModuleType):

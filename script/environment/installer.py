@@ -339,6 +339,8 @@ class Progress:
         """Take in one line of the installer's output."""
         words = line.split()
         match words[:2]:
+            case ["Collecting" | "Downloading", _] if self._total:
+                return  # by the slower of two pips
             case ["Collecting", name]:
                 self._found += 1
                 self._text = f"Finding and downloading packages: {self._found}, now {name}"
