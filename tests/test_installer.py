@@ -151,18 +151,29 @@ def test_two_pips_count_together(
     ]
 
 
-def test_the_entries_of_a_lock_are_dealt_into_parts(installer: ModuleType):
+def test_a_lock_is_read_by_entries(installer: ModuleType):
     one, two, three = "a==1 \\\n    --hash=x \\\n    --hash=y\n", "b[c]==2 --hash=z\n", "d==3\n"
-    lock = f"# a comment\n{one}{two}    # via a\n{three}"
 
-    assert installer.parts_of(lock, 2) == [one + three, f"{two}    # via a\n"]
-    assert installer.parts_of(one, 2) == [one]
-    assert installer.parts_of("", 2) == []
+    assert installer._ENTRY.findall(f"# a\n{one}{two}    # via a\n{three}") == [
+        one, f"{two}    # via a\n", three,
+    ]  # fmt: skip
     real = (ROOT / "requirements.lock").read_text(encoding="utf-8")
-    parts = installer.parts_of(real, 2)
-    assert sorted("".join(parts).splitlines()) == sorted(real.splitlines())
-    first, second = (part.count("==") - part.count(" ; ") for part in parts)
-    assert abs(first - second) <= 1
+    assert "".join(installer._ENTRY.findall(real)) == real
+
+
+@pytest.mark.parametrize(
+    ("requirement", "name"),
+    [("Backports.zstd==1.8.0", "backports-zstd"), ("psycopg[binary]==3", "psycopg"),
+     ("a_b ; python_version < '3'", "a-b"), ("scrapy", "scrapy")],
+)  # fmt: skip
+def test_a_requirement_begins_with_a_name(installer: ModuleType, requirement: str, name: str):
+    assert installer.name_of(requirement) == name
+
+
+def test_entries_are_dealt_into_parts(installer: ModuleType):
+    assert installer.dealt("abc") == [["a", "c"], ["b"]]
+    assert installer.dealt("a") == [["a"]]
+    assert installer.dealt("") == []
 
 
 FULL = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"

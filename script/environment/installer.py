@@ -10,7 +10,7 @@ import sysconfig
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -64,6 +64,7 @@ _REASONS = [
 
 _WITHOUT_VENV = re.compile(r"ensurepip|No module named '?venv")
 _PARTS = 2  #: pips at once; a third saved 2 of 24 seconds on two cores, and needs 80 MB more
+_ENTRY = re.compile(r"^\w.*\n(?:[ \t]+.*\n)*", re.MULTILINE)  #: of a lock, with its hashes
 _BY_HASH = ("--require-hashes", "--requirement")  #: a file follows
 _PIP_OPTIONS = ("--no-compile", "--no-input", "--progress-bar=off", "--disable-pip-version-check")
 
@@ -191,21 +192,23 @@ class Installer:
                 _unpack_pip(tool)
             if lock is not None:
                 if self._is_new and self._uv is None:  # an old one must not become a mixture
-                    self._install_parts(lock, tool)
+                    self._install_parts(lock.read_text(encoding="utf-8"), packages, tool)
                 self._install([*_BY_HASH, str(lock)], tool=tool)
             self._install(packages, tool=tool)
 
-    def _install_parts(self, lock: Path, tool: str) -> None:
-        """Install the packages of a lock by several pips at once, each without dependencies.
+    def _install_parts(self, lock: str, packages: Sequence[str], tool: str) -> None:
+        """Install packages by several pips at once, each without dependencies.
 
-        pip computes more than it waits for the network, and uses one core. The whole lock follows,
-        which finds what no part would miss: a dependency that the lock has not.
+        pip computes more than it waits for the network, and uses one core. What follows finds what
+        no part would miss: a dependency that the lock has not.
         """
-        commands = []
-        for number, part in enumerate(parts_of(lock.read_text(encoding="utf-8"), _PARTS)):
-            file = Path(tool) / f"part-{number}.txt"
-            file.write_text(part, encoding="utf-8")
-            commands.append(["--no-deps", *_BY_HASH, str(file)])
+        locked = {name_of(entry): entry for entry in _ENTRY.findall(lock)}
+        others = {name: one for one in packages if (name := name_of(one)) not in locked}
+        files = {f"locked-{n}.txt": "".join(p) for n, p in enumerate(dealt(locked.values()))}
+        commands = [["--no-deps", *_BY_HASH, str(Path(tool) / name)] for name in files]
+        for name, text in files.items():
+            (Path(tool) / name).write_text(text, encoding="utf-8")
+        commands += [["--no-deps", *part] for part in dealt(others.values())]
         self._install(*commands, tool=tool)
 
     def _install(self, *commands: Sequence[str], tool: str) -> None:
@@ -296,10 +299,15 @@ def _unpack_pip(folder: str) -> None:
         file.extractall(folder)
 
 
-def parts_of(lock: str, count: int) -> list[str]:
-    """Deal the entries of a lock in turn into that many parts, fewer if there are fewer entries."""
-    entries = re.findall(r"^[\w.\[\]-]+ *==.*\n(?:[ \t]+.*\n)*", lock, re.MULTILINE)
-    return ["".join(entries[first::count]) for first in range(min(count, len(entries)))]
+def name_of(requirement: str) -> str:
+    """Return the canonical name of a package at the head of a requirement (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[^\w.-]", requirement, maxsplit=1)[0]).lower()
+
+
+def dealt(entries: Iterable[str]) -> list[list[str]]:
+    """Deal entries in turn into as many parts as pips may work at once; none is empty."""
+    every = list(entries)
+    return [every[first::_PARTS] for first in range(min(_PARTS, len(every)))]
 
 
 def _read(
