@@ -44,7 +44,8 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
         output.say(f"[yellow]not complete:[/] {escape(reported_reason(reason))}")
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
-    output.say("Search it:", command=_command("search", data_dir, words))
+    if result.is_one_stored:
+        output.say("Search it:", command=_command("search", data_dir, words))
     if program_name() == OURS and Path(data_dir) != Path(LOCAL).absolute():
         output.line(f"Stored in:  {escape(data_dir)}")
 

@@ -36,6 +36,7 @@ RESULT = {
     "withheld": 0,
     "reextracted": 0,
     "notes": (),
+    "is_one_stored": True,
 }
 CODE = Path(__file__).parents[2] / "smartcrawl"
 #: Calls that note why a run is incomplete, with the first word of the reason.
@@ -85,6 +86,10 @@ def test_a_complete_run_is_told_with_its_counts_and_savings(shown):
         "1,300 requests, 60 of them conditional, 50 answered 304; 1.2 MB downloaded, 999 B saved"
     )
     assert lines[6] == "Search it:  scrapy search --source docs 'your words'"
+
+
+def test_where_no_page_is_stored_no_search_is_offered(shown):
+    assert "Search it" not in shown(is_one_stored=False)
 
 
 def test_a_run_that_others_go_on_with_is_told_so(shown):

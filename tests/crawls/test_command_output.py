@@ -134,6 +134,15 @@ def test_an_empty_list_says_so(site: Site, crawl: Crawl):
     assert crawl.run("runs").out.startswith("no run yet; the first one begins with: scrapy crawl")
 
 
+def test_a_search_is_offered_where_a_page_is_stored(site: Site, crawl: Crawl):
+    assert "Search it" not in crawl(site.url("/none"), expect=3).out
+
+    site.pages["/none"] = html("There")
+    assert "Search it" in crawl(site.url("/none")).out
+    site.pages.clear()
+    assert "Search it" in crawl(site.url("/none"), expect=3).out  # it is kept
+
+
 @pytest.mark.sqlite
 def test_nothing_changed_is_only_said_where_nothing_did(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/a", "/none")
