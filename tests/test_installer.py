@@ -170,6 +170,39 @@ def test_a_requirement_begins_with_a_name(installer: ModuleType, requirement: st
     assert installer.name_of(requirement) == name
 
 
+def test_what_a_lock_has_is_installed_by_its_hash_only(
+    installer: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """In a new environment the parts come first, then the whole lock, then what was asked for."""
+    monkeypatch.setattr(installer, "_answers", lambda *_: False)  # there is no uv
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("a-b==1 --hash=x\nc==2 --hash=y\nd==3 --hash=z\n")
+    made = installer.Installer(tmp_path, tmp_path / ".venv", before_change=lambda: None)
+    made.make_environment()
+    asked: list[list[str]] = []
+
+    def note(*commands: list[str], tool: str) -> None:
+        asked.append([])
+        for command in commands:
+            last = Path(command[-1])
+            text = last.read_text() if "--requirement" in command else " ".join(command[1:])
+            hashed = "--require-hashes" in command
+            asked[-1].append(f"{command[0]} {hashed} {text}")
+
+    monkeypatch.setattr(made, "_install", note)
+    made.install(["A_b[extra]==1", "e==4", "f==5", "g==6"], lock)
+
+    parts, whole, last = asked
+    assert parts == [
+        "--no-deps True a-b==1 --hash=x\nd==3 --hash=z\n",
+        "--no-deps True c==2 --hash=y\n",
+        "--no-deps False e==4 g==6",
+        "--no-deps False f==5",
+    ]
+    assert whole == [f"--require-hashes True {lock.read_text()}"]
+    assert last == ["A_b[extra]==1 False e==4 f==5 g==6"]
+
+
 def test_entries_are_dealt_into_parts(installer: ModuleType):
     assert installer.dealt("abc") == [["a", "c"], ["b"]]
     assert installer.dealt("a") == [["a"]]
