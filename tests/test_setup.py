@@ -473,13 +473,11 @@ def test_a_wrong_hash_of_either_part_is_refused_and_an_old_environment_stays(
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": f"{wheels.as_uri()} {older.as_uri()}"}
     lock = checkout / "requirements.lock"
     lock.write_text("".join(with_a_wrong_hash(locked(older), wrong)))
-    for _ in range(2):  # a half that was installed is not taken for an environment
-        said = setup(checkout, status=1, **offline)
-        assert "a package is not the one that requirements.lock names" in said
-        assert said.startswith("Preparing .venv")
+    said = setup(checkout, status=1, **offline)
+    assert "a package is not the one that requirements.lock names" in said
 
     lock.write_text("".join(locked(older)))
-    setup(checkout, **offline)
+    assert setup(checkout, **offline).startswith("Preparing")  # a half is no environment
     lock.write_text("".join(with_a_wrong_hash(locked(wheels), wrong)))
     (checkout / "requirements.txt").write_text("scrapy==2.1\n")
     assert "requirements.lock names, and was not installed" in setup(checkout, status=1, **offline)
