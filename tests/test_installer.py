@@ -194,10 +194,10 @@ def test_what_a_lock_has_is_installed_by_its_hash_only(
 
     parts, whole, last = asked
     assert parts == [
-        "--no-deps True a-b==1 --hash=x\nd==3 --hash=z\n",
-        "--no-deps True c==2 --hash=y\n",
         "--no-deps False e==4 g==6",
         "--no-deps False f==5",
+        "--no-deps True a-b==1 --hash=x\nd==3 --hash=z\n",
+        "--no-deps True c==2 --hash=y\n",
     ]
     assert whole == [f"--require-hashes True {lock.read_text()}"]
     assert last == ["A_b[extra]==1 False e==4 f==5 g==6"]

@@ -202,13 +202,14 @@ class Installer:
         pip computes more than it waits for the network, and uses one core. What follows finds what
         no part would miss: a dependency that the lock has not.
         """
-        locked = {name_of(entry): entry for entry in _ENTRY.findall(lock)}
+        entries = _ENTRY.findall(lock)
+        locked = set(map(name_of, entries))
         others = {name: one for one in packages if (name := name_of(one)) not in locked}
-        files = {f"locked-{n}.txt": "".join(p) for n, p in enumerate(dealt(locked.values()))}
-        commands = [["--no-deps", *_BY_HASH, str(Path(tool) / name)] for name in files]
-        for name, text in files.items():
-            (Path(tool) / name).write_text(text, encoding="utf-8")
-        commands += [["--no-deps", *part] for part in dealt(others.values())]
+        commands = [["--no-deps", *part] for part in dealt(others.values())]
+        for number, part in enumerate(dealt(entries)):
+            file = Path(tool) / f"locked-{number}.txt"
+            file.write_text("".join(part), encoding="utf-8")
+            commands.append(["--no-deps", *_BY_HASH, str(file)])
         self._install(*commands, tool=tool)
 
     def _install(self, *commands: Sequence[str], tool: str) -> None:

@@ -28,8 +28,7 @@ SELECT count(*) FROM content c JOIN record r ON r.content = c.no
  WHERE c.source = ? AND c.text_length = 0
 """
 _IS_ONE_STORED = """
-SELECT count(*) FROM (
-    SELECT 1 FROM content c JOIN record r ON r.content = c.no WHERE c.source = ? LIMIT 1) one
+SELECT EXISTS (SELECT 1 FROM content c JOIN record r ON r.content = c.no WHERE c.source = ?)
 """
 
 
@@ -57,7 +56,7 @@ class RunResult:
     sitemap_urls: int = 0  #: addresses in those sitemaps and feeds
     sitemaps_excluded: int = 0  #: those of the sitemaps and feeds that ``counts`` has as excluded
     no_text: int = 0  #: stored pages without text
-    is_one_stored: bool = False  #: whether a search can find a page of the source
+    is_one_stored: bool = False  #: whether a page of the source is stored
     edits: int = 0  #: collapsed pages that were accepted as edits
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
 
@@ -71,6 +70,6 @@ def stored_run_result(connection: Connection, run: int) -> RunResult:
         counts = stored_page_counts(connection, run)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
     values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
-    stored = int(connection.execute(_IS_ONE_STORED, (row[-1],)).get) > 0
+    stored = bool(connection.execute(_IS_ONE_STORED, (row[-1],)).get)
     values += [empty, stored, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
     return RunResult(run, *values)
