@@ -32,6 +32,8 @@ from scrapy.settings import default_settings
 from scrapy.utils import versions
 
 import smartcrawl
+from smartcrawl.registry.database.migrations import migrations
+from tests.short_form import DATABASES
 
 #: What a crawl imports as it goes; the reactor itself is for each process to install.
 _ON_THE_WAY = (
@@ -102,6 +104,8 @@ def _look_up_commands() -> None:
             set_level(logger, level)
 
     logging.Logger.setLevel = set_other_level  # type: ignore[method-assign]
+    for dialect in DATABASES:
+        migrations(dialect)
 
 
 def _status(pid: int) -> int:

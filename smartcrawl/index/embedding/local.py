@@ -7,7 +7,6 @@ another folder than the wheel's, and then asks a server for it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cache
 from hashlib import sha256
@@ -15,7 +14,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from smartcrawl.index.embedding.ports import RefusedText, Vector, embeddable_text
+from smartcrawl.index.embedding.ports import RefusedText, Vector
+from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
 from smartcrawl.model.exceptions import SettingError
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ _WEIGHTS: Final = "weights/l2_supercat_256.safetensors"
 _TOKENIZER: Final = "tokenizers/l2_supercat_tokenizer_config.json"
 _TABLE: Final = "embedding.weight"  #: name of the only tensor in the file of weights
 _DIMENSION: Final = 256
-#: Characters of a text that count. A word of that length takes 0.02 s; chunks are far shorter.
-MOST_CHARACTERS: Final = 100_000
 _AT_ONCE: Final = 64  #: texts whose tokens are in memory at the same time
 _ROWS: Final = 4_096  #: rows of one text that are added at once: 4 MiB
 _INSTALL: Final = (
@@ -76,7 +74,7 @@ class LocalEmbedder:
     def _embedded(self, texts: Sequence[str]) -> Iterator[Vector | RefusedText]:
         import numpy  # noqa: PLC0415  # of the extra; loaded by then
 
-        whole = [embeddable_text(text[:MOST_CHARACTERS]) for text in texts]
+        whole = [tokenizable_text(text) for text in texts]
         for tokens in self._tokenizer.encode_batch_fast(whole, add_special_tokens=False):
             ids = tokens.ids
             total = numpy.zeros(_DIMENSION, dtype="<f4")
@@ -102,8 +100,7 @@ def _loaded() -> tuple[str, Tokenizer, NDArray[float32]]:
     Raises:
         SettingError: a package is missing, or has other files than expected.
     """
-    # Threads of the tokenizer would be lost in forked processes; the variable is its only switch.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    keep_tokenizer_in_one_thread()
     try:
         from safetensors.numpy import load  # noqa: PLC0415  # of an extra
         from tokenizers import Tokenizer  # noqa: PLC0415  # likewise

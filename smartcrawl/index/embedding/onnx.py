@@ -15,7 +15,8 @@ from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
 from smartcrawl.index.embedding.model_folder import ModelFolder, Pooling, wrong_model_folder
-from smartcrawl.index.embedding.ports import RefusedText, Vector, embeddable_text
+from smartcrawl.index.embedding.ports import RefusedText, Vector
+from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
 from smartcrawl.model.embedder_options import MOST_DIMENSIONS
 from smartcrawl.model.exceptions import EmbedderError, SettingError
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     Numbers = NDArray[floating[Any]]
 
 _NAME: Final = "onnx"
-MOST_CHARACTERS: Final = 100_000  #: of a text that count
 MOST_PARTS: Final = 16  #: of a text that count; each has as many tokens as the model reads at once
 _INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 _WHOLE: Final = "sentence_embedding"  #: output of networks that do the pooling themselves
@@ -134,7 +134,7 @@ class _Network:
 
     def _parts(self, text: str, before: Encoding) -> Iterator[Encoding]:
         """Yield the parts of a text, complete; none, where no token is known."""
-        whole = self._encoded(text[:MOST_CHARACTERS])
+        whole = self._encoded(text)
         if all(number == self._unknown for number in whole.ids):
             return
         whole.truncate(self._room - len(before))
@@ -143,7 +143,7 @@ class _Network:
 
     def _encoded(self, text: str) -> Encoding:
         """Return the tokens of a text alone."""
-        return self._pieces.encode(embeddable_text(text), add_special_tokens=False)
+        return self._pieces.encode(tokenizable_text(text), add_special_tokens=False)
 
     def _computed(self, tokens: Sequence[int]) -> Numbers:
         """Return a vector of length 1 for a row of tokens.
@@ -189,8 +189,7 @@ def _loaded(path: Path) -> _Network:
     Raises:
         SettingError: a package is missing, or the folder has no model that can be used.
     """
-    # Threads of the tokenizer would be lost in forked processes; the variable is its only switch.
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    keep_tokenizer_in_one_thread()
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"  # else the runtime reports to its maker
     try:
         import numpy  # noqa: F401, PLC0415  # of an extra

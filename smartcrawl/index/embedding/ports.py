@@ -70,11 +70,6 @@ class Embedder(Protocol):
         """Close connections; a call that waits in another thread ends with an EmbedderError."""
 
 
-def embeddable_text(text: str) -> str:
-    """Return a text without lone surrogates, which tokenizers refuse."""
-    return text.encode("utf-8", "ignore").decode()
-
-
 def normed_vector(numbers: object, dimension: int) -> Vector | RefusedText:
     """Return numbers as a vector of length 1, or why they are none.
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
+Migration = tuple[int, tuple[str, ...]]  #: version, statements
 
-def migrations(dialect: str) -> list[tuple[int, list[str]]]:
-    """Return the steps of a database's schema as (version, statements), in order."""
+
+@cache
+def migrations(dialect: str) -> tuple[Migration, ...]:
+    """Return the steps of a database's schema, in order; their files are read once."""
     folder = files("smartcrawl.registry").joinpath("schema", dialect)
     named = sorted((entry.name, entry) for entry in folder.iterdir() if entry.name.endswith(".sql"))
-    return [
-        (int(name.split("_")[0]), entry.read_text("utf-8").split("\n--;\n"))
+    return tuple(
+        (int(name.split("_")[0]), tuple(entry.read_text("utf-8").split("\n--;\n")))
         for name, entry in named
-    ]
+    )

@@ -15,8 +15,9 @@ from tokenizers import Tokenizer
 from smartcrawl import settings
 from smartcrawl.index.embedding import local
 from smartcrawl.index.embedding.choice import open_embedder
-from smartcrawl.index.embedding.local import MOST_CHARACTERS, LocalEmbedder
+from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.embedding.ports import RefusedText
+from smartcrawl.index.embedding.tokenizing import MOST_CHARACTERS
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from tests.choices import options
