@@ -5,6 +5,7 @@ An index proposes pages; ``ranking`` sorts them (docs/adr/0048).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, Protocol, TypeVar
 
 from smartcrawl.index.queries import Query, Term
@@ -12,6 +13,8 @@ from smartcrawl.index.ranking import POOL, search_term_weight
 from smartcrawl.index.spelling import SpellingFound, corrected_search_query
 
 MOST_PROPOSED: Final = 1_000  #: pages that are rated for one query
+_COMMON: Final = 10_000  #: chunks of a word that is common
+_ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
 
 
 class Proposal(Protocol):
@@ -68,6 +71,28 @@ def propose_search_hits(
         asked = relaxed
         found = index.proposed(asked, pool)
     return asked, found, meant
+
+
+def proposing_search_terms(counts: Sequence[int]) -> list[int]:
+    """Return the places of the words by which pages are proposed, given their numbers of chunks.
+
+    Very common words are left out where rarer ones have enough pages: to look up their pages would
+    take most of the time. They count in the ranking all the same.
+
+    >>> (
+    ...     proposing_search_terms([3_000, 200_000, 40]),
+    ...     proposing_search_terms([200_000, 90_000]),
+    ...     proposing_search_terms([200_000, 40]),
+    ... )
+    ([0, 2], [1], [0, 1])
+    """
+    found: list[int] = []
+    chunks = 0
+    for count, place in sorted((count, place) for place, count in enumerate(counts)):
+        if chunks < _ENOUGH or count < _COMMON:
+            found.append(place)
+            chunks += count
+    return sorted(found)
 
 
 def weighed_search_terms(

@@ -102,6 +102,18 @@ def rank_searched_pages(
     return _sorted_best(first, terms, first) + _sorted_best(others, terms, first + others)
 
 
+def rate_far_parts(
+    one: Ranked, far: Sequence[RankedPart], terms: Sequence[Term], weights: Sequence[float]
+) -> Ranked:
+    """Return a rated page whose best parts are of those it has and of others far down.
+
+    Its score stays, so that an index that does not look so far has the same order.
+    """
+    known = [] if one.part is None else [one.part, *one.others]
+    rated = _Finder(terms, weights).rated(one.page._replace(parts=[*known, *far]))
+    return one._replace(part=rated.part, others=rated.others)
+
+
 def _sorted_best(
     some: Sequence[Ranked], terms: Sequence[Term], rated: Sequence[Ranked]
 ) -> list[Ranked]:

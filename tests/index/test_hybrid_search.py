@@ -360,6 +360,33 @@ def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
     assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
 
 
+@pytest.mark.parametrize("mode", [TEXT, HYBRID])
+@pytest.mark.parametrize("query", ["kumquat", "kumquat orchard", '"kumquat orchard"'])
+def test_words_far_down_a_page_are_shown(searched: Searched, query: str, mode: SearchMode):
+    filler = [f"line {n} of many" for n in range(MOST_PARTS)]
+    texts = [*filler, "an orchard", "more of many", "a kumquat orchard", "the end of many"]
+    searched.put("far", page=texts, near=[*filler, "orchard"])
+    searched.pay()
+
+    hits = searched.answer(f"{query} in:far", mode, marks=("<", ">")).hits
+
+    hit = next(hit for hit in hits if hit.url.endswith("/page"))
+    first = hit.chunks[0]
+    assert (first.number, first.text) == (MOST_PARTS + 2, "a kumquat orchard")
+    assert hit.snippet == first.highlight
+    assert "<kumquat>" in first.highlight or "<kumquat orchard>" in first.highlight
+
+
+def test_a_chunk_at_the_top_and_one_far_down_are_shown_by_their_words(searched: Searched):
+    filler = [f"line {n} of many" for n in range(MOST_PARTS)]
+    searched.put("ends", page=["a kumquat", *filler, "a kumquat orchard"])
+    searched.pay()
+
+    (hit,) = searched.answer("kumquat orchard in:ends", TEXT).hits
+
+    assert [chunk.number for chunk in hit.chunks] == [MOST_PARTS + 1, 0]
+
+
 @pytest.mark.covers("M-47")
 def test_one_word_of_many_counts_in_hybrid_and_is_too_few_in_text(
     new: New, server: EmbeddingsServer

@@ -18,11 +18,13 @@ from smartcrawl.index.embedded.conditions import (
 )
 from smartcrawl.index.embedded.near_chunks import NearPage, nearest_pages
 from smartcrawl.index.embedded.nearness import joined_index_rankings, parts_of_hits
+from smartcrawl.index.embedded.parts import first_parts, with_far_parts
 from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
 from smartcrawl.index.hits import Answer, Hit, HitChunk, embedded_document_id, is_lost_hit
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
     propose_search_hits,
+    proposing_search_terms,
     search_pool,
     weighed_search_terms,
 )
@@ -34,7 +36,6 @@ from smartcrawl.index.queries import (
     search_query_sources,
 )
 from smartcrawl.index.ranking import (
-    MOST_PARTS,
     POOL,
     ProposedPage,
     Ranked,
@@ -45,8 +46,6 @@ from smartcrawl.index.spelling import SpellingFound, search_spelling_variants
 from smartcrawl.registry.connection import Connection, Many
 
 _SNIPPET: Final = 32  #: words
-_COMMON: Final = 10_000  #: chunks of a word that is common
-_ENOUGH: Final = 2_000  #: chunks of rarer words that are enough to propose pages
 
 #: Contents by a term, with the number of their chunks that have it.
 _PER = """
@@ -88,10 +87,6 @@ SELECT c.no, r.url, o.name, c.title, c.language, c.description, s.status, s.lost
   JOIN host h ON h.no = r.host
  WHERE c.no IN carray(:contents) AND ({sites})
  ORDER BY length(r.url), r.url
-"""
-_PARTS = """
-SELECT no, content, headings, text, position FROM chunk
- WHERE content IN carray(:contents) AND position < :most ORDER BY content, position
 """
 #: Texts of chunks ``k``.
 TEXTS: Final = "SELECT k.title, k.headings, k.text FROM {match} LIMIT 60"
@@ -273,19 +268,18 @@ class _Search:
         statement = _RECORDS.format(sites=sites or "1 = 1")
         for content, *row in self._connection.execute(statement, values).fetchall():
             records[content].append(row)
-        parts: defaultdict[int, list[RankedPart]] = defaultdict(list)
-        values = {"contents": contents, "most": MOST_PARTS}
-        for no, content, *facts in self._connection.execute(_PARTS, values).fetchall():
-            parts[content].append(RankedPart(no, *facts))
+        parts = first_parts(self._connection, contents)
         place_of, terms, weights = weighed_search_terms(query, found)
         pages = {
-            content: ProposedPage(content, rows[0][0], rows[0][2], parts[content],
+            content: ProposedPage(content, rows[0][0], rows[0][2], parts.get(content, []),
                  frozenset(place_of[place] for place in found.contents.get(content, ())))
             for content in (*found.contents, *(page.content for page in near))
             if (rows := records.get(content))
         }  # fmt: skip
         by_words = [pages[content] for content in found.contents if content in pages]
         ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
+        words = (terms, weights)
+        ranked = with_far_parts(self._connection, self._language, ranked, words, self._counts)
         if near:
             ranked = joined_index_rankings(
                 ranked, pages, near, fused=fused, is_question=query.is_question
@@ -306,28 +300,6 @@ class _Search:
         chunks = [part.key for some in parts for part in some]
         shown = self._language.shown(self._connection, terms, chunks, marks)
         return [_hit(one, rows, some, shown) for (one, rows), some in zip(best, parts, strict=True)]
-
-
-def proposing_search_terms(counts: Sequence[int]) -> list[int]:
-    """Return the places of the words by which pages are proposed, given their numbers of chunks.
-
-    Very common words are left out where rarer ones have enough pages: to look up their pages would
-    take most of the time. They count in the ranking all the same.
-
-    >>> (
-    ...     proposing_search_terms([3_000, 200_000, 40]),
-    ...     proposing_search_terms([200_000, 90_000]),
-    ...     proposing_search_terms([200_000, 40]),
-    ... )
-    ([0, 2], [1], [0, 1])
-    """
-    found: list[int] = []
-    chunks = 0
-    for count, place in sorted((count, place) for place, count in enumerate(counts)):
-        if chunks < _ENOUGH or count < _COMMON:
-            found.append(place)
-            chunks += count
-    return sorted(found)
 
 
 def _read(rows: Sequence[tuple[int, int, float]], counts: Sequence[int]) -> _Proposed:
