@@ -13,7 +13,7 @@ from smartcrawl.index.function_words import search_function_words
 from smartcrawl.index.stems import index_stems, index_words
 
 _PART: Final = re.compile(
-    r'(?P<sign>(?<!\S)-)?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
+    r'(?P<sign>(?<!\S)-(?!-))?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
     r'(?:"(?P<whole>[^"]*)"|(?P<value>[^\s"]*))|(?P<word>[^\s"]+))'
 )
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
@@ -81,6 +81,12 @@ def parsed_search_query(query: str, language: str = "") -> Query:
     >>> found = parsed_search_query("who -draft site:a.example/docs in:manual")
     >>> found.terms[0].text, found.excluded, found.sites, found.sources
     ('who', ('draft',), ('a.example/docs',), ('manual',))
+
+    Two dashes are part of a word: the option of a program.
+
+    >>> found = parsed_search_query("log --oneline -- -draft")
+    >>> [term.text for term in found.terms], found.excluded
+    (['log', '--oneline'], ('draft',))
     """
     terms: list[Term] = []
     excluded: list[str] = []

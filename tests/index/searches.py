@@ -103,6 +103,7 @@ SEARCHES = [
     Search("title-heading-text", "zebra", ("zebra/title", "zebra/heading", "zebra/text")),
     Search("quoted-words-stay-together", '"error code"', ("code/together",)),
     Search("all-words-in-any-order", "code error", ("code/together", "code/apart")),
+    Search("two-dashes-are-part-of-a-word", "code --error", ("code/together", "code/apart")),
     Search("all-words-before-any", "red green", ("colours/both",)),
     Search("any-where-none-has-all", "blue missing", ("colours/blue",)),
     Search("any-of-several", "green blue absent", ("colours/blue", "colours/both")),

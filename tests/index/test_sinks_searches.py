@@ -205,6 +205,7 @@ def test_the_syntax_of_an_index_is_words_and_signs(
         pytest.param(" \t\n", [], id="blank"),
         pytest.param('""', [], id="empty-quotes"),
         pytest.param("fuse " + THOUSANDS, ["fuse"], id="10000-words"),
+        pytest.param(THOUSANDS[:2_000] + " fuse", ["fuse"], id="words-that-no-page-has-first"),
     ],
 )
 def test_queries_of_no_word_and_of_thousands_are_answered(

@@ -68,13 +68,12 @@ def elasticsearch_answer(
     ``meaning`` finds the vector of a query, where meaning counts, too.
     """
     asked = parsed_search_query(query, language)
-    asked = asked.only(asked.terms[:MOST])
     wanted = search_query_sources(sources, asked.sources)
     if not asked.terms or wanted is None or limit < 1:
         return [], ""
     listed = ask(size=0, aggregations=search.language_aggregation(), request_cache=True)
     finder = _Finder(ask, search.searched_field_endings(listed["aggregations"]), wanted)
-    asked = finder.bounded(asked)
+    asked = finder.bounded(asked.only(finder.existing(asked.terms)))
     asked, found, meant = propose_search_hits(query, asked, finder, limit, offset)
     places = slice(offset, offset + limit)
     near = None if meaning is None else meaning(meant or query)
@@ -133,6 +132,23 @@ class _Finder:
     def bounded(self, query: Query) -> Query:
         """Return a query with as many words as the server takes."""
         return query.only(search.bounded_query_terms(query.terms, self._held))
+
+    def existing(self, terms: Sequence[Term]) -> Sequence[Term]:
+        """Return the first words of a long query that the index has; of a short query, all."""
+        found: list[Term] = []
+        for start in range(0, len(terms), MOST) if len(terms) > MOST else ():
+            some = terms[start : start + MOST]
+            asked = search.bounded_query_terms(some, self._held)
+            every = self._ask(**search.counted_terms_request(asked, self._held))["aggregations"]
+            # Words that a server would not take stay, to be cut like those of a short query.
+            found += [
+                term
+                for place, term in enumerate(some)
+                if place >= len(asked) or every["all"][str(place)]["doc_count"]
+            ]
+            if len(found) >= MOST:
+                break
+        return (found or terms)[:MOST]
 
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the pages that have any of the words, and all that they must have."""

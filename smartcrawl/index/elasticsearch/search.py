@@ -99,6 +99,12 @@ def bounded_query_terms(terms: Sequence[Term], held: Sequence[str]) -> list[Term
     return [replace(term, text=text) for term, text in zip(terms, texts, strict=False)]
 
 
+def counted_terms_request(terms: Sequence[Term], held: Sequence[str]) -> dict[str, Any]:
+    """Return the request for how many pages have each of some terms, of all pages."""
+    counts = {str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)}
+    return {"size": 0, "aggregations": {"all": {"global": {}, "aggregations": counts}}}
+
+
 def search_proposal_request(
     query: Query, terms: Sequence[Term], held: Sequence[str], sources: Sequence[str], limit: int
 ) -> dict[str, Any]:
@@ -107,8 +113,7 @@ def search_proposal_request(
     ``held`` are the endings of the fields with text.
     """
     named = [_anywhere(term.text, held, name=str(place)) for place, term in enumerate(terms)]
-    counts = {str(n): {"filter": _anywhere(term.text, held)} for n, term in enumerate(terms)}
-    return {
+    return counted_terms_request(terms, held) | {
         "query": {
             "bool": {
                 "should": named,
@@ -116,7 +121,6 @@ def search_proposal_request(
                 **search_filters(query, held, sources),
             }
         },
-        "aggregations": {"all": {"global": {}, "aggregations": counts}},
         "size": max(0, min(limit, MOST_HITS)),
         "sort": ["_score", {"urlLength": "asc"}, {"url": "asc"}],
         "source": RATED,
