@@ -24,6 +24,8 @@ _WORDY: Final = frozenset({
 })  # fmt: skip
 #: Loggers of clients whose failures a message of ours reports, with the remedy.
 _REPEATED: Final = frozenset({"elastic_transport.node_pool"})
+#: Scrapy's advice about a body that was cut, to store it all the same (docs/adr/0020).
+_UNWELCOME: Final = "Got data loss in "
 
 
 class Logs:
@@ -113,9 +115,11 @@ def _handler(settings: Any) -> logging.Handler:
 
 
 def _is_news(record: LogRecord) -> bool:
-    """Whether a record is more than versions, settings and components, as at every start."""
+    """Whether a record is news: no version, setting or component, as at every start."""
     if record.name in _REPEATED:
         return False
+    if record.name.startswith("scrapy.") and str(record.msg).startswith(_UNWELCOME):
+        return False  # the page has the reason
     return record.levelno >= logging.WARNING or record.name not in _WORDY
 
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scrapy.settings import Settings
 from scrapy.utils import log as scrapy_log
+from scrapy.utils._download_handlers import get_dataloss_msg
 
 from smartcrawl.engine.logs import Logs
 from smartcrawl.model.exceptions import SettingError
@@ -449,6 +450,18 @@ def test_requests_of_the_client_of_elasticsearch_are_no_news(root: logging.Logge
 
     logged = [line.rpartition(": ")[2] for line in capfd.readouterr().err.splitlines()]
     assert logged == ["odd", "POST at DEBUG", "odd"]
+
+
+def test_no_advice_to_store_bodies_that_were_cut_is_passed_on(root: logging.Logger, capfd):
+    """It comes once for each process, and contradicts docs/adr/0020."""
+    logger = logging.getLogger("scrapy.core.downloader.handlers.http11")
+    Logs.install(settings(LOG_LEVEL="WARNING"))
+    logger.warning(get_dataloss_msg("http://a.example/"))
+    logger.warning("odd")
+    logging.getLogger("a").warning("Got data loss in a")
+
+    logged = [line.rpartition(": ")[2] for line in capfd.readouterr().err.splitlines()]
+    assert logged == ["odd", "Got data loss in a"]
 
 
 def test_a_log_that_is_switched_off_says_nothing(root: logging.Logger, capfd):
