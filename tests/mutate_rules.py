@@ -42,6 +42,7 @@ EQUIVALENT = {
     "fusion: 'Page' -> 'Page?'": "it is the name of a type variable",
     "reindex decide: force and outcome is Outcome.SAME and (verdict.action is TOUCH)"
     " without verdict.action is TOUCH": "the other cells of SAME are INDEX anyway",
+    "shield: '\\\\d|[A-Fa-f]{8}' -> '\\\\d|[A-Fa-f]{8}?'": "it is eight, either way",
     "schedule Schedule backoff: 0 -> -1": "no wait is shorter than 0",
     "schedule: '(\\\\d{4})(?:-(\\\\d\\\\d)(?:-(\\\\d\\\\d)"
     "(T\\\\d\\\\d:\\\\d\\\\d(?::\\\\d\\\\d(?:\\\\.\\\\d+)?)?(?:Z|[+-]\\\\d\\\\d:\\\\d\\\\d)?)?)?)?'"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from smartcrawl.model.documents import Document
+from smartcrawl.rules.shield import text_without_ids
 
 
 def body_hash(body: bytes) -> bytes:
@@ -21,6 +22,14 @@ def text_hash(document: Document) -> bytes:
     Source: R0-32, R0-46.
     """
     return sha256(_utf8(document.text)).digest()
+
+
+def text_hash_without_ids(document: Document) -> bytes:
+    """Return the SHA-256 of the text with one sign in place of each id: 32 bytes.
+
+    Source: docs/adr/0037.
+    """
+    return sha256(_utf8(text_without_ids(document.text))).digest()
 
 
 def document_content_hash(document: Document) -> bytes:

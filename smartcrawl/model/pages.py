@@ -150,7 +150,7 @@ class Page:
 class Collapse(NamedTuple):
     """The answer of a collapsed page, decided when the queue of its run is empty."""
 
-    text_hash: bytes  #: hash of its text, whatever CONTENT_HASH_BASIS
+    text_hash: bytes  #: hash of its text without ids, whatever CONTENT_HASH_BASIS
     answer: str  #: JSON: address and headers (smartcrawl.run.collapses)
     body: bytes  #: gzip
 

@@ -47,6 +47,11 @@ _SIGN_IN: Final = frozenset(
 )  # fmt: skip
 _SIGN_IN_TO: Final = ("sign in to ", "log in to ", "login to ")
 
+# Of a collapsed page's text: what ids, times and addresses consist of, and the sign of one.
+_WORD: Final = re.compile(r"[\dA-Za-z_.:/+=-]+")
+_ID: Final = re.compile(r"\d|[A-Fa-f]{8}")
+_ANY_ID: Final = "#"
+
 
 class Header(NamedTuple):
     """A response header by which a product declares that the answer is not the page."""
@@ -214,11 +219,29 @@ def accepts_collapse(errors: int) -> bool:
     return errors >= BELIEVED_AFTER
 
 
+def text_without_ids(text: str) -> str:
+    """Return a collapsed page's text with one sign in place of each id, time and number.
+
+    A captcha or an error that a server answers for every page is one text then, though it names
+    another request or time each. A word with a digit counts as an id, and eight hexadecimal digits
+    in a row. Edits that differ by numbers only are one text, too: they wait for later runs.
+
+    >>> text_without_ids("Request 8f3ac2e1-77b0, at 07:14:03. Please try again.")
+    'Request #, at # Please try again.'
+    >>> text_without_ids("Part 1") == text_without_ids("Part 2")
+    True
+
+    Source: docs/adr/0037.
+    """
+    return _WORD.sub(lambda found: _ANY_ID if _ID.search(found[0]) else found[0], text)
+
+
 def are_collapses_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
     """Whether the collapsed pages of a run are edits: few, each with a different text.
 
-    ``texts``: the hash of each page's new text. ``bodies``: the number of bodies that the run read,
-    theirs included. An error that a server answers for every page is one text, or it is frequent.
+    ``texts``: the hash of each page's new text, without ids. ``bodies``: the number of bodies that
+    the run read, theirs included. An error that a server answers for every page is one text, or it
+    is frequent.
 
     >>> (
     ...     are_collapses_edits([b"1", b"2", b"3"], bodies=3),

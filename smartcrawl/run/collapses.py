@@ -6,7 +6,7 @@ import json
 from collections import deque
 from typing import Any
 
-from smartcrawl.extract.hashes import text_hash
+from smartcrawl.extract.hashes import text_hash_without_ids
 from smartcrawl.model.documents import Document
 from smartcrawl.model.pages import Collapse, Page, PageAnswer, Traffic, Visit
 from smartcrawl.registry.commit import collapsed
@@ -41,7 +41,9 @@ def collapse_in_run(visit: Visit, document: Document) -> Collapse:
     answer |= {name: getattr(visit.answer, name) for name in _HEADERS}
     answer["robots_tags"] = list(visit.answer.robots_tags)
     return Collapse(
-        text_hash(document), json.dumps(answer), pack_stored_snapshot(visit.answer.body or b"")
+        text_hash_without_ids(document),
+        json.dumps(answer),
+        pack_stored_snapshot(visit.answer.body or b""),
     )
 
 

@@ -16,10 +16,11 @@ from tests.site_server import Page, Site, html
 
 LONG = "These are the words of a page that has a lot to say about lamps and fuses. " * 10
 PAGES = [f"/p{n}" for n in range(8)]
+SHOPS = ("bakery", "chemist", "florist", "grocer", "butcher", "optician", "tailor", "cobbler")
 
 
 def short(number: int, *links: str) -> str:
-    return html(f"P{number}", *links, text=f"closed {number}")
+    return html(f"P{number}", *links, text=f"closed {SHOPS[number % len(SHOPS)]}")
 
 
 def long(number: int, *links: str) -> str:
@@ -61,7 +62,7 @@ def test_a_lone_page_that_shrinks_is_an_edit(shop: Site, crawl: Crawl, lane: str
         "Indexed", 200, "modified",
     )  # fmt: skip
     assert record["errorMessage"] is None
-    assert crawl.hits('"closed 0"') == ["/p0"]
+    assert crawl.hits('"closed bakery"') == ["/p0"]
     assert crawl.hits('"Number 0"') == []
     assert shop.count("/p0") == 1, "no second request"
     assert "1 page shrank to less than a tenth of the text and was taken as an edit" in result.out
@@ -137,6 +138,35 @@ def test_two_pages_that_shrink_to_the_same_text_are_withheld(shop: Site, crawl: 
     assert record["httpStatusCode"] == 1214
     assert "characters remain" in record["errorMessage"]
     assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_a_captcha_that_names_each_request_replaces_no_page_of_a_small_site(
+    site: Site, crawl: Crawl, count: int
+):
+    """The pages of so small a site would be edits, and leave orphans behind."""
+    site.pages["/"] = html("Home", *PAGES[1:count], text=2 * LONG)
+    for n in range(1, count):
+        site.pages[PAGES[n]] = html(f"P{n}", text=f"Number {n}. {2 * LONG}")
+    crawl(site.url("/"))
+    for n, path in enumerate(list(site.pages)):
+        request = f"Request id {0x8F3AC2E1 + n:08x}, Ray ID: 7a{n}c-d1, 07:14:0{n} UTC"
+        site.pages[path] = html("Just checking", text=f"Prove that you are human. {request}")
+    crawl(site.url("/"), expect=3)  # as always when a seed brought nothing
+
+    assert crawl.outcomes() == dict.fromkeys(["/", *PAGES[1:count]], "failed")
+    assert crawl.hits("human") == []
+    assert len(crawl.hits("lamps")) == count
+
+
+def test_two_pages_that_shrink_to_texts_with_other_numbers_wait_for_the_third_run(
+    shop: Site, crawl: Crawl
+):
+    for n in range(2):
+        shop.pages[PAGES[n]] = html("P", text=f"Part {n + 1}")
+    for outcome in ("failed", "failed", "modified"):
+        crawl(shop.url("/"))
+        assert [crawl.outcomes()[path] for path in PAGES[:2]] == [outcome] * 2
 
 
 def test_a_seed_keeps_its_links_while_it_waits_so_that_a_whole_site_is_seen(

@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
+from smartcrawl.extract.hashes import (
+    body_hash,
+    document_content_hash,
+    text_hash,
+    text_hash_without_ids,
+)
 from smartcrawl.extract.html import parse_html
 from smartcrawl.model.documents import Block, Document, Image, Link, Section
 
@@ -29,6 +34,13 @@ def test_hashes_are_sha256_of_body_and_text():
     assert body_hash(b"body") == sha256(b"body").digest()
     assert text_hash(replace(DOCUMENT, title="ü")) == sha256(b"H\nx\nI\ny").digest()
     assert len(document_content_hash(DOCUMENT)) == 32
+
+
+def test_the_hash_without_ids_is_that_of_the_text_with_signs():
+    first, second = (replace(DOCUMENT, sections=(Section(1, "H", x),)) for x in ("x 8f", "\udcff9"))
+    assert text_hash_without_ids(first) == sha256(b"H\nx #").digest()
+    assert text_hash_without_ids(second) == sha256(b"H\n\xed\xb3\xbf#").digest()
+    assert text_hash_without_ids(DOCUMENT) == text_hash(DOCUMENT)
 
 
 @pytest.mark.covers("R0-32", "G-21")

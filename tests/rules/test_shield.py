@@ -21,6 +21,7 @@ from smartcrawl.rules.shield import (
     is_collapsed,
     is_login_form,
     may_collapses_be_edits,
+    text_without_ids,
 )
 
 
@@ -682,6 +683,52 @@ def test_two_pages_that_collapse_to_the_same_text_are_no_edits():
     assert are_collapses_edits([b"1", b"2"], bodies=9_999)
     assert not are_collapses_edits([b"1", b"1"], bodies=9_999)
     assert not are_collapses_edits([*different(50), b"7"], bodies=9_999)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Request id 8f3ac2e1b7d04c55", "Request id 00b1f7a9c3e84d21"),
+        ("Request id: deadbeef.", "Request id: 12345678."),  # no digit in one of many
+        ("Id DEADBEEF!", "Id FACEB00C!"),
+        ("Ray ID: 8f3ac2e1b7d04c55-FRA", "Ray ID: 7b91aa03ce21fd80-FRA"),
+        ("(0f8fad5b-d9cb-469f-a165-70867728950e)", "(7c9e6679-7425-40de-944b-e07fc1f90ae7)"),
+        ("Reference #18.4d9bd1b8.1700000000.abcd", "Reference #18.4d9bd1b8.1700000003.1a2b"),
+        ("on 2026-11-28T07:14:03+01:00", "on 2026-11-28T07:14:04.5Z"),
+        ("at 07:14:03, sorry", "at 9:05:41, sorry"),
+        ("token aB3/xx_Yz+9=", "token q=/0"),
+        ("seen /docs/a1/", "seen b2"),
+        ("٣ pages", "٤ pages"),
+        ("Part 1", "Part 2"),
+    ],
+)
+def test_texts_that_differ_by_ids_times_and_numbers_are_one(first, second):
+    assert first != second
+    assert text_without_ids(first) == text_without_ids(second)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("", ""),
+        ("Sold out.\nSee a.example/b", "Sold out.\nSee a.example/b"),
+        ("a faced decade, added: fabacea", "a faced decade, added: fabacea"),  # up to seven
+        ("fabacea-fabacea", "fabacea-fabacea"),
+        ("ghijklmn", "ghijklmn"),
+        ("第1章 桜", "第#章 桜"),  # words of a script without spaces stay
+        ("No 7, no 8", "No #, no #"),
+    ],
+)
+def test_the_words_of_a_text_stay(text, left):
+    assert text_without_ids(text) == left
+
+
+@given(st.text())
+def test_a_text_without_ids_has_none(text):
+    left = text_without_ids(text)
+
+    assert text_without_ids(left) == left
+    assert not any(letter.isdecimal() for letter in left)
 
 
 @pytest.mark.parametrize(
