@@ -111,9 +111,8 @@ class Command(RegistryCommand):
         if found.note:
             print(f"note: {escaped_text(found.note)}", file=sys.stderr)
         if found.meant:
-            print(
-                f"did you mean {escaped_text(found.meant)!r}? Its pages are shown.", file=sys.stderr
-            )
+            shown = " Its pages are shown." if hits else ""
+            print(f"did you mean {escaped_text(found.meant)!r}?{shown}", file=sys.stderr)
         images = images_to_index(connection, (hit.no for hit in hits)) if opts.nest_images else {}
         if opts.format == "json":
             print_json([search_hit_as_data(hit, images.get(hit.no)) for hit in hits])

@@ -47,6 +47,14 @@ def test_search_says_which_word_was_meant(two_sources: Site, crawl: Crawl):
 
 
 @pytest.mark.usefixtures("two_sources")
+def test_search_says_that_pages_are_shown_only_where_they_are(crawl: Crawl):
+    nothing = crawl.run("search", "--offset", "9", "lantren harbour")
+
+    assert nothing.out == ""
+    assert "did you mean 'lantern harbour'?\nnothing found for" in nothing.err
+
+
+@pytest.mark.usefixtures("two_sources")
 def test_json_of_search_has_no_raw_control_characters(crawl: Crawl):
     out = crawl.run("search", "--format", "json", "lantern").out
 
