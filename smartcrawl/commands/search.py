@@ -16,7 +16,7 @@ from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
-from smartcrawl.model.exceptions import UsageError
+from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.registry.connection import Connection
@@ -95,6 +95,7 @@ class Command(RegistryCommand):
             raise UsageError(
                 f"say what to search for, such as: {program_name()} search 'two words'"
             )
+        _check_sources(query, stored_source_names(connection))
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         found = search_index(
             connection,
@@ -131,6 +132,19 @@ class Command(RegistryCommand):
             _show_images(output, images.get(hit.no, []))
         if not hits:
             print(f"nothing found for {query!r}{_wordless(query)}", file=sys.stderr)
+
+
+def _check_sources(query: str, known: Sequence[str]) -> None:
+    """Refuse in:SOURCE and -in:SOURCE of a source that does not exist, as --source does.
+
+    Raises:
+        RegistryError: there is no such source; the message lists the known ones.
+    """
+    parsed = parsed_search_query(query)
+    for name in (*parsed.sources, *parsed.excluded_sources):
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise RegistryError(f"no source is called {name!r}; known: {listed}")
 
 
 def _limit(value: str) -> int:

@@ -55,6 +55,15 @@ def test_search_says_that_pages_are_shown_only_where_they_are(crawl: Crawl):
 
 
 @pytest.mark.usefixtures("two_sources")
+@pytest.mark.parametrize("sign", ["", "-"])
+def test_search_refuses_a_source_in_the_query_that_does_not_exist(crawl: Crawl, sign: str):
+    refused = crawl.run("search", "--", f"{sign}in:nope lantern", expect=1)
+
+    assert refused.err == "search: no source is called 'nope'; known: all, some\n"
+    assert crawl.search("office -in:all") == []
+
+
+@pytest.mark.usefixtures("two_sources")
 def test_json_of_search_has_no_raw_control_characters(crawl: Crawl):
     out = crawl.run("search", "--format", "json", "lantern").out
 
