@@ -22,7 +22,8 @@ from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.state_folder import LOCAL, data_dir_words
 from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column
 
-_CHANGES = (Word.NEW, Word.MODIFIED, Word.CLONE)
+#: What a run may have found where it is not said that nothing changed.
+_NEWS = (Word.NEW, Word.MODIFIED, Word.CLONE, Word.FAILED, Word.LOST)
 #: Of a shared run that this worker left by order, and others have not left yet.
 _LEFT = {
     order: f"is {word} when its other workers have left it" for order, word in ORDER_REASONS.items()
@@ -164,13 +165,13 @@ def _only_not_due(result: RunResult) -> bool:
 
 
 def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None:
-    """Print that nothing changed, where a complete run found no change at all.
+    """Print that nothing changed, where a complete run found no change and no failure.
 
     ``ways``: see ``_print_counts``.
     """
-    changed = sum(result.counts.get(one.word, 0) for one in _CHANGES)
+    news = sum(result.counts.get(one.word, 0) for one in _NEWS)
     written = result.reextracted or result.edits or result.removed
-    if not result.complete or changed or written or result.withheld or result.turned:
+    if not result.complete or news or written or result.withheld or result.turned:
         return
     asked, same = result.visits, result.not_modified
     if True in ways:

@@ -128,14 +128,12 @@ def test_an_unchanged_site_is_said_to_be_so(shown):
     assert "Nothing changed: all 1,300 pages and sitemaps answered 304" in with_sitemaps
 
 
-def test_a_dead_link_does_not_hide_that_nothing_changed(shown):
-    """A page that never answered 200 is failed in every run; no content moves by that."""
-    out = shown(not_modified=1_299, counts={"unchanged": 1_299, "failed": 1})
-
-    assert "Nothing changed: 1,299 of 1,300 pages answered 304, no content was written." in out
-    for word in ("new", "modified", "clone"):
+def test_a_run_with_changes_or_failures_does_not_say_that_nothing_changed(shown):
+    for word in ("new", "modified", "clone", "failed", "lost"):
         counts = {"unchanged": 1_299, word: 1}
         assert "Nothing changed" not in shown(not_modified=1_299, counts=counts)
+    beside = shown(not_modified=1_299, counts={"unchanged": 1_299, "excluded": 1})
+    assert "Nothing changed: 1,299 of 1,300 pages answered 304, no content was written." in beside
     forced = shown(not_modified=0, counts={"unchanged": 1_300})
     assert "Nothing changed" not in forced
 
