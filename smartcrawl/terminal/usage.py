@@ -21,6 +21,7 @@ from smartcrawl.model.redaction import redacted_line
 
 _OPTION: Final = re.compile(r"-(?!\d|\Z)")  #: "-" alone and negative numbers are words
 _AFTER: Final = " A word that begins with a dash goes after --"
+_ADDRESS: Final = re.compile(r"[/:]|\A\d+ ")  #: or the number of a run: no words of a query
 _LIKE_OPTION: Final = 0.7  #: similarity from which an option is proposed
 _MISTYPED: Final = 0.8  #: similarity from which an unknown setting is a mistyped one
 
@@ -43,9 +44,10 @@ def check_terminal_usage(
     before words with a dash is taken out of ``args``.
     """
     end = args.index("--") if "--" in args else len(args)
-    for word in args[:end]:
+    for place, word in enumerate(args[:end]):
         if _OPTION.match(word):
-            parser.error(_no_option(parser, word, words))
+            problem = _no_option(parser, word)
+            parser.error(problem + _dashed(problem, args[:place], word) if words else problem)
     del args[end : end + 1]
     for setting in opts.set:
         if not setting.partition("=")[0] or "=" not in setting:
@@ -61,13 +63,22 @@ def check_terminal_usage(
         parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")
 
 
-def _no_option(parser: ArgumentParser, word: str, words: bool) -> str:
+def _no_option(parser: ArgumentParser, word: str) -> str:
     option = word.partition("=")[0]
     known = [name for action in parser._actions for name in action.option_strings]
     long = [name for name in known if name.startswith("--")]
     near = nearest_word(f"--{option.lstrip('-')}", long, least=_LIKE_OPTION)
     question = f", did you mean {near}?" if near else ": --help lists them"
-    return f"there is no option {redacted_line(option)}{question}{_AFTER if words else ''}"
+    return f"there is no option {redacted_line(option)}{question}"
+
+
+def _dashed(problem: str, before: Sequence[str], word: str) -> str:
+    """Return the remedy where ``word`` was meant as one; ``before``: the words before it."""
+    stop = "" if problem.endswith("?") else "."
+    query = " ".join((*before, word))
+    if not before or _ADDRESS.search(query):
+        return f"{stop}{_AFTER}"
+    return f"{stop}{_AFTER}, or into quotes: {redacted_line(repr(query))}"
 
 
 def _unknown(given: Iterable[str], settings: Collection[str]) -> list[str]:

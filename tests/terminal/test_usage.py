@@ -53,6 +53,26 @@ def test_an_option_that_is_not_known_is_refused(
     assert word.partition("=")[0] in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("args", "remedy"),
+    [
+        (["dough", "-loaf"], "lists them. A word that begins with a dash goes after --, or into"
+         " quotes: 'dough -loaf'\n"),
+        (["-loaf"], "lists them. A word that begins with a dash goes after --\n"),
+        (["https://a.example/", "-x"], "goes after --\n"),
+        (["7", "-x"], "goes after --\n"),
+        (["dough", "--limt"], "did you mean --limit? A word that begins with a dash"),
+    ],
+)  # fmt: skip
+def test_a_word_with_a_dash_that_is_no_option_has_a_remedy(
+    parser: ArgumentParser, args: list[str], remedy: str, capsys: pytest.CaptureFixture[str]
+):
+    with pytest.raises(SystemExit):
+        usage(parser, args)
+
+    assert remedy in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("word", ["-", "-3", "lamp-shade", "--"])
 def test_words_that_are_no_options_are_kept(parser: ArgumentParser, word: str):
     assert usage(parser, [word]) == ([] if word == "--" else [word])
