@@ -182,6 +182,10 @@ def _declared(name: str, table: object, folder: Path) -> Source:
     if model is None:  # then its other keys are not checked
         known = " or ".join(f'"{name}"' for name in _MODELS)
         raise SourceError(f"{where} kind is {kind!r}: it takes {known}")
+    if "root" in table and not table.keys() & {"kind", "seeds"}:
+        raise SourceError(
+            f'{where} root: only the kind "{FILES.name}" has a root: add kind = "{FILES.name}"'
+        )
     keys = model.keys()
     problems = [
         f"{where} {key}: unknown key{meant_word(key, keys)}; known are {', '.join(keys)}"

@@ -117,6 +117,8 @@ BAD = {
         SEEDS + 'max_dept = 3\nexcluded = ["a"]',
         ["[sources.a] max_dept: unknown key, did you mean max_depth?", "excluded: unknown key"],
     ),
+    "root without kind": ('root = "/srv/docs"', ["[sources.a] root", 'add kind = "files"']),
+    "root beside seeds": (SEEDS + 'root = "/srv/docs"', ["[sources.a] root: unknown key"]),
     "seeds missing": (
         "max_depth = 1",
         ["[sources.a] seeds is empty", "https://docs.", "a sitemap"],
