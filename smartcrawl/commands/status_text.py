@@ -16,7 +16,7 @@ from smartcrawl.reports.concerns import reported_percent, status_report_verdict
 from smartcrawl.reports.pushed import pushed_report_text
 from smartcrawl.reports.status import SourceStatus, StatusReportCounts
 from smartcrawl.reports.text import report_noun, report_time_span
-from smartcrawl.reports.vectors import vector_counts_text
+from smartcrawl.reports.vectors import vector_counts_lines
 from smartcrawl.terminal.output import Output
 
 _SCREEN: Final = 24  #: lines of a terminal that does not say how many it has
@@ -163,7 +163,7 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
         text += f"; by the last run {decimal(down)} and {decimal(saved)}"
     lines.append(("bytes", text))
     if status.vectors is not None:
-        lines.append(("vectors", vector_counts_text(status.vectors)))
+        lines += vector_counts_lines(status.vectors)
     lines += [("pushed", pushed_report_text(counts)) for counts in status.pushed]
     return [Line(label, escape(text)) for label, text in lines]
 

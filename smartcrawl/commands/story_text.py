@@ -8,7 +8,7 @@ from rich.markup import escape
 
 from smartcrawl.model.program import program_name
 from smartcrawl.reports.story import SHOWN
-from smartcrawl.reports.vectors import VectorCounts, vector_counts_text
+from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
 from smartcrawl.terminal.output import Output
 
 _BEFORE = 13  #: columns of a label
@@ -47,10 +47,6 @@ def print_why_command(story: dict[str, Any]) -> None:
         _print_record(output, one)
 
 
-def _vector_counts(data: dict[str, Any]) -> VectorCounts:
-    return VectorCounts(**{name: data[name] for name in VectorCounts._fields})
-
-
 def _print_record(output: Output, one: dict[str, Any]) -> None:
     record = one["record"]
     output.say(f"[bold]{escape(record['url'])}[/] in {escape(record['source'])}")
@@ -83,7 +79,8 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     due = one["nextVisit"]["dueAt"]
     _line(output, "next visit", one["nextVisit"]["text"] + (f"; due {due}" if due else ""))
     if one["vectors"]:
-        _line(output, "vectors", vector_counts_text(_vector_counts(one["vectors"])))
+        for name, text in vector_counts_lines(VectorCounts.of_data(one["vectors"])):
+            _line(output, name, text)
     for place, file in enumerate(one["pushed"]):
         known = f" as {file['file']}" if file["file"] else ""
         text = f"{file['status']} in {file['vectorStoreId']}{known}"

@@ -18,8 +18,16 @@ from smartcrawl.reports.text import report_noun
 
 #: The embedder that was used last for all chunks, else the latest one.
 _EMBEDDER: Final = """
-SELECT no, name, model, dimension FROM embedder
+SELECT whole_at IS NOT NULL, no, name, model, dimension FROM embedder
  ORDER BY whole_at IS NULL, whole_at DESC, no DESC LIMIT 1
+"""
+#: Others that are built beside it. One that was given up has unused vectors only.
+_BUILT: Final = """
+SELECT e.no, e.name, e.model, e.dimension FROM embedder e
+ WHERE e.no <> :embedder
+   AND (EXISTS (SELECT 1 FROM {vector} v WHERE v.embedder = e.no AND v.unused_since IS NULL)
+        OR NOT EXISTS (SELECT 1 FROM {vector} v WHERE v.embedder = e.no))
+ ORDER BY e.no DESC
 """
 _COUNTS: Final = """
 SELECT {key}, count(DISTINCT k.hash), count(DISTINCT v.hash) FILTER (WHERE v.refused IS NULL),
@@ -45,6 +53,7 @@ class VectorCounts(NamedTuple):
     embedded: int
     refused: int  #: their text has no meaning for the model
     indexed: bool = True  #: whether the index has vectors of this embedder
+    building: VectorCounts | None = None  #: of the embedder that is built beside this one
 
     @property
     def owed(self) -> int:
@@ -53,7 +62,22 @@ class VectorCounts(NamedTuple):
 
     def as_data(self) -> dict[str, Any]:
         """Return them as JSON."""
-        return {**self._asdict(), "owed": self.owed}
+        building = None if self.building is None else self.building.as_data()
+        return {**self._asdict(), "owed": self.owed, "building": building}
+
+    @classmethod
+    def of_data(cls, data: dict[str, Any]) -> VectorCounts:
+        """Return the counts that ``as_data`` returned as JSON.
+
+        >>> counts = VectorCounts("local", "m", 9, 6, 1)
+        >>> both = counts._replace(building=counts)
+        >>> VectorCounts.of_data(both.as_data()) == both
+        True
+        """
+        found = cls(**{name: data[name] for name in cls._fields})
+        if data["building"] is None:
+            return found
+        return found._replace(building=cls.of_data(data["building"]))
 
 
 def reported_vectors_by_source(connection: Connection) -> dict[int, VectorCounts]:
@@ -66,8 +90,23 @@ def reported_vectors_of_page(connection: Connection, no: int) -> VectorCounts | 
     return _counts(connection, _OF_PAGE, {"no": no}).get(no)
 
 
+def vector_counts_lines(counts: VectorCounts) -> list[tuple[str, str]]:
+    """Return the counts in words, each with its label: those of searches, and those beside.
+
+    >>> counts = VectorCounts("local", "m", 9, 9, 0)
+    >>> vector_counts_lines(counts)
+    [('vectors', '9 of 9 chunks (local, m)')]
+    >>> vector_counts_lines(counts._replace(building=VectorCounts("openai", "n", 9, 0, 0)))[1]
+    ('building', '0 of 9 chunks (openai, n), 9 owed')
+    """
+    lines = [("vectors", vector_counts_text(counts))]
+    if counts.building is not None:
+        lines.append(("building", vector_counts_text(counts.building)))
+    return lines
+
+
 def vector_counts_text(counts: VectorCounts) -> str:
-    """Return the counts in words.
+    """Return the counts of one embedder in words.
 
     >>> vector_counts_text(VectorCounts("local", "m", 9, 6, 1))
     '6 of 9 chunks (local, m), 1 refused, 2 owed'
@@ -89,10 +128,30 @@ def _counts(
     embedder: Any = connection.execute(_EMBEDDER).fetchone()
     if embedder is None:
         return {}
-    number, *facts, dimension = embedder
-    tables = {"vector": vector_table(connection), "chunks": remote_chunk_table(connection)}
-    statement = _COUNTS.format(**tables, **parts)
-    rows = connection.execute(statement, names | {"embedder": number}).fetchall()
+    is_whole, number, *facts = embedder
     indexed = stored_choices(connection).get(INDEXED_EMBEDDER)
-    is_there = not has_remote_chunk_rows(connection) or indexed == json.dumps([*facts, dimension])
-    return {key: VectorCounts(*facts, *counts)._replace(indexed=is_there) for key, *counts in rows}
+    is_there = not has_remote_chunk_rows(connection) or indexed == json.dumps(facts)
+    found = _counts_of(connection, parts, names | {"embedder": number}, facts)
+    if not is_there:
+        found = {key: counts._replace(indexed=False) for key, counts in found.items()}
+    if is_whole:
+        for other, *other_facts in _built(connection, number):
+            if is_there or indexed != json.dumps(other_facts):
+                beside = _counts_of(connection, parts, names | {"embedder": other}, other_facts)
+                return {
+                    key: counts._replace(building=beside.get(key)) for key, counts in found.items()
+                }
+    return found
+
+
+def _built(connection: Connection, number: int) -> list[Any]:
+    statement = _BUILT.format(vector=vector_table(connection))
+    return connection.execute(statement, {"embedder": number}).fetchall()
+
+
+def _counts_of(
+    connection: Connection, parts: dict[str, str], names: dict[str, int], facts: list[Any]
+) -> dict[int, VectorCounts]:
+    tables = {"vector": vector_table(connection), "chunks": remote_chunk_table(connection)}
+    rows = connection.execute(_COUNTS.format(**tables, **parts), names).fetchall()
+    return {key: VectorCounts(*facts[:2], *counts) for key, *counts in rows}

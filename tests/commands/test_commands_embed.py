@@ -194,6 +194,48 @@ def test_an_index_that_was_beside_the_registry_is_refused_elsewhere_before_the_f
     assert place.desk.value("SELECT count(*) FROM run WHERE source > 2") == 0
 
 
+def test_status_and_why_count_the_embedder_that_is_built_beside_the_whole_one(
+    place: Place, server: EmbeddingsServer
+):
+    """Searches use `local` until every chunk has its vector of `openai`."""
+    place.run("embed")
+    alone = place.json("status")["sources"]
+    place.openai(server)
+    server.answer = lambda asked: error("busy", 503)
+    place.run("embed", expect=1)
+
+    status = place.run("status", "--details")
+    why = place.run("why", "http://docs.example/0")
+    found = {one["source"]: one["vectors"] for one in place.json("status")["sources"]}
+    server.answer = lambda asked: None
+    place.run("embed")
+    whole = place.json("status")["sources"]
+
+    assert "  vectors    1 of 2 chunks (local, l2_supercat_256-" in status.out
+    assert "  building   0 of 2 chunks (openai, some-model), 2 owed\n" in status.out
+    assert "  vectors    1 of 1 chunk (local, l2_supercat_256-" in why.out
+    assert "  building   0 of 1 chunk (openai, some-model), 1 owed\n" in why.out
+    building = found["docs"]["building"]
+    assert (found["docs"]["embedder"], found["docs"]["owed"]) == ("local", 0)
+    assert (building["embedder"], building["owed"], building["building"]) == ("openai", 2, None)
+    assert {one["vectors"]["building"] for one in alone + whole if one["vectors"]} == {None}
+    assert whole[0]["vectors"]["embedder"] == "openai"
+
+
+def test_an_embedder_that_was_given_up_is_not_built_beside(place: Place, server: EmbeddingsServer):
+    place.run("embed")
+    local = dict(place.environment)
+    place.openai(server)
+    place.run("embed", "--source", "shop")
+    during = place.json("status")["sources"]
+    place.environment = local
+    place.run("embed")
+
+    assert [one["vectors"]["building"]["owed"] for one in during] == [2, 0]
+    assert [one["vectors"]["building"] for one in place.json("status")["sources"]] == [None, None]
+    assert place.count("unused_since IS NOT NULL") == 1
+
+
 # A sentence model in a folder
 
 
