@@ -92,7 +92,8 @@ class Command(ChangingCommand):
         if paid.error is not None:
             print_complaint(self.name, str(paid.error))
         if paid.owed:
-            self.exitcode = WITHHELD if paid.embedded or paid.error is None else FAILED
+            is_failed = paid.error is not None or paid.unanswered > 0
+            self.exitcode = FAILED if is_failed and not paid.embedded else WITHHELD
         self._print(embedder, paid, opts)
 
     def _print(self, embedder: Embedder, paid: PaidDebts, opts: Namespace) -> None:

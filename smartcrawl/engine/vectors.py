@@ -132,6 +132,7 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             report=embedded_chunks_log(),
             is_ending=is_ending,
             elsewhere=elsewhere,
+            unanswered=run.batches.unanswered,
         )
         with transaction(connection):
             store_embedded_chunk_counts(connection, run.opened.no, paid.embedded, paid.owed)

@@ -86,13 +86,18 @@ class Batches:
         self._seen: dict[str, HostNow] = {}  #: hosts of this run, as they were written last
         self._submitted: deque[Future[Written]] = deque()
         self.embedder: Embedder | None = None  #: of the whole run; who opened it closes it
+        self.unanswered = set[bytes]()  #: hashes of chunks that it answered wrongly in this run
         self.is_stopping: Callable[[], bool] | None = None  #: whether no vector is waited for
 
     def embed_with(self, embedder: Embedder) -> None:
         """Store the chunks of later batches with their vectors."""
         self.embedder = embedder
         self._writer.embed_with(
-            BatchVectors(embedder, lambda: self.is_stopping is not None and self.is_stopping())
+            BatchVectors(
+                embedder,
+                lambda: self.is_stopping is not None and self.is_stopping(),
+                unanswered=self.unanswered,
+            )
         )
 
     def probe(self, visit: Visit) -> None:

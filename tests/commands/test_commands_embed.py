@@ -150,6 +150,25 @@ def test_embed_stops_at_a_refused_key_and_shows_it_nowhere(place: Place, server:
     assert "401" in result.err
 
 
+def test_embed_asks_again_for_a_text_that_was_answered_with_zeros(
+    place: Place, server: EmbeddingsServer
+):
+    place.openai(server)
+    some = Reply(embeddings(["", "", ""], [[1.0, 0, 0, 0], [0.0] * 4, [0, 1.0, 0, 0]]))
+    server.replies = [Reply(embeddings(["", "", ""], [[0.0] * 4] * 3)), some]
+
+    nothing = place.run("embed", expect=1)
+    first = place.run("embed", expect=3)
+    asked = len(server.asked)
+    again = place.run("embed")
+
+    assert nothing.out.startswith("0 chunks embedded, 3 chunks still without a vector")
+    assert first.out.startswith("2 chunks embedded, 1 chunk still without a vector")
+    assert (asked, len(server.asked[-1].texts)) == (2, 1)
+    assert again.out == "1 chunk embedded (openai, some-model)\n"
+    assert place.count("vector IS NOT NULL") == 3
+
+
 def test_embed_exits_with_3_where_some_have_a_vector_and_some_have_none_yet(
     place: Place, server: EmbeddingsServer
 ):

@@ -11,9 +11,15 @@ import pytest
 
 from tests import servers
 from tests.crawls.commands import Crawl, path_of, vector_table_of, wait_until
-from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server
+from tests.index.embedding.embeddings_server import (
+    Asked,
+    EmbeddingsServer,
+    embeddings,
+    embeddings_server,
+    numbers,
+)
 from tests.index.embedding.small_models import save_small_model
-from tests.openai_server import KEY, error
+from tests.openai_server import KEY, Reply, error
 from tests.site_server import Page, Site, html
 
 pytestmark = pytest.mark.embedded
@@ -115,6 +121,29 @@ def test_debts_of_a_run_are_paid_by_the_next_one_although_every_page_answers_304
     texts = [away.out, away.err, back.out, back.err]
     assert not any(KEY in text for text in texts)
     assert not any(KEY.encode() in text for _, text in crawl.written())
+
+
+def test_zeros_for_a_text_are_asked_for_once_in_a_run_and_paid_by_the_next(
+    site: Site, crawl: Crawl, server: EmbeddingsServer
+):
+    fill(site)
+
+    def answer(asked: Asked) -> Reply:
+        found = [[0.0] * 4 if "walnuts" in text else numbers(text) for text in asked.texts]
+        return Reply(embeddings(asked.texts, found))
+
+    server.answer = answer
+    crawl(site.url("/"))
+    asked = [text for asked in server.asked for text in asked.texts]
+    first = counts(crawl)
+    server.answer = lambda asked: None
+    server.asked.clear()
+    crawl(site.url("/"))
+
+    assert len(asked) == len(set(asked)) == vectors(crawl)
+    assert first == (len(asked) - 1, 1)
+    assert ["walnuts" in text for asked in server.asked for text in asked.texts] == [True]
+    assert counts(crawl) == (1, 0)
 
 
 def test_a_run_opens_its_embedder_once_and_pays_its_own_debts_with_it(

@@ -71,6 +71,7 @@ class Topics:
         self.calls: list[list[str]] = []
         self.errors = list(errors)  #: None: this call is answered
         self.closed = False
+        self.wrong: set[str] = set()  #: texts that get zeros
         self.during: Callable[[], object] = lambda: None  #: called by each call
 
     def embed(self, texts: Sequence[str]) -> list[Vector | RefusedText]:
@@ -86,7 +87,8 @@ class Topics:
     def _answer(self, text: str) -> Vector | RefusedText:
         if not any(map(str.isalnum, text)):
             return RefusedText("it has no word")
-        return normed_vector(topic_numbers(text), self.dimension)
+        zeros = [0.0] * self.dimension
+        return normed_vector(zeros if text in self.wrong else topic_numbers(text), self.dimension)
 
     def end_pause(self) -> None:
         """There is no pause."""

@@ -207,7 +207,7 @@ def test_a_vector_that_the_index_would_refuse_holds_no_page_back(
     shop.write(jobs=["a boat", "stop it"])
 
     assert shop.vectors() == {"jobs": [False, True]}
-    assert shop.pay().owed == 0
+    assert shop.pay().owed == 1
     assert shop.compare() == {}
 
 
@@ -313,6 +313,22 @@ def test_another_model_is_built_beside_and_used_by_a_new_index(shop: Shop):
     assert {row[0] for row in stored(shop.desk.connection)} == {"other-model"}
     (counts,) = reported_vectors_by_source(shop.desk.connection).values()
     assert counts.indexed
+    assert shop.compare() == {}
+
+
+def test_a_document_gets_the_vector_that_a_wrong_answer_left_owed(shop: Shop):
+    """The server has zeros for one text, once."""
+    vectors = [[1.0, 0, 0, 0], [0.0] * 4]
+    shop.server.replies = [Reply(embeddings(["stop it", "a boat"], vectors))]
+    shop.write(both=["stop it", "a boat"])
+    shop.desk.seal()
+    before = shop.vectors()
+
+    paid = shop.pay()
+
+    assert before == {"both": [True, False]}
+    assert (paid.embedded, paid.refused, paid.owed) == (1, 0, 0)
+    assert shop.vectors() == {"both": [True, True]}
     assert shop.compare() == {}
 
 

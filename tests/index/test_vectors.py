@@ -182,6 +182,50 @@ def test_a_refused_text_is_asked_for_once(room: Room, embedder: Topics):
     assert embedder.texts == ["😀"]
 
 
+def test_a_wrong_answer_is_a_debt_that_is_asked_for_once_and_paid_by_a_later_call(
+    desk: Desk, embedder: Topics
+):
+    """Of 300 texts, which are asked for in two calls."""
+    texts = [f"line {n}" for n in range(299)]
+    desk.write(page_of(desk, BASE, "stop it", *texts))
+    embedder.wrong = {"stop it"}
+
+    paid = pay(desk.connection, embedder)
+    asked = sorted(embedder.texts)
+    rows, whole = stored(desk.connection), whole_index_embedders(desk.connection)
+    embedder.wrong = set()
+    embedder.calls.clear()
+    again = pay(desk.connection, embedder)
+
+    assert (paid.embedded, paid.refused, paid.unanswered, paid.owed) == (299, 0, 1, 1)
+    assert asked == sorted(["stop it", *texts])
+    assert (len(rows), whole) == (299, [])
+    assert (again.embedded, again.unanswered, again.owed) == (1, 0, 0)
+    assert embedder.texts == ["stop it"]
+    assert "stop it" in texts_with_vectors(desk.connection)
+    assert len(whole_index_embedders(desk.connection)) == 1
+
+
+def test_a_wrong_answer_is_asked_for_once_in_a_run_and_again_by_the_next(file: Path):
+    embedder, unanswered = Topics(), set[bytes]()
+    embedder.wrong = {"stop it"}
+    room = Room(file, embedder)
+    room.writer.embed_with(BatchVectors(embedder, unanswered=unanswered))
+    for n in range(2):  # two batches of a run, and its end
+        room.write(page_of(room.desk, f"{BASE}{n}", "stop it", f"line {n}"))
+    end = pay(room.connection, embedder, unanswered=unanswered)
+    asked = sorted(embedder.texts)
+    embedder.wrong = set()
+    room.writer.embed_with(BatchVectors(embedder))
+
+    room.write(page_of(room.desk, f"{BASE}2", "stop it", "line 2"))
+
+    assert asked == ["line 0", "line 1", "stop it"]
+    assert (end.embedded, end.refused, end.owed, len(unanswered)) == (0, 0, 1, 1)
+    assert sorted(texts_with_vectors(room.connection)) == ["line 0", "line 1", "line 2", "stop it"]
+    room.close()
+
+
 def test_an_error_in_the_middle_keeps_what_came_and_a_later_call_pays_the_rest(desk: Desk):
     desk.write(page_of(desk, BASE, *(f"boat {n}" for n in range(300))))
     embedder = Topics("topics", None, AWAY)

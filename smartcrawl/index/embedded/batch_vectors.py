@@ -14,6 +14,7 @@ from smartcrawl.index.embedded.vectors import (
     index_vector_hashes,
     note_index_embedder,
     put_index_vectors,
+    unanswered_index_hashes,
 )
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.model.batches import Batch
@@ -39,11 +40,16 @@ class BatchVectors:
         embedder: Embedder,
         is_ending: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.monotonic,
+        unanswered: set[bytes] | None = None,
     ) -> None:
-        """``clock`` measures seconds."""
+        """``clock`` measures seconds.
+
+        ``unanswered`` gets the hashes of chunks whose answer was wrong. They are not asked again.
+        """
         self.embedder = embedder
         self._is_ending, self._clock = is_ending, clock
         self._found: dict[bytes, Vector | RefusedText] = {}
+        self._unanswered = set() if unanswered is None else unanswered
         self.is_off = False  #: after an error that lasts
         self._is_away = False
 
@@ -55,6 +61,7 @@ class BatchVectors:
             return
         number = index_embedder_number(connection, self.embedder)
         known = set() if number is None else index_vector_hashes(connection, number, list(texts))
+        known |= self._unanswered
         owed = [hash_ for hash_ in texts if hash_ not in known]
         most, end = self.embedder.texts_at_once, self._clock() + SECONDS
         try:
@@ -64,6 +71,7 @@ class BatchVectors:
                 some = owed[start : start + most]
                 found = self.embedder.embed([texts[hash_] for hash_ in some])
                 self._found.update(zip(some, found, strict=True))
+                self._unanswered.update(unanswered_index_hashes(zip(some, found, strict=True)))
             self._is_away = False
         except EmbedderError as error:
             self.is_off = error.lasting

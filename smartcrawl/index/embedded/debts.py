@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from smartcrawl.index.embedded.vectors import (
     note_index_embedder,
     note_whole_index_embedder,
     put_index_vectors,
+    unanswered_index_hashes,
 )
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.model.exceptions import EmbedderError
@@ -28,6 +29,7 @@ class PaidDebts:
 
     embedded: int = 0
     refused: int = 0  #: texts that can have none
+    unanswered: int = 0  #: texts whose answer was wrong; they are owed
     owed: int = 0  #: different chunks that still have none
     dropped: int = 0  #: vectors that no chunk used any more
     error: EmbedderError | None = None  #: why some are owed
@@ -68,35 +70,32 @@ def pay_embedded_index_debts(
     report: Callable[[int], None],
     is_ending: Callable[[], bool] = lambda: False,
     elsewhere: DebtsElsewhere | None = None,
+    unanswered: Collection[bytes] = (),
 ) -> PaidDebts:
     """Embed the chunks that have no vector; ``sources`` empty means all.
 
     When none is left in any source, searches use the vectors of this embedder, and those of former
     ones are unused. Vectors that are unused for ``ttl`` seconds are dropped. ``report`` is called
     with the number of chunks so far. An embedder that does not answer leaves the rest for a later
-    call. ``elsewhere``: the debts of an index that is elsewhere; its documents are written, too.
+    call; so does a wrong answer with its text, which is asked once. ``elsewhere``: the debts of an
+    index that is elsewhere; its documents are written, too. ``unanswered``: hashes of chunks that
+    are not asked for.
 
     Raises:
         SinkError: the index elsewhere takes nothing any more; the registry has the vectors.
     """
-    paid, is_known, searched = PaidDebts(), True, None
+    paid, is_known, searched, wrong = PaidDebts(), True, None, set(unanswered)
     with transaction(connection):
         number = note_index_embedder(connection, embedder)
     if elsewhere is not None:
         is_known = elsewhere.note_chunks(connection, is_ending)
     owed_of = index_texts_to_embed if elsewhere is None else elsewhere.owed_texts
     try:
-        for texts in owed_of(connection, number, sources, embedder.texts_at_once):
+        for owed_texts in owed_of(connection, number, sources, embedder.texts_at_once):
             if is_ending():
                 break
-            found = embedder.embed([owed.text for owed in texts])
-            with transaction(connection):
-                number = note_index_embedder(connection, embedder)  # another process may drop it
-                pairs = zip((owed.hash for owed in texts), found, strict=True)
-                put_index_vectors(connection, number, pairs)
-            refused = sum(isinstance(one, RefusedText) for one in found)
-            paid.refused += refused
-            paid.embedded += len(found) - refused
+            if texts := [owed for owed in owed_texts if owed.hash not in wrong]:
+                wrong |= _pay_texts(connection, embedder, texts, paid)
             report(paid.embedded + paid.refused)
     except EmbedderError as error:
         paid.error = error
@@ -116,3 +115,20 @@ def pay_embedded_index_debts(
                 connection, number, now=now, ttl=ttl, searched=searched
             )
     return paid
+
+
+def _pay_texts(
+    connection: Connection, embedder: Embedder, texts: Sequence[OwedText], paid: PaidDebts
+) -> set[bytes]:
+    """Embed some texts; return the hashes of those whose answer was wrong."""
+    found = embedder.embed([owed.text for owed in texts])
+    pairs = list(zip((owed.hash for owed in texts), found, strict=True))
+    with transaction(connection):
+        number = note_index_embedder(connection, embedder)  # another process may drop it
+        put_index_vectors(connection, number, pairs)
+    wrong = unanswered_index_hashes(pairs)
+    without = sum(isinstance(one, RefusedText) for one in found)
+    paid.unanswered += len(wrong)
+    paid.refused += without - len(wrong)
+    paid.embedded += len(found) - without
+    return wrong

@@ -231,16 +231,25 @@ def index_vector_hashes(
     return {bytes(row[0]) for row in rows}
 
 
+def unanswered_index_hashes(
+    found: Iterable[tuple[bytes, Vector | RefusedText]],
+) -> set[bytes]:
+    """Return the hashes of chunks whose answer was wrong: another answer may have a vector."""
+    return {hash_ for hash_, one in found if isinstance(one, RefusedText) and not one.lasting}
+
+
 def put_index_vectors(
     connection: Connection, embedder: int, found: Iterable[tuple[bytes, Vector | RefusedText]]
 ) -> None:
     """Store vectors, and refusals, by the hash of their chunk. The caller is in a transaction.
 
-    Those of chunks that are not stored are left out.
+    Those of chunks that are not stored are left out, and so are refusals that do not last: these
+    chunks stay owed.
     """
     rows = [
         (hash_, None, one.reason[:1024]) if isinstance(one, RefusedText) else (hash_, one, None)
         for hash_, one in found
+        if not isinstance(one, RefusedText) or one.lasting
     ]
     chunks = remote_chunk_table(connection)
     if connection.dialect != "postgres":

@@ -40,9 +40,10 @@ _TOO_LONG: Final = re.compile(
 class UnfitError(Exception):
     """The server refuses these texts, or its answer does not fit them; others may have vectors."""
 
-    def __init__(self, reason: str, *, is_too_long: bool = False) -> None:
+    def __init__(self, reason: str, *, is_too_long: bool = False, lasting: bool = True) -> None:
+        """``lasting``: the texts are refused; False: another answer may fit them."""
         super().__init__(reason)
-        self.is_too_long = is_too_long
+        self.is_too_long, self.lasting = is_too_long, lasting
 
 
 class EmbeddingsApi:
@@ -117,7 +118,8 @@ class EmbeddingsApi:
             for item in data:
                 index = item.get("index", 0)
                 if index in found:
-                    raise UnfitError("its vectors cannot be assigned to the texts by their index")
+                    reason = "its vectors cannot be assigned to the texts by their index"
+                    raise UnfitError(reason, lasting=False)
                 found[index] = item["embedding"]
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
             raise AwayError(
@@ -125,7 +127,8 @@ class EmbeddingsApi:
             ) from None
         if found.keys() != set(range(count)):
             vectors = "1 vector" if len(found) == 1 else f"{len(found)} vectors"
-            raise UnfitError(f"it gave {vectors} for {count} text{'s' * (count != 1)}")
+            reason = f"it gave {vectors} for {count} text{'s' * (count != 1)}"
+            raise UnfitError(reason, lasting=False)
         return [found[index] for index in range(count)], model
 
     def _failure(self, error: openai.APIStatusError) -> Exception:

@@ -139,12 +139,13 @@ class OpenAIEmbedder:
 
     def _alone(self, text: str, error: UnfitError) -> Vector | RefusedText:
         """Return the answer to a text that the server refused alone: of its halves, or why not."""
-        refused = RefusedText(f"the server refuses it: {error}")
+        refused = RefusedText(f"the server refuses it: {error}", lasting=error.lasting)
         if error.is_too_long:
             try:
                 halves = self._answered(_halves(text))
             except UnfitError as again:
-                refused = RefusedText(f"it is too long, and its halves are refused, too: {again}")
+                reason = f"it is too long, and its halves are refused, too: {again}"
+                refused = RefusedText(reason, lasting=again.lasting)
             else:
                 return self._joined(halves)
         if not self._is_proved:

@@ -18,6 +18,7 @@ class RefusedText:
     """A text that has no vector."""
 
     reason: str  #: for people, such as "the text is empty"
+    lasting: bool = True  #: False: the answer was wrong, and another may have a vector
 
 
 class Embedder(Protocol):
@@ -73,20 +74,22 @@ class Embedder(Protocol):
 def normed_vector(numbers: object, dimension: int) -> Vector | RefusedText:
     """Return numbers as a vector of length 1, or why they are none.
 
-    ``numbers`` is the value of an answer: it may be anything that JSON has.
+    ``numbers`` is the value of an answer: it may be anything that JSON has. What is wrong with it
+    is no lasting property of the text.
     """
     if not isinstance(numbers, list) or not all(type(n) in (int, float) for n in numbers):
-        return RefusedText("its vector is no list of numbers")
+        return RefusedText("its vector is no list of numbers", lasting=False)
     if len(numbers) != dimension:
-        return RefusedText(f"its vector has {len(numbers)} numbers instead of {dimension}")
+        reason = f"its vector has {len(numbers)} numbers instead of {dimension}"
+        return RefusedText(reason, lasting=False)
     try:
         length = math.hypot(*numbers)
     except OverflowError:  # a whole number beyond every float
         length = math.inf
     if not math.isfinite(length):
-        return RefusedText("its vector has a number that is not finite")
+        return RefusedText("its vector has a number that is not finite", lasting=False)
     if not length:
-        return RefusedText("its vector has only zeros")
+        return RefusedText("its vector has only zeros", lasting=False)
     packed = array("f", [n / length for n in numbers])
     if sys.byteorder == "big":
         packed.byteswap()
@@ -94,11 +97,15 @@ def normed_vector(numbers: object, dimension: int) -> Vector | RefusedText:
 
 
 def mean_of_vectors(parts: Sequence[Vector], dimension: int) -> Vector | RefusedText:
-    """Return the vector of a text out of those of its parts, which are about as long."""
+    """Return the vector of a text out of those of its parts, which are about as long.
+
+    Parts that cancel each other out would do so again: the text is refused for good.
+    """
     sums = [0.0] * dimension
     for part in parts:
         packed = array("f", part)
         if sys.byteorder == "big":
             packed.byteswap()
         sums = [total + number for total, number in zip(sums, packed, strict=True)]
-    return normed_vector(sums, dimension)
+    mean = normed_vector(sums, dimension)
+    return RefusedText(mean.reason) if isinstance(mean, RefusedText) else mean

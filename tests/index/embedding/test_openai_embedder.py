@@ -553,10 +553,12 @@ def test_a_wrong_vector_is_a_failure_of_its_text_alone(
 
     found = embedder(server, clock).embed(TEXTS)
 
-    assert found == [vector("one"), RefusedText(reason), vector("three")]
+    assert found == [vector("one"), RefusedText(reason, lasting=False), vector("three")]
 
 
-def test_a_half_that_has_no_vector_refuses_its_text(server: EmbeddingsServer, clock: Clock):
+def test_a_half_that_has_no_vector_leaves_its_text_without_one(
+    server: EmbeddingsServer, clock: Clock
+):
     def answer(asked: Asked) -> Reply | None:
         if len(asked.texts) == 2:
             return Reply(embeddings(asked.texts, [numbers("a"), [0.0] * DIMENSION]))
@@ -564,7 +566,9 @@ def test_a_half_that_has_no_vector_refuses_its_text(server: EmbeddingsServer, cl
 
     server.answer = answer
 
-    assert embedder(server, clock).embed(["a b"]) == [RefusedText("its vector has only zeros")]
+    found = embedder(server, clock).embed(["a b"])
+
+    assert found == [RefusedText("its vector has only zeros", lasting=False)]
 
 
 def test_halves_that_cancel_each_other_out_refuse_their_text(
@@ -612,7 +616,9 @@ def test_another_dimension_in_the_middle_of_a_run_stops_asking(
     found.embed(TEXTS)
     server.answer = lambda asked: Reply(embeddings(asked.texts, [[1.0] * 5 for _ in asked.texts]))
 
-    assert found.embed(["one"]) == [RefusedText("its vector has 5 numbers instead of 4")]
+    assert found.embed(["one"]) == [
+        RefusedText("its vector has 5 numbers instead of 4", lasting=False)
+    ]
     assert failure(found).lasting
 
 
@@ -641,7 +647,7 @@ def test_a_first_vector_that_is_none_does_not_name_a_dimension(
     server.replies = [Reply(embeddings(["one"], [None]))]
 
     assert embedder(server, clock).embed(["one"]) == [
-        RefusedText("its vector is no list of numbers")
+        RefusedText("its vector is no list of numbers", lasting=False)
     ]
 
 
@@ -677,7 +683,7 @@ def test_a_batch_that_does_not_fit_is_asked_for_in_parts(
     assert embedder(server, clock).embed(TEXTS) == [vector(text) for text in TEXTS]
 
 
-def test_a_text_that_gets_no_vector_is_refused(server: EmbeddingsServer, clock: Clock):
+def test_a_text_that_gets_no_vector_may_have_one_later(server: EmbeddingsServer, clock: Clock):
     def answer(asked: Asked) -> Reply:
         reply = embeddings(asked.texts)
         reply["data"] = [each for each in reply["data"] if each["embedding"] != numbers("two")]
@@ -687,7 +693,8 @@ def test_a_text_that_gets_no_vector_is_refused(server: EmbeddingsServer, clock: 
 
     found = embedder(server, clock).embed(TEXTS)
 
-    refused = RefusedText("the server refuses it: it gave 0 vectors for 1 text")
+    reason = "the server refuses it: it gave 0 vectors for 1 text"
+    refused = RefusedText(reason, lasting=False)
     assert found == [vector("one"), refused, vector("three")]
 
 
