@@ -23,7 +23,7 @@ from smartcrawl.terminal.state_folder import LOCAL, data_dir_words
 from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column
 
 #: What a run may have found where it is not said that nothing changed.
-_NEWS = (Word.NEW, Word.MODIFIED, Word.CLONE, Word.FAILED, Word.LOST)
+_NEWS = (Word.NEW, Word.MODIFIED, Word.CLONE, Word.LOST)
 #: Of a shared run that this worker left by order, and others have not left yet.
 _LEFT = {
     order: f"is {word} when its other workers have left it" for order, word in ORDER_REASONS.items()
@@ -165,11 +165,14 @@ def _only_not_due(result: RunResult) -> bool:
 
 
 def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None:
-    """Print that nothing changed, where a complete run found no change and no failure.
+    """Print that nothing changed, where a complete run found no change and few failures.
 
+    A page that never answered 200, as behind a dead link, is failed in every run. Where more pages
+    failed than answered 304, nobody knows what changed.
     ``ways``: see ``_print_counts``.
     """
     news = sum(result.counts.get(one.word, 0) for one in _NEWS)
+    news += result.counts.get(Word.FAILED.word, 0) > result.not_modified
     written = result.reextracted or result.edits or result.removed
     if not result.complete or news or written or result.withheld or result.turned:
         return

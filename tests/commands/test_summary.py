@@ -128,8 +128,18 @@ def test_an_unchanged_site_is_said_to_be_so(shown):
     assert "Nothing changed: all 1,300 pages and sitemaps answered 304" in with_sitemaps
 
 
-def test_a_run_with_changes_or_failures_does_not_say_that_nothing_changed(shown):
-    for word in ("new", "modified", "clone", "failed", "lost"):
+def test_a_dead_link_does_not_hide_that_nothing_changed_and_failures_of_most_pages_do(shown):
+    dead = shown(not_modified=1_299, counts={"unchanged": 1_299, "failed": 1})
+    half = shown(not_modified=650, counts={"unchanged": 650, "failed": 650})
+    most = shown(not_modified=649, counts={"unchanged": 649, "failed": 651})
+
+    assert "Nothing changed: 1,299 of 1,300 pages answered 304, no content was written." in dead
+    assert "Nothing changed: 650 of 1,300 pages answered 304" in half
+    assert "Nothing changed" not in most
+
+
+def test_a_run_with_changes_does_not_say_that_nothing_changed(shown):
+    for word in ("new", "modified", "clone", "lost"):
         counts = {"unchanged": 1_299, word: 1}
         assert "Nothing changed" not in shown(not_modified=1_299, counts=counts)
     beside = shown(not_modified=1_299, counts={"unchanged": 1_299, "excluded": 1})
