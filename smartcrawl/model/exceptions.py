@@ -31,6 +31,10 @@ class RegistryVersionError(RegistryError):
     """The registry was written by another version of smartcrawl."""
 
 
+class RegistryFullError(RegistryError):
+    """The disk has no space left for what is written to the registry, or beside it."""
+
+
 class RegistryDamagedError(RegistryError):
     """The registry's file is damaged."""
 

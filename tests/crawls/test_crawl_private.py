@@ -224,6 +224,79 @@ def test_what_is_in_the_wal_is_read_too(shown: Path, crawl: Crawl, pages: Site, 
     assert "Newest title" in result.stdout
 
 
+#: Run a command with a copy of a folder on a disk that is full, in a name space of its own.
+_FULL = """
+mount -t tmpfs -o size=6m none "$DISK" && cp -r "$COPIED" "$DISK/data" || exit 99
+cat /dev/zero > "$DISK/rest" 2> /dev/null
+exec "$@"
+"""
+
+
+def on_a_full_disk(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    disk = folder.parent / "disk"
+    disk.mkdir(exist_ok=True)
+    result = subprocess.run(
+        ["unshare", "-rm", "bash", "-c", _FULL, "bash", sys.executable, "-m", "scrapy", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "DISK": str(disk),
+            "COPIED": str(folder),
+            "DATA_DIR": str(disk / "data"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode == 99 or result.stderr.startswith("unshare: "):
+        pytest.skip("this user cannot mount a file system")
+    return result
+
+
+@pytest.mark.sqlite
+@pytest.mark.embedded
+def test_reading_commands_work_on_a_full_disk(shown: Path, pages: Site):
+    for arguments in (("search", "another"), ("status",), ("why", pages.url("/a"))):
+        result = on_a_full_disk(shown, *arguments)
+        assert (result.returncode, result.stderr) == (0, ""), (arguments, result)
+        assert pages.url("/").split("/")[2] in result.stdout
+
+
+@pytest.mark.sqlite
+@pytest.mark.embedded
+@pytest.mark.parametrize("shared", [b"", b"\0" * 3, None], ids=["empty", "cut", "none"])
+def test_a_wal_is_read_on_a_full_disk_without_its_index(shown: Path, shared: bytes | None):
+    """A full disk leaves the first bytes of the index at most."""
+    wal = shown / "registry.db-wal"
+    connection = apsw.Connection(str(shown / "registry.db"))
+    connection.pragma("wal_autocheckpoint", 0)
+    connection.execute("UPDATE content SET title = 'Newest title'").fetchall()
+    kept = wal.read_bytes()
+    connection.close()
+    wal.write_bytes(kept)
+    if shared is not None:
+        (shown / "registry.db-shm").write_bytes(shared)
+
+    result = on_a_full_disk(shown, "search", "--format", "json", "another")
+
+    assert result.stderr == ""
+    assert "Newest title" in result.stdout
+
+
+@pytest.mark.sqlite
+def test_a_crawl_says_that_the_disk_is_full(shown: Path, pages: Site):
+    pages.clear()
+    start = ("crawl", "site", "-a", f"url={pages.url('/')}", "-s", "LOG_ENABLED=0")
+    result = on_a_full_disk(shown, *start)
+
+    assert result.returncode == 1
+    assert "no space left for " in result.stderr
+    assert "; free some and start again" in result.stderr
+    assert "this user" not in result.stderr
+    assert pages.log == []
+
+
 @pytest.mark.sqlite
 def test_a_command_that_writes_says_that_it_may_not(shown: Path, pages: Site):
     for arguments in (

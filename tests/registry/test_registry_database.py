@@ -19,7 +19,7 @@ from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.writing import EmbeddedIndexing
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
+from smartcrawl.model.exceptions import RegistryError, RegistryFullError, RegistryVersionError
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.migrations import migrations
@@ -443,6 +443,43 @@ def test_what_goes_wrong_in_the_file_says_what_to_do(file: Path, error: Exceptio
 
     assert str(caught.value).startswith(message.format(file))
     assert caught.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [apsw.IOError("disk"), apsw.CantOpenError("disk")])
+@pytest.mark.parametrize(("free", "message"), [(32_767, "no space left"), (32_768, "cannot open")])
+def test_an_error_on_a_full_disk_says_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, free: int, message: str
+):
+    """SQLite calls it an I/O error that the index of a WAL finds no room."""
+    disk = os.statvfs("/")
+    seen = os.statvfs_result((1, 1, disk.f_blocks, free, free, *disk[5:]))
+    monkeypatch.setattr(os, "statvfs", lambda _: seen)
+
+    with pytest.raises(RegistryError, match=message), translated_sqlite_errors(file, "open"):
+        raise error
+
+
+def test_an_error_of_a_folder_that_is_gone_is_none_of_a_full_disk(tmp_path: Path):
+    missing = tmp_path / "gone" / "registry.db"
+    with pytest.raises(RegistryError, match="cannot open"):
+        SqliteDatabase(missing).connect()
+
+
+def test_a_registry_of_an_older_version_on_a_full_disk_says_that_the_disk_is_full(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """It cannot be read as it is, and there is no room to bring it up to date."""
+    open_registry(file, EMBEDDED).close()
+    connection = apsw.Connection(str(file))
+    connection.pragma("user_version", LATEST - 1)
+    connection.close()
+
+    def full(_: Connection) -> None:
+        raise apsw.FullError("database or disk is full")
+
+    monkeypatch.setattr("smartcrawl.registry.database.sqlite.apply_migrations", full)
+    with pytest.raises(RegistryFullError, match="no space left"):
+        SqliteDatabase(file).reports()
 
 
 def test_a_lock_is_waited_for(file: Path):

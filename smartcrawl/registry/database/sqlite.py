@@ -14,7 +14,12 @@ from urllib.parse import quote
 
 import apsw
 
-from smartcrawl.model.exceptions import RegistryDamagedError, RegistryError, RegistryVersionError
+from smartcrawl.model.exceptions import (
+    RegistryDamagedError,
+    RegistryError,
+    RegistryFullError,
+    RegistryVersionError,
+)
 from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.connection import Many
@@ -37,6 +42,7 @@ APPLICATION_ID = 0x736D6372  #: "smcr"
 BUSY_TIMEOUT = 30_000  #: milliseconds; writers keep the lock for tens of them
 
 _LOOKS = 20  #: at an empty file, 50 ms apart
+_SHARED = 32_768  #: bytes of the smallest index of a WAL, the file that ends in -shm
 _NOTHING = array("q", [0])  #: a value of no row, in place of an empty array, which SQLite refuses
 _LOOK = """
 SELECT (SELECT application_id FROM pragma_application_id),
@@ -96,7 +102,7 @@ class SqliteDatabase:
         wal, shared = (self.path.with_name(f"{self.path.name}{end}") for end in ("-wal", "-shm"))
         if not wal.exists() or not wal.stat().st_size:  # no process is writing
             uri = f"file:{path}?immutable=1"
-        elif shared.exists():
+        elif shared.exists() and shared.stat().st_size >= _SHARED:
             uri = f"file:{path}?mode=ro"
         else:  # the index of the WAL is made in memory
             uri = f"file:{path}?mode=ro&vfs=unix-none"
@@ -116,15 +122,23 @@ class SqliteDatabase:
         return connect_sqlite(self.path, readonly=readonly)
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
-        """Connect for reading, with the virtual table ``outlinks``."""
+        """Connect for reading, with the virtual table ``outlinks``.
+
+        A full disk has no room for SQLite's own files: nothing is written then.
+        """
         refuse_emptied_database(self.path)
         if self._only_readable():
             connection = self.look()
-            create_outlinks_table(connection, trackers)
-            return connection
-        migrate(opened := connect_sqlite(self.path), self.path)
-        opened.close()
-        connection = connect_sqlite(self.path, readonly=True)
+        else:
+            try:
+                migrate(opened := connect_sqlite(self.path), self.path)
+                opened.close()
+                connection = connect_sqlite(self.path, readonly=True)
+            except RegistryFullError as full:
+                try:
+                    connection = self.look()
+                except RegistryVersionError:
+                    raise full from None
         create_outlinks_table(connection, trackers)
         return connection
 
@@ -191,11 +205,10 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
     except apsw.CorruptError as error:
         raise damaged_database_error(path, error) from error
     except apsw.FullError as error:
-        raise RegistryError(
-            f"no space left for {path}; free some and start again with -a resume=1: everything"
-            " committed is kept"
-        ) from error
+        raise no_space_left(path) from error
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.PermissionsError) as error:
+        if _is_disk_full(path, error):
+            raise no_space_left(path) from error
         raise RegistryError(
             f"cannot {doing} {path} ({error}); check that the folder exists and that this user"
             " may write to it, or name another DATA_DIR"
@@ -216,6 +229,28 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
             f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
             " kept: start again with -a resume=1, and report this if it comes again"
         ) from error
+
+
+def no_space_left(path: Path) -> RegistryFullError:
+    """Return the error of a full disk, with the remedy."""
+    return RegistryFullError(
+        f"no space left for {path}; free some and start again with -a resume=1: everything"
+        " committed is kept"
+    )
+
+
+def _is_disk_full(path: Path, error: apsw.Error) -> bool:
+    """Whether an error comes from a disk without room for the index of a WAL.
+
+    SQLite calls that an I/O error, or a file that cannot be opened, and not a full disk.
+    """
+    if not isinstance(error, apsw.IOError | apsw.CantOpenError):
+        return False
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < _SHARED
 
 
 def not_a_registry(path: Path, error: Exception) -> RegistryDamagedError:
