@@ -91,8 +91,9 @@ def _has_sound_blocks(section: Section) -> bool:
     start = end = 0
     for block in section.blocks:
         inside = block.kind in BLOCK_KINDS and start <= block.start < block.end <= len(section.text)
-        places = [block.start, *chain.from_iterable(block.rows), block.end]
-        if not inside or not all(map(le, places, places[1:])):
+        first = block.caption or block.start
+        places = [block.start, first, *chain.from_iterable(block.rows), block.end]
+        if not inside or not all(map(le, places, places[1:])) or block.head < 0:
             return False
         start = block.start
         if block.kind != LIST:

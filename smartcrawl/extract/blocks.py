@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import LIST, TABLE, Block
@@ -24,7 +25,8 @@ class TokenBlock(NamedTuple):
     kind: str  #: a word of BLOCK_KINDS
     start: int
     end: int
-    head: bool = False  #: of a table
+    head: int = 0  #: of a table: the token after the rows that name the columns; 0: none do
+    row: int = 0  #: of a table with a caption: the first token of its first row
 
 
 def markup_has_block_marks(text: str) -> bool:
@@ -53,17 +55,30 @@ class TokenBlocks:
         self._open = [one for one in blocks if one[1].end > end]
         blocks.sort()
         return [
-            TokenBlock(kind, max(start, begin) - begin, min(stop, end) - begin, head)
-            for _, (kind, start, stop, head) in blocks
+            TokenBlock(
+                kind,
+                max(start, begin) - begin,
+                min(stop, end) - begin,
+                max(head - begin, 0),
+                max(row - begin, 0),
+            )
+            for _, (kind, start, stop, head, row) in blocks
             if stop > begin
         ]
 
 
 def mark_token_blocks(tokens: list[str], parts: Iterable[TokenBlock]) -> None:
-    """Put marks into the first and the last token of blocks."""
+    """Put marks into the first and the last token of blocks, and where a part of a table begins."""
     for part in parts:
-        tokens[part.start] = EDGE + tokens[part.start]
+        for place in _beginnings(part):
+            tokens[place] = EDGE + tokens[place]
         tokens[part.end - 1] += EDGE
+
+
+def _beginnings(part: TokenBlock) -> Iterable[int]:
+    """Return the first tokens of a block, of its first row, and of the row after its head."""
+    _, start, end, head, row = part
+    return (start, *(place for place in (row, head) if start < place < end))
 
 
 def strip_marked_cell(cell: str, stripped: str, row: str) -> str:
@@ -143,23 +158,45 @@ class _Places:
         turns = sorted(
             (place, is_end, number)
             for number, part in enumerate(parts)
-            for is_end, place in ((False, part.start), (True, part.end - 1))
+            for places, is_end in ((_beginnings(part), False), ((part.end - 1,), True))
+            for place in places
         )
-        starts: dict[int, int] = {}
+        starts: dict[int, list[int]] = {}
         found: list[Block] = []
         for (_, is_end, number), (start, end) in zip(turns, self._edges, strict=True):
             if not is_end:
-                starts[number] = start
-            elif (first := starts[number]) < end:
+                starts.setdefault(number, []).append(start)
+            elif starts[number][0] < end:
                 part = parts[number]
-                rows = self._rows_between(first, end) if part.kind == TABLE else ()
-                found.append(Block(part.kind, first, end, part.head, rows))
+                if part.kind == TABLE:
+                    found.append(self._table(part, starts[number], end))
+                else:
+                    found.append(Block(part.kind, starts[number][0], end))
         return tuple(_apart(found))
 
+    def _table(self, part: TokenBlock, starts: Sequence[int], end: int) -> Block:
+        """Return a table; ``starts`` are the places of its ``_beginnings``."""
+        start = first = starts[0]
+        if part.start < part.row < part.end:
+            first = starts[1]
+        rows = self._rows_between(first, end)
+        head = 0
+        if part.head >= part.end:
+            head = len(rows)
+        elif part.head > part.start:
+            head = bisect_left(rows, starts[-1], key=_end_of)
+        return Block(part.kind, start, end, head, rows, first if first > start else 0)
+
     def _rows_between(self, start: int, end: int) -> tuple[tuple[int, ...], ...]:
+        """Return the rows there, from the first one that has text."""
         first = bisect_left(self._rows, (start,))
         last = bisect_right(self._rows, (end, end))
+        while first < last and self._rows[first][-1] <= start:
+            first += 1
         return tuple(self._rows[first:last])
+
+
+_end_of: Final = itemgetter(-1)  # of a row
 
 
 def _apart(blocks: Iterable[Block]) -> Iterable[Block]:

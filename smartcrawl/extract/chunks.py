@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _WHOLE: Final = 4  #: times the size of a chunk, up to which code and tables stay whole
 _LEAD: Final = 4  #: one part in so many of a chunk may go before code or a table that is longer
+_HEAD: Final = 4  #: one part in so many of a chunk may be several head rows that are repeated
 _LEAST: Final = 3  #: one part in so many of a chunk is filled, at least, before the next begins
 _LINE: Final = re.compile(r"\S.*")
 _SENTENCE: Final = re.compile(r"\S(?:.*?[.!?。](?=\s)|.*)", re.DOTALL)
@@ -40,7 +41,7 @@ def document_chunks(document: Document, size: ChunkSize = DEFAULT_CHUNK_SIZE) ->
     characters is cut at blank lines, lines, sentences or words, where the lines near to the cut say
     so. It loses only white space at the cuts.
     Code and tables stay whole up to four times that size. Longer ones are cut at blank lines, then
-    at lines. Each part of a table begins with its first row, if that names the columns. A heading
+    at lines. Each part of a table begins with the rows that name the columns, if any. A heading
     without text is a chunk of its own, so that it can be found.
 
     Source: R1-07, R1-13, G-05.
@@ -193,12 +194,27 @@ def _parts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _cut_table(text: str, block: Block, size: ChunkSize) -> Iterator[_Piece]:
-    """Yield parts of a table, each with the row that names the columns."""
-    head = text[block.start : block.end].partition("\n")[0] + "\n" if block.head else ""
-    if len(head) > size.most:
-        head = ""
+    """Yield parts of a table, those after its head with the rows that name the columns."""
+    start, end = _head_place(text, block, size)
+    head = text[start:end]
     for piece in _cut_lines(text, block.start, block.end, size, less=len(head)):
-        yield piece if piece.start == block.start else piece._replace(before=head)
+        yield piece if piece.start < end else piece._replace(before=head)
+
+
+def _head_place(text: str, block: Block, size: ChunkSize) -> tuple[int, int]:
+    """Return the place of the lines that each part of a table repeats.
+
+    These are all rows that name the columns, if they are short. Otherwise it is the first of them,
+    if a chunk can hold it.
+    """
+    start = block.caption or block.start
+    if block.head:
+        for rows, most in ((block.head, size.most // _HEAD), (1, size.most)):
+            last = block.rows[:rows][-1][-1] if block.rows else start
+            end = text.find("\n", last, block.end) + 1
+            if start < end <= start + most:
+                return start, end
+    return start, start
 
 
 def _cut_lines(

@@ -11,7 +11,7 @@ from smartcrawl.extract.images import ParsedImages
 from smartcrawl.extract.links import MAX_LINKS, Reference, html_refresh_target
 from smartcrawl.extract.regions import Region, Regions
 from smartcrawl.extract.robots_meta import robots_meta_directives
-from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, markup_line
+from smartcrawl.extract.sections import BREAK, ROW, Heading, markup_line
 from smartcrawl.extract.seen import SeenMarkup
 
 MAX_ANCHOR: Final = 200  #: characters
@@ -198,15 +198,9 @@ class MarkupReader(Regions):
         self._open_block(tag, attributes)
         self._tokens.append(ROW)
 
-    def _close_row(self) -> None:
-        self._tokens.append(ROW)
-
-    def _close_cell(self) -> None:
-        self._tokens.append(CELL)
-
-    def _close_head_cell(self) -> None:
-        self._tokens.append(CELL)
-        self._head_cells.append(len(self._tokens))
+    def _open_head_rows(self, tag: str, attributes: Attributes) -> None:
+        self._open_block(tag, attributes)
+        self._start_head_rows()
 
     def _open_cell(self, tag: str, attributes: Attributes) -> None:
         if attributes:
@@ -369,6 +363,7 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     **dict.fromkeys(elements.CELLS, MarkupReader._open_cell),
     "main": MarkupReader._open_main,
     "article": MarkupReader._open_article,
+    "thead": MarkupReader._open_head_rows,
     "tr": MarkupReader._open_row,
     "a": MarkupReader._open_anchor,
     "area": MarkupReader._open_area,
@@ -391,6 +386,7 @@ _END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
     "th": MarkupReader._close_head_cell,
     "main": MarkupReader._break,
     "article": MarkupReader._break,
+    "thead": MarkupReader._close_head_rows,
     "tr": MarkupReader._close_row,
     "a": MarkupReader._close_anchor,
     "picture": MarkupReader._close_picture,

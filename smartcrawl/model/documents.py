@@ -56,16 +56,18 @@ class Block(NamedTuple):
     kind: str  #: a word of BLOCK_KINDS
     start: int
     end: int
-    head: bool = False  #: of a table: whether its first row names the columns
+    head: int = 0  #: of a table: how many rows, from the first on, name the columns
     #: Of a table: for each row, the end of each cell in the text. Empty: the cells of a line are
     #: separated by tabs.
     rows: tuple[tuple[int, ...], ...] = ()
+    caption: int = 0  #: of a table: where its caption ends and its first row begins; 0: no caption
 
 
 def moved_block(block: Block, by: int) -> Block:
     """Return a block whose text is so many characters later in another text."""
     rows = tuple(tuple(cell + by for cell in row) for row in block.rows)
-    return block._replace(start=block.start + by, end=block.end + by, rows=rows)
+    caption = block.caption and block.caption + by
+    return block._replace(start=block.start + by, end=block.end + by, rows=rows, caption=caption)
 
 
 class Section(NamedTuple):

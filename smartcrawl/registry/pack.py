@@ -134,8 +134,9 @@ def _section(fields: list[Any]) -> Section:
 
 
 def _block(fields: list[Any]) -> Block:
-    kind, start, end, head, rows = fields
-    return Block(kind, start, end, head, tuple(map(tuple, rows)))
+    # Up to version 5 of the extraction ``head`` was a bool, and a caption in the first row.
+    kind, start, end, head, rows, *caption = fields
+    return Block(kind, start, end, int(head), tuple(map(tuple, rows)), *caption)
 
 
 def unpack_stored_images(packed: bytes) -> tuple[Image, ...]:

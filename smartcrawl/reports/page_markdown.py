@@ -100,7 +100,8 @@ def _fence(text: str, block: Block) -> Iterator[str]:
 
 
 def _table(text: str, block: Block) -> Iterator[str]:
-    """Yield a table; rows without text are left out, short ones are filled up."""
+    """Yield the caption of a table, and its rows that have text; short ones are filled up."""
+    yield from _paragraphs(clean_text(text[block.start : block.caption]))
     rows = [[_cell(cell) for cell in row] for row in _rows(text, block)]
     head = rows.pop(0) if rows and block.head else []
     rows = [row for row in rows if any(row)]
@@ -115,10 +116,10 @@ def _table(text: str, block: Block) -> Iterator[str]:
 def _rows(text: str, block: Block) -> Iterator[list[str]]:
     """Yield the texts of the cells of each row. All text of the block is in one of them."""
     if not block.rows:
-        for line in text[block.start : block.end].split("\n"):
+        for line in text[block.caption or block.start : block.end].split("\n"):
             yield line.split("\t")
         return
-    at = block.start
+    at = block.caption or block.start
     for ends in block.rows:
         cells: list[str] = []
         for end in ends:

@@ -13,8 +13,8 @@ from smartcrawl.rules.model import Mode
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.patterns import compile_scope_pattern
 
-EXTRACTION_VERSION: Final = 5  #: raise it when the same body gives another document or other links
-CHUNKING_VERSION: Final = 2  #: raise it when the same document gives other chunks
+EXTRACTION_VERSION: Final = 6  #: raise it when the same body gives another document or other links
+CHUNKING_VERSION: Final = 3  #: raise it when the same document gives other chunks
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def cells_of(body: str) -> list[list[str]]:
         for block in section.blocks
         if block.kind == TABLE
     ]
-    found, at = [], table.start
+    found, at = [], table.caption or table.start
     for row in table.rows:
         found.append([])
         for end in row:
@@ -66,7 +66,7 @@ def test_cells_of_a_table_are_found_in_their_rows():
         "<tr><td>-a<td>all  of\n them<tr><td>-b<td><tr><td><p>two</p><p>lines</p><td>z</table>y"
     )
     assert cells_of(body) == [
-        ["Options\nName", "Meaning"],
+        ["Name", "Meaning"],
         ["-a", "all of them"],
         ["-b", ""],
         ["two\nlines", "z"],
@@ -76,15 +76,46 @@ def test_cells_of_a_table_are_found_in_their_rows():
 @pytest.mark.parametrize(
     ("first", "head"),
     [
-        ("<th>a<th>b", True),
-        ("<td>a<td>b", False),
-        ("<th>a<td>b", False),  # it names the row
+        ("<tr><th>a<th>b", 1),
+        ("<tr><td>a<td>b", 0),
+        ("<tr><th>a<td>b", 0),  # it names the row
+        ("<tr><td><th>b", 1),
+        ("<tr><td> <br><th>a<td class=x><th>b", 1),
+        ("<tr><td><td>", 0),
+        ("<thead><tr><td>a<td>b</thead>", 1),
+        ("<thead><th>a<th>b</thead>", 1),
+        ("<thead><tr><th colspan=2>a</tr><tr><th>b<th>c</tr></thead>", 2),
+        ("<thead><tr><th><th></tr></thead>", 0),
+        ("<thead><tr><th><th></tr><tr><th>a<th>b</thead>", 1),
+        ("<tr><td>a<td>b<thead><tr><th>c<th>d</thead>", 0),
     ],
 )
-def test_row_of_th_names_the_columns(first, head):
-    body = f"<table><tr>{first}<tr><th>c<td>d</table>"
-    [block] = document(body).sections[0].blocks
-    assert block.head is head
+@pytest.mark.parametrize("before", ["", "<p>x", "<p>x<table><tr><th>a<th>b</table>"])
+def test_rows_of_th_or_thead_name_the_columns(before, first, head):
+    body = f"{before}<table>{first}<tr><th>c<td>d</table>"
+    block = document(body).sections[0].blocks[-1]
+    assert block.head == head
+    assert block.rows[0][-1] > block.start
+
+
+def test_heads_that_are_not_shown_name_no_columns():
+    hidden = "<noscript><table><thead><tr><th>a</thead></table></noscript>"
+    [block] = document(f"{hidden}<table><tr><td>a<td>b<tr><td>c</table>").sections[0].blocks
+    assert block.head == 0
+    [block] = document("<table><thead hidden><tr><th>a</thead><tr><td>c</table>").sections[0].blocks
+    assert block.head == 0
+
+
+@pytest.mark.parametrize(
+    ("caption", "text"),
+    [("Options", "Options\n"), ("<p>A</p>B", "A\nB\n"), (" <br> ", None), ("", None)],
+)
+def test_caption_is_before_the_first_row(caption, text):
+    found = document(f"<p>x<table><caption>{caption}</caption><tr><td>a</table>y").sections[0]
+    [block] = found.blocks
+    assert block.caption == (0 if text is None else 2 + len(text))
+    assert found.text[block.start : block.caption] == (text or "")
+    assert block.head == 0
 
 
 @pytest.mark.parametrize("inner", ["<h2>A</h2>b", "<pre>b</pre>", "<table><tr><td>b</table>"])
@@ -127,6 +158,7 @@ PIECES = [
     *("<p>", "<pre>", "</pre>", "<table>", "</table>", "<tr>", "<td>", "</td>", "<th>", "</tr>"),
     *("<ul>", "<li>", "</ul>", "<ol>", "</ol>", "<h2>", "</h2>", "<td class=a>", "<nav>", "</nav>"),
     *("<div hidden>", "</div>", "<br>", "<main>", "</main>", "<caption>", "<tbody>", "</table"),
+    *("<thead>", "</thead>", "</caption>", "<tr><th>", "<th class=a>", "<thead hidden>"),
     *("word", " two words ", "\n", "  ", "\t", "\u00a0", "\u2003", "x\r\ny", "\0", "\6", "é"),
 ]
 
@@ -150,7 +182,11 @@ def test_text_is_the_same_with_and_without_blocks(body):
             assert block.end == len(text) or text[block.end] == "\n"
             ends = [end for row in block.rows for end in row]
             assert ends == sorted(ends)
-            assert all(block.start <= end <= block.end for end in ends)
+            first = block.caption or block.start
+            assert block.start <= first <= block.end
+            assert first == 0 or text[first - 1] == "\n"
+            assert all(first <= end <= block.end for end in ends)
+            assert 0 <= block.head <= len(block.rows)
             if block.kind != LIST:
                 assert block.start >= last
                 last = block.end

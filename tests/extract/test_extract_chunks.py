@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smartcrawl.extract.chunks import document_chunks
+from smartcrawl.extract.html import parse_html
 from smartcrawl.model.documents import (
     CODE,
     DEFAULT_CHUNK_SIZE,
@@ -200,6 +201,38 @@ def test_each_part_of_a_long_table_begins_with_the_names_of_its_columns():
     assert "\n".join(chunk.own_text for chunk in found) == table
     without = chunks_of(table, Block(TABLE, 0, len(table)))
     assert [chunk.repeated for chunk in without] == [0] * len(without)
+
+
+@pytest.mark.parametrize(
+    ("before", "again"),
+    [
+        ("<caption>Options</caption><tr><th>Name<th>Meaning", "Name Meaning\n"),
+        ("<tr><th>Name<br>short<th><p>Meaning", "Name\nshort Meaning\n"),
+        ("<thead><tr><th>All<tr><th>Name<th>Meaning</thead>", "All\nName Meaning\n"),
+        (f"<thead><tr><th>All<tr><th>{'N' * 50}<th>Meaning</thead>", "All\n"),
+        (f"<tr><th>{'N' * 50}<th>Meaning", f"{'N' * 50} Meaning\n"),
+        ("<tr><td><th>Meaning", "Meaning\n"),
+        ("<thead><tr><td>Name<td>Meaning</thead>", "Name Meaning\n"),
+        ("<thead><tr><th><th></thead>", ""),
+        ("<caption>Options</caption>", ""),
+        (f"<caption>{'C' * 900}</caption><tr><th>Name<th>Meaning", "Name Meaning\n"),
+    ],
+)
+def test_parts_of_a_table_of_a_page_repeat_the_head_rows(before, again):
+    rows = "".join(f"<tr><td>option-{n}<td>what it means" for n in range(120))
+    body = f"<h1>A</h1><table>{before}{rows}</table>".encode()
+    page = parse_html(body, content_type="text/html", url="http://a.example/")
+    text = page.sections[0].text
+    first, *others = document_chunks(page, SMALL)
+    assert first.text == text[: len(first.text)]
+    assert first.repeated == 0
+    parts = [chunk for chunk in others if chunk.own_text.startswith("option-")]
+    assert len(parts) > 2
+    assert all(chunk.text.startswith(f"{again}option-") for chunk in parts)
+    assert {chunk.repeated for chunk in parts} == {len(again)}
+    assert all(chunk.repeated == 0 for chunk in others if chunk not in parts)
+    own = "".join(chunk.own_text for chunk in (first, *others))
+    assert own.replace("\n", "") == text.replace("\n", "")
 
 
 def test_head_longer_than_a_chunk_is_not_repeated():

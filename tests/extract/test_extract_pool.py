@@ -516,7 +516,7 @@ def with_blocks(*blocks: Block) -> Document:
 
 def test_answer_is_the_document():
     sound = with_blocks(
-        Block("list", 0, 3), Block("code", 0, 1), Block("table", 2, 3, rows=((3,),))
+        Block("list", 0, 3), Block("code", 0, 1), Block("table", 1, 3, 1, ((3,),), 2)
     )
     assert answers.parse_document_answer(wire.wire_document(sound), CSV) == sound
     assert answers.parse_document_answer(wire.wire_document(SOUND), CSV) == SOUND
@@ -562,8 +562,11 @@ def test_answer_is_the_error():
         with_blocks(Block("table", 1, 3, rows=((0, 3),))),
         with_blocks(Block("table", 1, 3, rows=((2, 4),))),
         with_blocks(Block("table", 0, 3, rows=((3, 2),))),
+        with_blocks(Block("table", 1, 3, head=-1)),
+        with_blocks(Block("table", 0, 2, caption=3)),
+        with_blocks(Block("table", 0, 3, rows=((1,),), caption=2)),
     ],
-    ids=range(27),
+    ids=range(30),
 )
 def test_document_that_no_reader_gives_is_refused(unsound):
     with pytest.raises(wire.AnswerError):

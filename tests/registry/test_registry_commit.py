@@ -1,13 +1,16 @@
 """What a batch changes, statement for statement, and what it leaves alone."""
 
+import json
+
 import apsw
 import pytest
+from backports import zstd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.errors import UniqueViolation
 
 from smartcrawl.model.batches import Batch, HostTally
-from smartcrawl.model.documents import Chunk, Link
+from smartcrawl.model.documents import Block, Chunk, Link
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import (
     pack_stored_links,
@@ -89,6 +92,16 @@ def test_an_indexed_page_has_content_validators_and_times(desk: Desk):
     kept = unpack_stored_document(desk.value("SELECT document FROM content"))
     assert kept.text == "some words"
     assert desk.rows("SELECT title, text FROM chunk") == [("T", "some words")]
+
+
+def test_table_of_an_older_registry_has_one_head_row_or_none():
+    blocks = [["table", 0, 3, True, [[1, 3]]], ["table", 4, 5, False, []]]
+    fields = {"sections": [[0, "", "a b\nc", blocks]], "images": []}
+
+    [section] = unpack_stored_document(zstd.compress(json.dumps(fields).encode())).sections
+
+    assert section.blocks == (Block("table", 0, 3, 1, ((1, 3),)), Block("table", 4, 5))
+    assert [type(block.head) for block in section.blocks] == [int, int]
 
 
 @pytest.mark.covers("R0-47", "R4-26", "R4-35", "U-03")

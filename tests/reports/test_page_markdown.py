@@ -200,6 +200,22 @@ def test_a_page_of_a_site_keeps_headings_code_tables_and_lists():
     )
 
 
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ("<caption>Options</caption><tr><th>Key<th>Value", "Options\n\n| Key | Value |"),
+        ("<caption>Options</caption>", "Options\n\n|  |  |"),
+        ("<tr><td><th>Value", "|  | Value |"),
+        ("<thead><tr><td>Key<td>Value</thead>", "| Key | Value |"),
+        ("<thead><tr><th><th></thead>", "|  |  |"),
+    ],
+)
+def test_a_caption_is_before_its_table_and_names_of_columns_are_its_head(rows, expected):
+    markdown = html_as_markdown(f"<p>x<table>{rows}<tr><td>a<td>b</table>")
+
+    assert markdown == f"x\n\n{expected}\n| --- | --- |\n| a | b |\n"
+
+
 def test_a_list_goes_on_after_its_code():
     markdown = html_as_markdown("<ul><li>one<pre>run()</pre><li>two</ul><p>after")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum, auto
 from typing import Final
 
@@ -139,7 +139,8 @@ class Tokens:
         is_inner = [part.start >= start for part in self._tables[-1:]]
         is_inner += [part.start >= start for part in self._headings[-1:]]
         if not any(is_inner):
-            self._tables.append(TokenBlock(TABLE, start, len(self._tokens), head))
+            after = _after_first_row(self._tokens, start) if head else 0
+            self._tables.append(TokenBlock(TABLE, start, len(self._tokens), after))
 
     def since(self, start: int) -> str:
         """Return the tokens since ``start`` as one line."""
@@ -152,6 +153,11 @@ class Tokens:
             if not kept or heading.start >= kept[-1].end:
                 kept.append(heading)
         return text_sections(self._tokens, kept, (), self._tables)
+
+
+def _after_first_row(tokens: Sequence[str], start: int) -> int:
+    """Return the token after the first row of a table; the number of all tokens without a row."""
+    return tokens.index(ROW, start) + 1 if ROW in tokens[start:] else len(tokens)
 
 
 def clean_document_text(text: str) -> str:
@@ -225,7 +231,7 @@ def _clean_section(section: Section) -> Section:
 
 def document_table_section(level: int, heading: str, text: str, *, head: bool = False) -> Section:
     """Return a section that is one table: a row in each line, cells separated by tabs."""
-    return Section(level, heading, text, (Block(TABLE, 0, len(text), head),) if text else ())
+    return Section(level, heading, text, (Block(TABLE, 0, len(text), int(head)),) if text else ())
 
 
 def _sample(text: tuple[Section, ...]) -> str:
