@@ -106,6 +106,7 @@ class Command(ChangingCommand):
             "owed": paid.owed,
             "dropped": paid.dropped,
             "error": None if paid.error is None else str(paid.error),
+            "reasons": [{"url": url, "reason": reason} for url, reason in paid.reasons],
         }
         if opts.format == "json":
             print_json(facts)
@@ -114,7 +115,11 @@ class Command(ChangingCommand):
         number = paid.owed if self.dry else paid.embedded
         parts = [f"{report_noun(number, 'chunk')} {verb}"]
         if paid.refused:
-            parts.append(f"{report_noun(paid.refused, 'text')} without a meaning for the model")
+            parts.append(f"{report_noun(paid.refused, 'text')} refused")
         if paid.owed and not self.dry:
             parts.append(f"{report_noun(paid.owed, 'chunk')} still without a vector")
         sys.stdout.write(f"{', '.join(parts)} ({embedder.name}, {embedder.model})\n")
+        for url, reason in paid.reasons:
+            sys.stdout.write(f"  {url}: {reason}\n")
+        if (more := paid.refused + paid.unanswered - len(paid.reasons)) > 0:
+            sys.stdout.write(f"  and {more:,} more\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.program import program_name
@@ -36,6 +37,11 @@ SELECT {key}, count(DISTINCT k.hash), count(DISTINCT v.hash) FILTER (WHERE v.ref
   LEFT JOIN {vector} v ON v.hash = k.hash AND v.embedder = :embedder
  WHERE k.hash IS NOT NULL GROUP BY 1
 """
+_REASONS: Final = """
+SELECT DISTINCT v.refused FROM record r JOIN {chunks} k ON k.content = r.content
+  JOIN {vector} v ON v.hash = k.hash
+ WHERE r.no = :no AND v.embedder = :embedder AND v.refused IS NOT NULL ORDER BY 1
+"""
 _OF_SOURCES: Final = {"key": "c.source", "pages": "content c", "content": "c.no"}
 _OF_PAGE: Final = {
     "key": "r.no",
@@ -51,9 +57,10 @@ class VectorCounts(NamedTuple):
     model: str
     chunks: int
     embedded: int
-    refused: int  #: their text has no meaning for the model
+    refused: int  #: their text can have no vector
     indexed: bool = True  #: whether the index has vectors of this embedder
     building: VectorCounts | None = None  #: of the embedder that is built beside this one
+    reasons: Sequence[str] = ()  #: why those of one page are refused
 
     @property
     def owed(self) -> int:
@@ -63,7 +70,12 @@ class VectorCounts(NamedTuple):
     def as_data(self) -> dict[str, Any]:
         """Return them as JSON."""
         building = None if self.building is None else self.building.as_data()
-        return {**self._asdict(), "owed": self.owed, "building": building}
+        return {
+            **self._asdict(),
+            "owed": self.owed,
+            "building": building,
+            "reasons": list(self.reasons),
+        }
 
     @classmethod
     def of_data(cls, data: dict[str, Any]) -> VectorCounts:
@@ -75,6 +87,7 @@ class VectorCounts(NamedTuple):
         True
         """
         found = cls(**{name: data[name] for name in cls._fields})
+        found = found._replace(reasons=tuple(found.reasons))
         if data["building"] is None:
             return found
         return found._replace(building=cls.of_data(data["building"]))
@@ -112,10 +125,13 @@ def vector_counts_text(counts: VectorCounts) -> str:
     '6 of 9 chunks (local, m), 1 refused, 2 owed'
     >>> "not in the index" in vector_counts_text(VectorCounts("local", "m", 9, 9, 0, False))
     True
+    >>> vector_counts_text(VectorCounts("local", "m", 9, 8, 1, reasons=("it is empty",)))
+    '8 of 9 chunks (local, m), 1 refused (it is empty)'
     """
     text = f"{counts.embedded:,} of {report_noun(counts.chunks, 'chunk')}"
     text += f" ({counts.embedder}, {counts.model})"
-    more = ((counts.refused, "refused"), (counts.owed, "owed"))
+    why = f" ({'; '.join(counts.reasons)})" if counts.reasons else ""
+    more = ((counts.refused, f"refused{why}"), (counts.owed, "owed"))
     text += "".join(f", {number:,} {word}" for number, word in more if number)
     if not counts.indexed:
         text += f"; not in the index: {program_name()} reindex --from-registry"
@@ -154,4 +170,8 @@ def _counts_of(
 ) -> dict[int, VectorCounts]:
     tables = {"vector": vector_table(connection), "chunks": remote_chunk_table(connection)}
     rows = connection.execute(_COUNTS.format(**tables, **parts), names).fetchall()
-    return {key: VectorCounts(*facts[:2], *counts) for key, *counts in rows}
+    found = {key: VectorCounts(*facts[:2], *counts) for key, *counts in rows}
+    if "no" in names:  # of one page
+        reasons = [why for (why,) in connection.execute(_REASONS.format(**tables), names)]
+        found = {key: counts._replace(reasons=tuple(reasons)) for key, counts in found.items()}
+    return found

@@ -17,7 +17,17 @@ from tests.index.embedding.small_models import TABLE, save_small_model
 from tests.index.meanings import topic_numbers, vector_registry
 from tests.openai_server import KEY, Reply, error
 
-KEYS = ["embedder", "model", "dimension", "embedded", "refused", "owed", "dropped", "error"]
+KEYS = [
+    "embedder",
+    "model",
+    "dimension",
+    "embedded",
+    "refused",
+    "owed",
+    "dropped",
+    "error",
+    "reasons",
+]
 
 
 class Place(TwoSources):
@@ -63,12 +73,37 @@ def test_embed_makes_the_missing_vectors_and_counts_them(place: Place):
     first = place.run("embed")
     again = place.json("embed")
 
-    start = "2 chunks embedded, 1 text without a meaning for the model (local, l2_supercat_256-"
+    start = "2 chunks embedded, 1 text refused (local, l2_supercat_256-"
     assert first.out.startswith(start)
     assert first.err == ""
     assert (again["embedded"], again["refused"], again["owed"]) == (0, 0, 0)
     assert (again["embedder"], again["dimension"], again["error"]) == ("local", 256, None)
     assert (place.count(), place.count("vector IS NULL")) == (3, 1)
+
+
+@both
+def test_embed_and_why_say_which_page_has_no_vector_and_why(place: Place):
+    """Of an emoji the model knows nothing."""
+    reason = "the text has no word that the model knows"
+    desk = place.desk
+    desk.open()
+    for n in range(5):
+        desk.index(f"http://shop.example/{n}", "🎉" * (n + 1))
+
+    lines = place.run("embed").out.splitlines()
+    why = place.run("why", "http://docs.example/1")
+    [record] = place.json("why", "http://docs.example/1")["records"]
+    [known] = place.json("why", "http://docs.example/0")["records"]
+
+    assert len(lines) == 7
+    assert {line.rpartition("/")[0] for line in lines[1:6]} <= {
+        "  http://docs.example", "  http://shop.example",
+    }  # fmt: skip
+    assert all(line.endswith(f": {reason}") for line in lines[1:6])
+    assert lines[6] == "  and 1 more"
+    assert f", 1 refused ({reason})" in " ".join(why.out.split())
+    assert record["vectors"]["reasons"] == [reason]
+    assert known["vectors"]["reasons"] == []
 
 
 def test_embed_as_json_has_its_keys(place: Place, server: EmbeddingsServer):
@@ -163,6 +198,8 @@ def test_embed_asks_again_for_a_text_that_was_answered_with_zeros(
     again = place.run("embed")
 
     assert nothing.out.startswith("0 chunks embedded, 3 chunks still without a vector")
+    assert nothing.out.count("http://docs.example/") == 2
+    assert nothing.out.count(": its vector has only zeros\n") == 3
     assert first.out.startswith("2 chunks embedded, 1 chunk still without a vector")
     assert (asked, len(server.asked[-1].texts)) == (2, 1)
     assert again.out == "1 chunk embedded (openai, some-model)\n"

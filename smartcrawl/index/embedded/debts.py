@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from smartcrawl.index.embedded.vectors import (
     OwedText,
     count_index_texts_to_embed,
     drop_unused_index_vectors,
+    index_page_of_chunk,
     index_texts_to_embed,
     lock_index_embedders,
     note_index_embedder,
@@ -22,6 +23,8 @@ from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 
+_SHOWN: Final = 5  #: texts without a vector whose pages and reasons are shown
+
 
 @dataclass(slots=True)
 class PaidDebts:
@@ -31,6 +34,7 @@ class PaidDebts:
     refused: int = 0  #: texts that can have none
     unanswered: int = 0  #: texts whose answer was wrong; they are owed
     owed: int = 0  #: different chunks that still have none
+    reasons: list[tuple[str, str]] = field(default_factory=list)  #: the first: page, why no vector
     dropped: int = 0  #: vectors that no chunk used any more
     error: EmbedderError | None = None  #: why some are owed
 
@@ -127,7 +131,12 @@ def _pay_texts(
         number = note_index_embedder(connection, embedder)  # another process may drop it
         put_index_vectors(connection, number, pairs)
     wrong = unanswered_index_hashes(pairs)
-    without = sum(isinstance(one, RefusedText) for one in found)
+    without = 0
+    for hash_, one in pairs:
+        if isinstance(one, RefusedText):
+            without += 1
+            if len(paid.reasons) < _SHOWN:
+                paid.reasons.append((index_page_of_chunk(connection, hash_), one.reason))
     paid.unanswered += len(wrong)
     paid.refused += without - len(wrong)
     paid.embedded += len(found) - without

@@ -58,6 +58,9 @@ SELECT t.hash, {embedder}, t.vector::halfvec, t.refused
  ORDER BY t.hash
 ON CONFLICT (hash, embedder) DO NOTHING
 """
+_PAGE = """
+SELECT min(r.url) FROM {chunks} k JOIN record r ON r.content = k.content WHERE k.hash = ?
+"""
 _IS_WHOLE = "UPDATE embedder SET whole_at = ? WHERE no = ?"
 #: Vectors of chunks that are gone, and those of embedders before the one that is whole.
 _UNUSED = """
@@ -236,6 +239,12 @@ def unanswered_index_hashes(
 ) -> set[bytes]:
     """Return the hashes of chunks whose answer was wrong: another answer may have a vector."""
     return {hash_ for hash_, one in found if isinstance(one, RefusedText) and not one.lasting}
+
+
+def index_page_of_chunk(connection: Connection, hash_: bytes) -> str:
+    """Return the address of a page with a chunk; empty: no page has it any more."""
+    statement = _PAGE.format(chunks=remote_chunk_table(connection))
+    return str(connection.execute(statement, (hash_,)).get or "")
 
 
 def put_index_vectors(
