@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from argparse import Action, ArgumentParser
+from argparse import SUPPRESS, Action, ArgumentParser
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -54,13 +54,14 @@ def options_of_commands() -> dict[str, list[Option]]:
 
 
 def _options(parser: ArgumentParser) -> list[Option]:
-    return [_option(action) for action in parser._actions if action.option_strings]
+    shown = (action for action in parser._actions if action.help != SUPPRESS)
+    return [_option(action) for action in shown if action.option_strings]
 
 
 def _option(action: Action) -> Option:
     takes = action.nargs != 0
     named = action.metavar if isinstance(action.metavar, str) else action.dest.upper()
-    meaning = "" if action.help is None or action.help.startswith("==") else action.help
+    meaning = action.help or ""
     return Option(
         tuple(action.option_strings),
         named if takes else None,
@@ -106,11 +107,12 @@ def zsh_completion(commands: Mapping[str, list[Option]]) -> str:
         specs = ["'*:word:_default'"]
         for option in options:
             meaning = f"[{_plain(option.meaning).translate(_BRACKETS)}]"
+            value = _plain(option.value or "")
             values = {
                 "none": "",
-                "choices": f":{option.value}:({' '.join(option.choices)})",
-                "files": f":{option.value}:_files",
-                "words": f":{option.value}: ",
+                "choices": f":{value}:({' '.join(option.choices)})",
+                "files": f":{value}:_files",
+                "words": f":{value}: ",
             }[_kind(option)]
             if name == "completion":
                 specs[0] = f"'1:shell:({' '.join(_SCRIPTS)})'"

@@ -97,6 +97,20 @@ def test_every_option_of_every_command_is_completed(options):
             assert any(all(flag in row + " " for flag in offered) for row in rows)
 
 
+def test_a_colon_in_the_name_of_a_value_does_not_end_a_part_of_zsh(options):
+    script = zsh_completion(options)
+
+    assert "]:HOST\\:PORT: " in script
+    assert ":HOST:PORT" not in script
+
+
+@pytest.mark.parametrize("command", ["due", "library"])
+def test_an_option_that_help_hides_is_not_completed(complete, command: str):
+    assert complete(f"smartcrawl {command} --out") == []
+    assert complete(f"smartcrawl {command} --overwrite") == []
+    assert complete(f"smartcrawl {command} --so") == ["--source"]
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_script_is_one_of_its_shell(
     shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
