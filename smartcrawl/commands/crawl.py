@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -29,6 +30,7 @@ from smartcrawl.model.exceptions import (
     SettingError,
     SmartcrawlError,
     SourceError,
+    UnknownSourceError,
 )
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
@@ -36,6 +38,7 @@ from smartcrawl.model.program import program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs, load_stored_jobs_and_sources
 from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import source_of_run_arguments
@@ -238,6 +241,10 @@ class Command(ScrapyCrawl):
         except (RunHeldError, RunPausedError) as error:
             print_crawl_error(error, self.settings)
             return HELD, False
+        except UnknownSourceError as error:
+            known = _known_source(Options.of(self.settings), arguments.get("source", ""))
+            print_crawl_error(known or error, self.settings)
+            return FAILED, False
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             return FAILED, False
@@ -280,6 +287,26 @@ class Command(ScrapyCrawl):
     def status_of(self, run: Run) -> int:
         """Return the exit status of a run that ended by itself."""
         return DONE if run.result is not None and run.result.complete else INCOMPLETE
+
+
+def _known_source(options: Options, name: str) -> SourceError | None:
+    """Return how to refresh a source that was crawled without a declaration; None: it was not."""
+    database = registry_database(options.registry)
+    if not database.exists():
+        return None
+    with database.translated("read"):
+        connection = database.open()
+        known = refreshable_source_rows(connection)
+        connection.close()
+    if name not in known:
+        return None
+    of_site, root = known[name].get("url"), known[name].get("root")
+    again = f"{program_name()} due --source {shlex.quote(name)}"
+    if (start := root or of_site) is not None and (root or "spider" not in known[name]):
+        again = program_crawl_line(shlex.quote(start), is_root=root is not None)
+    return SourceError(
+        f"source {name!r} is known, but not declared in sources.toml: to refresh it: {again}"
+    )
 
 
 def _spider_wanted(args: list[str], spiders: list[str]) -> str:

@@ -23,6 +23,10 @@ class SourceError(SmartcrawlError):
     """A source is not declared, or its declaration is wrong."""
 
 
+class UnknownSourceError(SourceError):
+    """No source of this name is declared, and no job has it."""
+
+
 class RegistryError(SmartcrawlError):
     """The registry could not be opened, read or written."""
 

@@ -13,7 +13,7 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.exceptions import SourceError, UnknownSourceError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.sources.base import Source
@@ -146,16 +146,16 @@ def select_declared_source(name: str, sources: Mapping[str, Source]) -> Source:
     """Return the source called ``name``.
 
     Raises:
-        SourceError: there is none of this name; the message lists the declared ones.
+        UnknownSourceError: there is none of this name; the message lists the declared ones.
     """
     if name in sources:
         return sources[name]
     if not sources:
-        raise SourceError(
+        raise UnknownSourceError(
             f"there is no source {name!r}, and none is declared: add a table [sources.{name}] to"
             " sources.toml (see sources.example.toml), or crawl an address with -a url="
         )
-    raise SourceError(
+    raise UnknownSourceError(
         f"there is no source {name!r}{meant_word(name, sources)};"
         f" declared in sources.toml: {', '.join(sources)}"
     )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,20 @@ def name_of(crawl: Crawl) -> str:
 def answer(crawl: Crawl, *args: object) -> Any:
     """What a command prints as JSON."""
     return json.loads(crawl.run(*map(str, args), "--format", "json").out)
+
+
+def test_a_crawl_by_the_name_of_an_undeclared_folder_says_how_to_refresh_it(
+    docs: Path, crawl: Crawl
+):
+    refresh(crawl, docs)
+    name = name_of(crawl)
+
+    err = smartcrawl(crawl, "crawl", name, expect=1).err
+
+    assert f"source '{name}' is known, but not declared in sources.toml" in err
+    again = shlex.split(err.split("to refresh it: smartcrawl ")[1])
+    assert "3  unchanged" in smartcrawl(crawl, *again).out
+    assert "there is no source 'nope'" in smartcrawl(crawl, "crawl", "nope", expect=1).err
 
 
 @pytest.mark.covers("R1-29", "U-16")
