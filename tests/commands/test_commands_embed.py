@@ -106,6 +106,18 @@ def test_embed_and_why_say_which_page_has_no_vector_and_why(place: Place):
     assert known["vectors"]["reasons"] == []
 
 
+def test_the_words_of_a_server_cannot_write_on_the_terminal(place: Place, server: EmbeddingsServer):
+    place.openai(server)
+    refusal = error("no \x1b[2Jsuch\ntext", 400)
+    server.answer = lambda asked: refusal if any("😀" in one for one in asked.texts) else None
+
+    done = place.run("embed")
+
+    assert "such" in done.out
+    assert "\x1b" not in done.out
+    assert "\ntext" not in done.out
+
+
 def test_embed_as_json_has_its_keys(place: Place, server: EmbeddingsServer):
     place.openai(server)
     dry = place.json("embed", "--dry-run")
