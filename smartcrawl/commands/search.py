@@ -74,8 +74,8 @@ class Command(RegistryCommand):
             "--mode",
             choices=[SearchMode.TEXT.value, SearchMode.VECTOR.value, SearchMode.HYBRID.value],
             default=SearchMode.BEST.value,
-            help="text: words; vector: meaning; hybrid: both (default: hybrid where every chunk has"
-            " a vector, else text)",
+            help="text: words; vector: meaning; hybrid: both (default: hybrid once every chunk has"
+            " had a vector, else text)",
         )
         parser.add_argument(
             "--chunks",

@@ -21,15 +21,16 @@ def print_why_command(story: dict[str, Any]) -> None:
         output.say(f"[bold]{escape(story['url'])}[/] was not visited yet.")
     elif not story["records"]:
         output.say(f"[bold]{escape(story['url'])}[/] is not known (looked for {story['id']}).")
-        where = ", ".join(story["inScopeOf"])
+        refused = {one["source"] for one in story["refusedBy"]}
+        asking = [name for name in story["inScopeOf"] if name not in refused]
+        where = ", ".join(asking or story["inScopeOf"])
         if story["listedBy"]:
             output.say(
                 f"It is in the scope of: {escape(where)}; a run reads it when the listing has it."
             )
         elif where:
-            output.say(
-                f"It is in the scope of: {escape(where)}; a run asks it when a link leads there."
-            )
+            then = "; a run asks it when a link leads there" if asking else ""
+            output.say(f"It is in the scope of: {escape(where)}{then}.")
         else:
             output.say("It is in the scope of no source.")
         for one in story["refusedBy"]:

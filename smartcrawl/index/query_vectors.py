@@ -27,7 +27,7 @@ from smartcrawl.registry.connection import Connection
 class SearchMode(StrEnum):
     """Kinds of searches, by what counts."""
 
-    BEST = ""  #: hybrid where every chunk has its vector, else text
+    BEST = ""  #: hybrid once every chunk has had its vector, else text
     TEXT = "text"  #: words
     VECTOR = "vector"  #: meaning
     HYBRID = "hybrid"  #: both, joined by their ranks

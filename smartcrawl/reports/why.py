@@ -120,9 +120,17 @@ class Stories:
         return [source.name for source in holders if source.lists(url)]
 
     def refused(self, url: str) -> list[dict[str, str]]:
-        """Return the sources of its host that exclude an address today, and why."""
-        found = source_refusals(self._today(), url)
-        return [{"source": name, "why": why} for name, why in found.items()]
+        """Return the sources of its host that exclude an address today, and why.
+
+        So does the stored robots.txt for those whose scope has it and whose runs follow links.
+        """
+        found = dict(source_refusals(self._today(), url))
+        robots = self._robots_rule(url)
+        if robots is not None and robots["allowed"] is False and self._obeys:
+            why = f"robots.txt forbids it by {robots['rule']!r} in line {robots['line']}"
+            for name in set(self.in_scope(url)).difference(self.listed_by(url)):
+                found.setdefault(name, why)
+        return [{"source": name, "why": why} for name, why in sorted(found.items())]
 
     def _today(self) -> list[Source]:
         names = sorted({*stored_source_names(self._connection), *self._declared})

@@ -1051,6 +1051,26 @@ def test_why_of_an_unknown_address_says_who_leaves_it_out_and_why(orphaned: Worl
     assert "It is in the scope of no source.\ndocs leaves it out: files of type .zip" in shown
 
 
+def test_why_of_an_unknown_address_names_the_line_of_robots_txt_that_forbids_it(orphaned: World):
+    text = b"User-agent: *\nDisallow: /private/\n"
+    orphaned.desk.rows(
+        "INSERT INTO robots (origin, fetched_at, status, body) VALUES (?, ?, 200, ?)",
+        (SITE, 5, text),
+    )
+
+    told = orphaned.json("why", f"{SITE}/private/x")
+    shown = " ".join(orphaned.run("why", f"{SITE}/private/x").out.split())
+    free = " ".join(orphaned.run("why", f"{SITE}/public/x").out.split())
+    dared = orphaned.json("why", f"{SITE}/private/x", "-s", "ROBOTSTXT_OBEY=0")
+
+    why = "robots.txt forbids it by 'Disallow: /private/' in line 2"
+    assert (told["inScopeOf"], told["refusedBy"]) == (["docs"], [{"source": "docs", "why": why}])
+    assert f"It is in the scope of: docs. docs leaves it out: {why}." in shown
+    assert "a run asks it" not in shown
+    assert "It is in the scope of: docs; a run asks it when a link leads there." in free
+    assert dared["refusedBy"] == []
+
+
 def test_why_shows_each_source_that_knows_the_address(orphaned: World):
     orphaned.desk.source = "other"
     orphaned.crawl({"/": "their words"})
