@@ -137,12 +137,14 @@ class Command(RegistryCommand):
 def _check_sources(query: str, known: Sequence[str]) -> None:
     """Refuse in:SOURCE and -in:SOURCE of a source that does not exist, as --source does.
 
+    A query that has no words is answered with what it lacks.
+
     Raises:
         RegistryError: there is no such source; the message lists the known ones.
     """
     parsed = parsed_search_query(query)
     for name in (*parsed.sources, *parsed.excluded_sources):
-        if name not in known:
+        if parsed.terms and name not in known:
             listed = ", ".join(known) or "none"
             raise RegistryError(f"no source is called {name!r}; known: {listed}")
 
