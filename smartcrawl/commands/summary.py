@@ -168,7 +168,7 @@ def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None
     """Print that nothing changed, where a complete run found no change and few failures.
 
     A page that never answered 200, as behind a dead link, is failed in every run. Where more pages
-    failed than answered 304, nobody knows what changed.
+    failed than answered 304, most of the source was not seen.
     ``ways``: see ``_print_counts``.
     """
     news = sum(result.counts.get(one.word, 0) for one in _NEWS)
