@@ -185,7 +185,7 @@ class _Places:
             head = len(rows)
         elif part.head > part.start:
             head = bisect_left(rows, starts[-1], key=_end_of)
-        return Block(part.kind, start, end, head, rows, first if first > start else 0)
+        return Block(part.kind, start, end, head, rows, first if start < first < end else 0)
 
     def _rows_between(self, start: int, end: int) -> tuple[tuple[int, ...], ...]:
         """Return the rows there, from the first one that has text."""

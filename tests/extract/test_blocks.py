@@ -167,6 +167,7 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
 @example("<table><td>a<ul><li>b</ul>\0</td>c<pre> d </pre></table>e")
 @example("<table><tr><td><pre>\n x</pre><td> y </table>z")
+@example("<table>word<tr><th>")
 def test_text_is_the_same_with_and_without_blocks(body):
     seen = parse_markup(body.encode())
     excluded = seen.boilerplate + seen.dropped
