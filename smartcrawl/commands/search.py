@@ -95,7 +95,8 @@ class Command(RegistryCommand):
             raise UsageError(
                 f"say what to search for, such as: {program_name()} search 'two words'"
             )
-        _check_sources(query, stored_source_names(connection))
+        known = stored_source_names(connection)
+        _check_sources(query, known)
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         found = search_index(
             connection,
@@ -118,7 +119,7 @@ class Command(RegistryCommand):
         if opts.format == "json":
             print_json([search_hit_as_data(hit, images.get(hit.no)) for hit in hits])
             return
-        several = len(stored_source_names(connection)) > 1
+        several = len(known) > 1
         output = Output()
         for number, hit in enumerate(hits, opts.offset + 1):
             lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""

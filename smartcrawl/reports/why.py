@@ -124,12 +124,13 @@ class Stories:
 
         So does the stored robots.txt for those whose scope has it and whose runs follow links.
         """
-        found = dict(source_refusals(self._today(), url))
+        sources = self._today()
+        found = source_refusals(sources, url)
         robots = self._robots_rule(url)
         if robots is not None and robots["allowed"] is False and self._obeys:
             why = f"robots.txt forbids it by {robots['rule']!r} in line {robots['line']}"
-            for name in set(self.in_scope(url)).difference(self.listed_by(url)):
-                found.setdefault(name, why)
+            asking = (one for one in sources if one.scope.allows(url) and not one.lists(url))
+            found |= {one.name: why for one in asking}
         return [{"source": name, "why": why} for name, why in sorted(found.items())]
 
     def _today(self) -> list[Source]:

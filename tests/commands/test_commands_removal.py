@@ -1058,13 +1058,16 @@ def test_why_of_an_unknown_address_names_the_line_of_robots_txt_that_forbids_it(
         (SITE, 5, text),
     )
 
-    told = orphaned.json("why", f"{SITE}/private/x")
+    answer = orphaned.json("why", f"{SITE}/private/x")
     shown = " ".join(orphaned.run("why", f"{SITE}/private/x").out.split())
     free = " ".join(orphaned.run("why", f"{SITE}/public/x").out.split())
     dared = orphaned.json("why", f"{SITE}/private/x", "-s", "ROBOTSTXT_OBEY=0")
 
     why = "robots.txt forbids it by 'Disallow: /private/' in line 2"
-    assert (told["inScopeOf"], told["refusedBy"]) == (["docs"], [{"source": "docs", "why": why}])
+    assert (answer["inScopeOf"], answer["refusedBy"]) == (
+        ["docs"],
+        [{"source": "docs", "why": why}],
+    )
     assert f"It is in the scope of: docs. docs leaves it out: {why}." in shown
     assert "a run asks it" not in shown
     assert "It is in the scope of: docs; a run asks it when a link leads there." in free
