@@ -126,7 +126,8 @@ class Stories:
         """
         sources = self._today()
         found = source_refusals(sources, url)
-        robots = self._robots_rule(url)
+        requested = request_url(url)  # only a URL that can be requested has a robots.txt
+        robots = self._robots_rule(requested) if requested is not None else None
         if robots is not None and robots["allowed"] is False and self._obeys:
             why = f"robots.txt forbids it by {robots['rule']!r} in line {robots['line']}"
             asking = (one for one in sources if one.scope.allows(url) and not one.lists(url))

@@ -725,6 +725,14 @@ ASKING = (
         crawled,
     ),
     Mistake(
+        "an address whose host is no host",
+        "scrapy why 'http://['",
+        1,
+        ("http://[",),
+        ("https://",),
+        crawled,
+    ),
+    Mistake(
         "why without the scheme",
         "scrapy why docs.example.com/page",
         1,
