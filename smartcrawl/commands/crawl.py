@@ -9,7 +9,7 @@ import shlex
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from io import StringIO
 from typing import Any, NamedTuple
 
@@ -197,11 +197,9 @@ class Command(ScrapyCrawl):
         database = registry_database(options.registry)
         if not database.exists():
             return
-        with database.translated("read"):
-            connection = database.open()
+        with database.translated("read"), closing(database.reports()) as connection:
             declared = load_stored_jobs_and_sources(options, connection)
             vanished = [name for name in declared_source_rows(connection) if name not in declared]
-            connection.close()
         for name in vanished:
             logger.warning(
                 "%s is not declared in %s any more: its pages stay searchable and are neither"
@@ -294,10 +292,8 @@ def _known_source(options: Options, name: str) -> SourceError | None:
     database = registry_database(options.registry)
     if not database.exists():
         return None
-    with database.translated("read"):
-        connection = database.open()
+    with database.translated("read"), closing(database.reports()) as connection:
         known = refreshable_source_rows(connection)
-        connection.close()
     if name not in known:
         return None
     of_site, root = known[name].get("url"), known[name].get("root")

@@ -16,11 +16,11 @@ from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
-from smartcrawl.model.exceptions import RegistryError, UsageError
+from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.names import stored_source_names, unknown_source_error
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import Output
 
@@ -146,8 +146,7 @@ def _check_sources(query: str, known: Sequence[str]) -> None:
     parsed = parsed_search_query(query)
     for name in (*parsed.sources, *parsed.excluded_sources):
         if parsed.terms and name not in known:
-            listed = ", ".join(known) or "none"
-            raise RegistryError(f"no source is called {name!r}; known: {listed}")
+            raise unknown_source_error(name, known)
 
 
 def _limit(value: str) -> int:

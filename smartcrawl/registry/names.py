@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.model import Word
 
@@ -42,3 +44,8 @@ def stored_page_counts(connection: Connection, run: int) -> dict[str, int]:
 def stored_source_names(connection: Connection) -> list[str]:
     """Return the names of all sources that were ever crawled."""
     return [name for (name,) in connection.execute(_SOURCES)]
+
+
+def unknown_source_error(name: str, known: Sequence[str]) -> RegistryError:
+    """Return the error that no source has a name; ``known``: the names of all sources."""
+    return RegistryError(f"no source is called {name!r}; known: {', '.join(known) or 'none'}")

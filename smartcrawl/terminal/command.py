@@ -23,7 +23,11 @@ from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
-from smartcrawl.registry.names import stored_source_names, stored_sources_named
+from smartcrawl.registry.names import (
+    stored_source_names,
+    stored_sources_named,
+    unknown_source_error,
+)
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import withholds_sweep
 from smartcrawl.sources.private_files import narrow_private_data
@@ -83,8 +87,7 @@ class RegistryCommand(BaseCommand):
         try:
             sources = stored_sources_named(connection, opts.source)
             if sources is None:
-                known = ", ".join(stored_source_names(connection)) or "none"
-                raise RegistryError(f"no source is called {opts.source!r}; known: {known}")
+                raise unknown_source_error(opts.source, stored_source_names(connection))
             with warnings_printed(self.name):
                 self.work(connection, sources, args, opts)
         finally:
