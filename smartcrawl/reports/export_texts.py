@@ -17,6 +17,9 @@ from smartcrawl.reports.page_markdown import page_as_markdown
 #: An address in a link of llms.txt: readers look for the next parenthesis.
 _IN_LINK: Final = str.maketrans({"(": "%28", ")": "%29", "<": "%3C", ">": "%3E", " ": "%20"})
 _BRACKETS: Final = str.maketrans("[]", "()")
+#: Keys that each object of JSON lines has; one of _BY_KIND is added.
+_KEYS: Final = frozenset({"id", "source", "url", "title", "language", "lost"})
+_BY_KIND: Final = frozenset({"markdown", "sort_order"})
 
 
 def exported_markdown(page: ExportedPage) -> str:
@@ -77,6 +80,19 @@ def exported_chunks(page: ExportedPage, size: ChunkSize) -> Iterator[dict[str, A
             "hash": chunk.digest(document.title).hex(),
             "text": chunk.text,
         }
+
+
+def is_exported_line(line: bytes) -> bool:
+    """Whether a line is an object of JSON lines: a page or a chunk.
+
+    >>> is_exported_line(b"a poem\\n"), is_exported_line(b'{"id": "a"}\\n')
+    (False, False)
+    """
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(row, dict) and row.keys() >= _KEYS and bool(row.keys() & _BY_KIND)
 
 
 def exported_listing_page(page: ExportedPage) -> str:

@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import IO, Final
 
 from smartcrawl.model.exceptions import SmartcrawlError
+from smartcrawl.reports.export_texts import is_exported_line
 from smartcrawl.sources.private_files import file_like_its_folder, is_private_folder, private_folder
 
 MARK: Final = ".smartcrawl-export"  #: file in each folder of ours: the number of its other files
+_LONGEST: Final = 64 << 20  #: bytes of a first line that is read
 _HERE: Final = -100  #: AT_FDCWD
 _EXCHANGE: Final = 2  #: RENAME_EXCHANGE
 _NOT_POSSIBLE: Final = (errno.EINVAL, errno.ENOSYS)
@@ -83,15 +85,14 @@ def whole_output_folder(place: str) -> Iterator[WholeFolder]:
 
 @contextmanager
 def whole_output_file(place: str) -> Iterator[IO[str]]:
-    """Yield a file to write; at the end it is at ``place``, and replaces an earlier file.
+    """Yield a file to write; at the end it is at ``place``, and replaces an earlier export.
 
     Raises:
         PlaceError: something else is there, or it cannot be written.
     """
     path = _path_of(place)
     with _translated(path):
-        if path.exists() and not path.is_file():
-            raise PlaceError(f"cannot write {path}: it is no file; name a new file")
+        _check_replaceable_file(path)
         part = _part_of(path)
         file_like_its_folder(part)
         with _locked(part, _FILE, path) as descriptor:
@@ -100,6 +101,7 @@ def whole_output_file(place: str) -> Iterator[IO[str]]:
                 with open(os.dup(descriptor), "w", encoding="utf-8", newline="") as file:
                     yield file
                     _synchronize(file)
+                _check_replaceable_file(path)  # once more, after the time that writing took
                 part.replace(path)
                 _synchronize_folder(path.parent)
             except BaseException:
@@ -144,6 +146,22 @@ def _check_replaceable(path: Path) -> None:
             f"cannot write {path}: it is an export with files of others in it, and would be"
             " replaced as a whole; move them, or name a new folder"
         )
+
+
+def _check_replaceable_file(path: Path) -> None:
+    """Refuse a file that is neither empty nor an export of JSON lines.
+
+    Raises:
+        PlaceError: something else is there.
+    """
+    if not path.exists():
+        return
+    if not path.is_file():
+        raise PlaceError(f"cannot write {path}: it is no file; name a new file")
+    with path.open("rb") as file:
+        line = file.readline(_LONGEST)
+    if line and not is_exported_line(line):
+        raise PlaceError(f"cannot write {path}: the file is no export; move it, or name a new file")
 
 
 @contextmanager

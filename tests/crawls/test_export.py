@@ -97,9 +97,11 @@ def test_json_lines_are_pages_or_chunks(site: Site, docs: Crawl, tmp_path: Path)
     result = export(docs, "--format", "jsonl", "--output", str(place), "--lost")
     printed = export(docs, "--format", "jsonl", "--output", "-", "--lost")
     chunks = export(docs, "--format", "jsonl", "--output", "-", "--chunks")
+    for kind in ((), ("--chunks",), ("--lost",)):  # each replaces the one before
+        export(docs, "--format", "jsonl", "--output", str(tmp_path / "again"), *kind)
 
     rows = [json.loads(line) for line in place.read_text("utf-8").splitlines()]
-    assert printed.out == place.read_text("utf-8")
+    assert printed.out == place.read_text("utf-8") == (tmp_path / "again").read_text("utf-8")
     assert printed.err == "5 pages of docs written\n"
     assert result.out == f"5 pages of docs written to {place}\n"
     assert {row["url"] for row in rows if row["lost"]} == {site.url("/old")}
@@ -151,6 +153,11 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
             ["--source", "docs", "--format", "jsonl", "--output", "{}/mine"],
             1,
             "it is no file; name a new file",
+        ),
+        (
+            ["--source", "docs", "--format", "jsonl", "--output", "{}/mine/thesis"],
+            1,
+            "the file is no export; move it, or name a new file",
         ),
     ],
 )

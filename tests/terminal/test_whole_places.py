@@ -12,6 +12,12 @@ from smartcrawl.terminal.whole_places import (
     whole_output_folder,
 )
 
+#: The first line of an export.
+ROW = (
+    '{"id": "a", "source": "s", "url": "u", "title": "", "language": "", "lost": false,'
+    ' "markdown": ""}\n'
+)
+
 
 def write(place, **files):
     with whole_output_folder(str(place)) as folder:
@@ -97,6 +103,42 @@ def test_folders_of_others_are_left_alone(tmp_path, monkeypatch):
     assert sorted(os.listdir(tmp_path)) == ["here", "mine", "out"]
 
 
+@pytest.mark.parametrize("text", ["a poem\n", '{"id": "a"}\n', "[1]", "[" * 100_000, "\n" + ROW])
+def test_a_file_that_is_no_export_is_left_alone(tmp_path, text):
+    place = tmp_path / "mine"
+    place.write_text(text)
+
+    refusal = f"cannot write {place}: the file is no export; move it, or name a new file"
+    assert refused(place, whole_output_file) == refusal
+    assert place.read_text() == text
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_a_file_that_appears_during_the_export_is_left_alone(tmp_path):
+    place = tmp_path / "out.jsonl"
+
+    def write_late():
+        with whole_output_file(str(place)) as file:
+            file.write(ROW)
+            place.write_text("a poem")
+
+    with pytest.raises(PlaceError, match="is no export"):
+        write_late()
+
+    assert place.read_text() == "a poem"
+    assert os.listdir(tmp_path) == ["out.jsonl"]
+
+
+def test_an_empty_file_is_replaced(tmp_path):
+    place = tmp_path / "out.jsonl"
+    place.touch()
+
+    with whole_output_file(str(place)) as file:
+        file.write(ROW)
+
+    assert place.read_text() == ROW
+
+
 def test_a_part_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis").write_text("x")
@@ -132,7 +174,7 @@ def test_a_folder_whose_parent_is_private_is_private(tmp_path):
 
 def test_a_file_appears_whole_and_replaces_an_earlier_one(tmp_path):
     place = tmp_path / "out.jsonl"
-    place.write_text("old")
+    place.write_text(ROW)
 
     def write_half():
         with whole_output_file(str(place)) as file:
@@ -141,7 +183,7 @@ def test_a_file_appears_whole_and_replaces_an_earlier_one(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         write_half()
-    assert place.read_text() == "old"
+    assert place.read_text() == ROW
     (tmp_path / ".out.jsonl.part").write_text("left by a killed process")
 
     with whole_output_file(str(place)) as file:
