@@ -8,15 +8,19 @@ import sys
 import time
 from argparse import ArgumentParser, Namespace
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from rich.markup import escape
+
+from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.file_urls import display_file_url
 from smartcrawl.model.program import program_crawl_line, program_name
+from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
@@ -24,13 +28,14 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.reports.sources_today import reported_address_holders, reported_source_today
+from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.text import report_noun
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.patterns import compile_scope_pattern
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
-from smartcrawl.terminal.output import print_note
+from smartcrawl.terminal.output import Output, print_note
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 
@@ -105,6 +110,8 @@ class Command(ChangingCommand):
                     with transaction(connection):
                         items.store_order_rows(connection, [item.no for item in found], now)
         self._report(found, new, opts)
+        if opts.url:
+            self._warn_of_robots(connection, [item.url for item in found] or [u for _, u in new])
 
     def _known(self, connection: Connection, sources: list[str], opts: Namespace) -> list[ItemRow]:
         if opts.id:
@@ -170,6 +177,28 @@ class Command(ChangingCommand):
         with self.leased([name]), transaction(connection):  # a run gives out numbers of its own
             items.register_address_row(connection, name, wanted, trackers, now, force=True)
         return [], [(name, wanted)]
+
+    def _warn_of_robots(self, connection: Connection, urls: Sequence[str]) -> None:
+        """Print that the stored robots.txt forbids an address that is pinned, and the remedy.
+
+        The address is ordered nevertheless: its server may have another robots.txt by now.
+        """
+        settings = self.settings
+        if not settings.getbool("ROBOTSTXT_OBEY"):
+            return
+        agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
+        read = robots_txt_answers(robots_parser_option(settings), agent)
+        robots = StoredRobotsReport(connection, read)
+        for url in dict.fromkeys(urls):
+            requested = request_url(url)  # only a URL that can be requested has a robots.txt
+            why = robots.forbids(requested) if requested is not None else None
+            if why is None:
+                continue
+            asked, runs = ("would ask", "would be") if self.dry else ("asks", "is")
+            text = f"note: {why}: no run {asked} {display_url(url)}, and each {runs} incomplete"
+            command = "" if self.dry else self.again("forget", url)
+            after = "" if self.dry else "; to take it back:"
+            Output(sys.stderr).say(escape(f"{text}{after}"), command=command, gap=1)
 
     def _rebuild(self, connection: Connection, opts: Namespace) -> None:
         if opts.source or opts.dry_run:

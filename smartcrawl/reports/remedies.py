@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from smartcrawl.model.program import program_name
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap
 
-#: What an operator can do about the reason that a run is incomplete, by its first word.
+#: What an operator can do about the reason that a run is incomplete, by its first word. Braces
+#: are for ``reported_remedy``.
 REMEDIES = {
     "seed_failed": "check the address, and whether the server answers it",
+    "pin_failed": "it was registered by hand; to take it back: {program} forget URL",
     "unreachable": "the server or the network was failing; run again later",
     "host_down": "its pages stay as they are; run again when the host answers",
     "robots_unknown": "no page of that host was asked; run again when its robots.txt answers",
@@ -46,11 +49,16 @@ NOTES = {
 }
 
 
+def reported_remedy(word: str) -> str:
+    """Return the remedy for a reason by its first word, as the called program names it; or ""."""
+    return REMEDIES.get(word, "").format(program=program_name())
+
+
 def reported_reason(reason: str) -> str:
     """Return the reason that a run is incomplete with its remedy in brackets, if there is one.
 
     >>> reported_reason("interrupted")
     'interrupted (go on with -a resume=1)'
     """
-    remedy = REMEDIES.get(reason.partition(":")[0], "")
+    remedy = reported_remedy(reason.partition(":")[0])
     return f"{reason} ({remedy})" if remedy else reason

@@ -49,6 +49,16 @@ class StoredRobotsReport:
         says, status, fetched_at = found
         return says(url) if says is not None else None, status, fetched_at
 
+    def forbids(self, url: str) -> str | None:
+        """Return why a stored robots.txt forbids an address; None if it does not, or has no copy.
+
+        ``read`` has to be ``robots_txt.robots_txt_answers``.
+        """
+        found = self.answer(url)
+        if found is None or found[0] is None or found[0].allowed:
+            return None
+        return f"robots.txt forbids it by {found[0].rule!r} in line {found[0].line}"
+
     def failure(self, url: str) -> tuple[str, int] | None:
         """Return (reason, time) of the last failed request, if it was later than the copy.
 

@@ -127,9 +127,8 @@ class Stories:
         sources = self._today()
         found = source_refusals(sources, url)
         requested = request_url(url)  # only a URL that can be requested has a robots.txt
-        robots = self._robots_rule(requested) if requested is not None else None
-        if robots is not None and robots["allowed"] is False and self._obeys:
-            why = f"robots.txt forbids it by {robots['rule']!r} in line {robots['line']}"
+        why = self._robots.forbids(requested) if requested is not None else None
+        if why is not None and self._obeys:
             asking = (one for one in sources if one.scope.allows(url) and not one.lists(url))
             found |= {one.name: why for one in asking}
         return [{"source": name, "why": why} for name, why in sorted(found.items())]

@@ -23,6 +23,8 @@ class Evidence:
     skipped: int = 0  #: pages that were reached and not due
     not_due: int = 0  #: skipped pages that no run requested since the last complete run began
     silent: int = 0  #: skipped pages whose last visit brought no answer about them
+    #: addresses registered by hand of which no answer came, with the reason
+    pins_failed: tuple[str, ...] = ()
     is_empty: bool = False  #: a library was listed whole, and has no items
 
 
@@ -70,6 +72,7 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     """
     found = [*evidence.cut_by]
     found += [f"seed_failed: {url}" for url in evidence.seeds_failed]
+    found += [f"pin_failed: {url}" for url in evidence.pins_failed]
     found += [f"sitemap_failed: {url}" for url in evidence.sitemaps_failed]
     most = (evidence.visits + evidence.skipped) * MAX_UNREACHABLE_SHARE
     if evidence.unreachable > most:

@@ -15,6 +15,7 @@ from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.evidence import (
     count_run_rows,
     count_silent_rows,
+    failed_pin_rows,
     failed_seed_rows,
     failed_sitemap_rows,
     kept_back_rows,
@@ -199,6 +200,7 @@ class RunEnding:
         sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given, most)
         return Evidence(
             seeds_failed=tuple(map(redacted_text, seeds)),
+            pins_failed=tuple(map(redacted_text, failed_pin_rows(connection, run))),
             cut_by=(*self._last.cut_by(self._shortcomings), *self._kept_back()),
             sitemaps_failed=tuple(map(redacted_text, sitemaps)),
             visits=visits,

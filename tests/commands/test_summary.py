@@ -11,7 +11,7 @@ import pytest
 from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.reports.remedies import NOTES, REMEDIES
+from smartcrawl.reports.remedies import NOTES, REMEDIES, reported_remedy
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import Fault, RunOrder, Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
@@ -172,7 +172,7 @@ def test_each_reason_comes_with_what_to_do(shown, word: str):
 
     state = word if word in ORDER_REASONS.values() else "incomplete"
     assert f"Run 7 of docs: {state}, 42 s" in out
-    assert f"not complete: {reason} ({REMEDIES[word]})" in out
+    assert f"not complete: {reason} ({reported_remedy(word)})" in out
 
 
 def noted(pattern: str) -> set[str]:

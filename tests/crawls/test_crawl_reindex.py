@@ -143,3 +143,45 @@ def test_nothing_is_registered_while_a_run_gives_out_numbers(shop: Site, crawl: 
         ordered(crawl, "--url", shop.url("/a"))  # what is known may be ordered
 
     assert "is being crawled" in told.err
+
+
+PRIVATE = Page("User-agent: *\nDisallow: /private/\n", content_type="text/plain")
+
+
+@pytest.fixture
+def forbidding(shop: Site, crawl: Crawl) -> str:
+    """An address that the stored robots.txt forbids."""
+    shop.pages["/robots.txt"] = PRIVATE
+    shop.pages["/private/a"] = html("Private", text="private words")
+    crawl(shop.url("/"))
+    return shop.url("/private/a")
+
+
+def test_an_address_that_robots_txt_forbids_is_ordered_with_a_note(forbidding: str, crawl: Crawl):
+    dry = crawl.run("reindex", "--url", forbidding, "--dry-run")
+    result = crawl.run("reindex", "--url", forbidding, "--format", "json")
+    allowed = crawl.run("reindex", "--url", forbidding.replace("private", "open"))
+
+    why = "note: robots.txt forbids it by 'Disallow: /private/' in line 2: no run"
+    would, does = (" ".join(one.err.split()) for one in (dry, result))
+    assert would == f"{why} would ask {forbidding}, and each would be incomplete"
+    assert does == (
+        f"{why} asks {forbidding}, and each is incomplete;"
+        f" to take it back: scrapy forget {forbidding}"
+    )
+    assert json.loads(result.out)["ordered"][0]["registered"] is True
+    assert allowed.err == ""
+
+
+def test_a_run_names_the_pinned_address_that_robots_txt_forbids(
+    shop: Site, forbidding: str, crawl: Crawl
+):
+    crawl.run("reindex", "--url", forbidding)
+
+    shown = " ".join(crawl(shop.url("/"), expect=3).out.split())
+
+    assert f"not complete: pin_failed: {forbidding} (disallowed by " in shown
+    assert "registered by hand; to take it back: scrapy forget URL)" in shown
+    crawl.run("forget", forbidding)
+    crawl(shop.url("/"))
+    assert crawl.runs()[0]["complete"]

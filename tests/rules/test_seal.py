@@ -31,6 +31,10 @@ GAPS = {
         {"seeds_failed": ("http://a.example/ (404)",)},
         "seed_failed: http://a.example/ (404)",
     ),
+    "pin_failed: URL (why)": (
+        {"pins_failed": ("http://a.example/ (disallowed)",)},
+        "pin_failed: http://a.example/ (disallowed)",
+    ),
     "unreachable: N of M visits": ({"unreachable": 11}, "unreachable: 11 of 100 visits"),
     "pending: N": ({"pending": 1}, "pending: 1"),
     "not_due: N": ({"skipped": 7, "not_due": 1}, "not_due: 1"),

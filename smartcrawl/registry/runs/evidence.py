@@ -14,9 +14,9 @@ from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import Fault
 
 _SEEDS = """
-SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_target), d.pinned
+SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_target)
   FROM seed d JOIN record r USING (no)
- WHERE d.run = ? AND d.pinned < 2 ORDER BY r.no
+ WHERE d.run = ? AND d.pinned = ? ORDER BY r.no
 """
 #: In a CROSS JOIN, SQLite reads state first, which is narrow, and a record only where it counts.
 _SITEMAPS = """
@@ -75,21 +75,36 @@ def failed_seed_rows(
 ) -> tuple[str, ...]:
     """Return the failed seeds, each with the reason.
 
-    A seed must end in 200 or 304 in scope, after redirects. For a pinned address any answer of
-    its host is enough. ``optional``: seeds that need not exist (Source.optional_seeds).
+    A seed must end in 200 or 304 in scope, after redirects. ``optional``: seeds that need not
+    exist (Source.optional_seeds).
     """
     hops = max(max_redirects, MAX_REDIRECTS)
-    seeds: Any = connection.execute(_SEEDS, (run,)).fetchall()
+    seeds: Any = connection.execute(_SEEDS, (run, Role.SEED)).fetchall()
     return tuple(
-        f"{url} ({error})" if error else str(url)
-        for no, url, error, role in seeds
+        _with_reason(url, error)
+        for no, url, error in seeds
         if not (
-            _host_answered(connection, run, no)
-            if role == Role.PIN
-            else _answered(connection, run, no, hops)
+            _answered(connection, run, no, hops)
             or (url in optional and _is_missing(connection, run, no, optional[url]))
         )
     )
+
+
+def failed_pin_rows(connection: Connection, run: int) -> tuple[str, ...]:
+    """Return the pinned addresses of which their hosts said nothing, each with the reason.
+
+    Any answer of the host is enough. An address that robots.txt forbids has none.
+    """
+    pins: Any = connection.execute(_SEEDS, (run, Role.PIN)).fetchall()
+    return tuple(
+        _with_reason(url, error)
+        for no, url, error in pins
+        if not _host_answered(connection, run, no)
+    )
+
+
+def _with_reason(url: str, error: str | None) -> str:
+    return f"{url} ({error})" if error else url
 
 
 def failed_sitemap_rows(
