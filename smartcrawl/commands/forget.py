@@ -17,7 +17,9 @@ from smartcrawl.model.urls import (
     url_item_id,
 )
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pending_pins import delete_pending_pin_rows
+from smartcrawl.registry.removal.empty_source import delete_empty_source_rows, is_empty_source
 from smartcrawl.registry.removal.purge import (
     KnownRecord,
     forgettable_page_rows,
@@ -133,6 +135,17 @@ class Command(ChangingCommand):
             "; it would be unpinned" if self.dry else "; it was pinned, and is no longer"
         )
 
+    def _emptied(self, connection: Connection, name: str) -> bool:
+        """Take the marks off a source, and delete it where nothing is stored of it.
+
+        Return whether it was or, in a dry run, would be deleted.
+        """
+        if self.dry:
+            return is_empty_source(connection, name)
+        undeclare_source_row(connection, name)
+        with transaction(connection):
+            return delete_empty_source_rows(connection, name)
+
     def _source(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
         if len(sources) > 1:
             raise RegistryError(f"{opts.source!r} means {', '.join(sources)}: name one of them")
@@ -146,12 +159,18 @@ class Command(ChangingCommand):
                 self.withhold(why, "forget", "--source", name, "--max", len(targets))
                 return
             done = self.purge(connection, targets, now, most=None)
-            if not self.dry:
-                undeclare_source_row(connection, name)
+            emptied = self._emptied(connection, name)
         if not self.dry and name in load_declared_sources(self.options.sources_file):
             print_complaint(
                 "forget",
                 f"{name} is declared in {self.options.sources_file}: unless its table is removed"
                 " there, the next crawl brings it back",
             )
-        self.report(done, 0, opts)
+        if emptied:
+            was = "would be" if self.dry else "was"
+            print(
+                f"{name}: nothing is stored of it; it {was} removed from the registry",
+                file=sys.stderr,
+            )
+        if done or not emptied or opts.format == "json":
+            self.report(done, 0, opts)

@@ -548,6 +548,34 @@ def test_forgetting_ends_a_pin_also_where_nothing_is_held(orphaned: World):
     assert again.out == "nothing to remove\n"
 
 
+def test_a_source_of_which_nothing_is_stored_goes_as_a_whole(world: World):
+    world.declare("")
+    world.crawl({"": 503, "/a": 404}, {"": ["/a"]})
+    world.run("reindex", "--url", f"{SITE}/a")
+
+    dry = world.run("forget", "--source", "docs", "--dry-run")
+    assert dry.err == "docs: nothing is stored of it; it would be removed from the registry\n"
+    assert world.desk.rows("SELECT name FROM source") == [("docs",)]
+    result = world.run("forget", "--source", "docs")
+
+    assert result.err == "docs: nothing is stored of it; it was removed from the registry\n"
+    assert result.out == ""
+    for table in ("source", "run", "record", "state", "seed", "pin", "event", "item", "change"):
+        assert world.desk.rows(f"SELECT * FROM {table}") == []
+    assert "known: none" in world.run("forget", "--source", "docs", expect=1).err
+
+
+def test_a_source_that_undo_can_bring_back_stays(world: World):
+    world.declare("")
+    world.crawl(FIRST, LINKS)
+    world.run("forget", "--source", "docs", "--max", "99")
+
+    again = world.run("forget", "--source", "docs")
+
+    assert (again.out, again.err) == ("nothing to remove\n", "")
+    assert world.run("undo", "1").out.startswith("restored")
+
+
 def test_an_unknown_address_is_told_with_its_id_and_what_is_nearly_the_same(orphaned: World):
     result = orphaned.run("forget", "https://www.a.example/a", expect=1)
 

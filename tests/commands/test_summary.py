@@ -56,11 +56,12 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         orphan_threshold: int = 3,
         order: RunOrder | None = None,
         kind: Kind = SITE,
+        ad_hoc: bool = False,
         **changed: object,
     ) -> str:
         run = SimpleNamespace(
             result=RunResult(**(RESULT | changed)),
-            source=SimpleNamespace(name=source, traits=kind, kinds=(kind,)),
+            source=SimpleNamespace(name=source, traits=kind, kinds=(kind,), ad_hoc=ad_hoc),
             options=SimpleNamespace(
                 sweep_max_ratio=0.25,
                 sweep_min_count=7,
@@ -90,6 +91,18 @@ def test_a_complete_run_is_told_with_its_counts_and_savings(shown):
 
 def test_where_no_page_is_stored_no_search_is_offered(shown):
     assert "Search it" not in shown(is_one_stored=False)
+
+
+def test_a_source_of_which_nothing_is_stored_is_named_with_the_way_to_remove_it(shown):
+    failed: dict[str, object] = {"complete": False, "reasons": ("no_pages",)}
+    way = "Nothing is stored of it; to remove this source:  scrapy forget --source docs\n"
+
+    assert way in shown(**failed, is_one_stored=False, ad_hoc=True)
+    assert "to remove" not in shown(**failed, is_one_stored=True, ad_hoc=True)
+    assert "to remove" not in shown(**failed, is_one_stored=False)
+    assert "to remove" not in shown(
+        complete=False, finished_at=None, is_one_stored=False, ad_hoc=True
+    )
 
 
 def test_a_run_that_others_go_on_with_is_told_so(shown):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from smartcrawl.registry.connection import Connection
@@ -66,6 +67,11 @@ def delete_expired_tombstone_rows(connection: Connection, ending: EndingRunRow) 
         if not overdue.isdisjoint(unpack_stored_numbers(targets))
     ]
     connection.execute(_LOOK_UP, (numbers_for_sql(stale),))
-    for statement in (*_NAMED, *_FORGET):
-        connection.execute(statement, (numbers_for_sql(overdue),))
+    delete_record_rows(connection, overdue)
     return len(overdue)
+
+
+def delete_record_rows(connection: Connection, numbers: Collection[int]) -> None:
+    """Delete records of which nothing is stored, with their state and history."""
+    for statement in (*_NAMED, *_FORGET):
+        connection.execute(statement, (numbers_for_sql(numbers),))
