@@ -76,7 +76,12 @@ class Command(RegistryCommand):
         parser.add_argument(
             "--chunks", action="store_true", help="with jsonl: one chunk a line, not one page"
         )
-        parser.add_argument("--lost", action="store_true", help="lost pages, too")
+        parser.add_argument(
+            "--lost",
+            action="store_true",
+            help="lost pages, too: those that answered with an error about the page; a page whose"
+            " last visit failed otherwise is not lost",
+        )
 
     def carry_out(self, args: list[str], opts: Namespace) -> None:
         """Check the options, then do the work."""

@@ -63,7 +63,10 @@ class Command(RegistryCommand):
             "--status", metavar="X", help=f"only this status: {', '.join(_STATUSES)}"
         )
         parser.add_argument(
-            "--outcome", metavar="X", help=f"only this last outcome: {', '.join(_OUTCOMES)}"
+            "--outcome",
+            metavar="X",
+            help=f"only this last outcome: {', '.join(_OUTCOMES)}; a lost page whose next visit"
+            " fails otherwise is failed",
         )
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--no-text", action="store_true", help="only pages without text")

@@ -122,7 +122,7 @@ class Command(RegistryCommand):
         several = len(known) > 1
         output = Output()
         for number, hit in enumerate(hits, opts.offset + 1):
-            lost = " [red](lost: its last visit failed)[/]" if hit.lost else ""
+            lost = " [red](its last visit failed)[/]" if hit.lost else ""
             output.line(f"[bold]{number}. {_safe(hit.title or hit.url)}[/]{lost}")
             where = f"  [dim]{_safe(', '.join(hit.sources))}[/]" if several else ""
             output.line(f"   [green]{_safe(hit.url)}[/]{where}")

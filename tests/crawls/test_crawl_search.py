@@ -6,7 +6,7 @@ import re
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.site_server import Site, html
+from tests.site_server import Page, Site, html
 
 
 @pytest.fixture
@@ -61,6 +61,30 @@ def test_search_refuses_a_source_in_the_query_that_does_not_exist(crawl: Crawl, 
 
     assert refused.err == "search: no source is called 'nope'; known: all, some\n"
     assert crawl.search("office -in:all") == []
+
+
+def test_a_hit_whose_visit_failed_is_marked_and_only_a_lost_one_is_called_lost(
+    site: Site, crawl: Crawl
+):
+    site.pages["/"] = html("Home", "/lost", "/away", text="home")
+    site.pages["/lost"] = html("Lost", text="a lantern is lost")
+    site.pages["/away"] = html("Away", text="a lantern is away")
+    crawl(site.url("/"))
+    site.pages["/lost"], site.pages["/away"] = Page("", status=404), Page("", status=503)
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0}, expect=None)
+
+    shown = crawl.run("search", "lantern").out
+    lost = crawl.run("registry", "--outcome", "lost", "--format", "jsonl").out.splitlines()
+    help_texts = {
+        name: " ".join(crawl.run(name, "--help").out.split()) for name in ("export", "registry")
+    }
+
+    assert {hit["lost"] for hit in crawl.search("lantern")} == {True}
+    assert shown.count(" (its last visit failed)\n") == 2
+    assert "lost:" not in shown
+    assert [json.loads(line)["url"] for line in lost] == [site.url("/lost")]
+    assert "a page whose last visit failed otherwise is not lost" in help_texts["export"]
+    assert "a lost page whose next visit fails otherwise is failed" in help_texts["registry"]
 
 
 @pytest.mark.usefixtures("two_sources")

@@ -90,7 +90,7 @@ class McpSource(_Answer):
     kind: str = Field(examples=["site"])
     pages: int = Field(description="All known pages")
     stored: int = Field(description="Pages with stored content, which can be fetched")
-    lost: int = Field(description="Stored pages whose last visit failed")
+    lost: int = Field(description="Stored pages that answered with an error about the page")
     due: int = Field(description="Pages whose next visit has come")
     last_complete_run: McpCompleteRun | None
 
