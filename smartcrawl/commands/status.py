@@ -13,7 +13,7 @@ from smartcrawl.commands.status_text import (
     status_command_screen,
     status_command_verdict,
 )
-from smartcrawl.model.program import program_crawl_line
+from smartcrawl.model.program import program_argument, program_crawl_line
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
@@ -118,7 +118,8 @@ class Command(RegistryCommand):
         if run.finished_at is None:
             if self.database.is_held(str(status.source)):
                 return f"run {run.no} goes on, begun {report_time_span(now - run.started_at)} ago"
-            return f"run {run.no} was left by a process that died: go on with -a resume=1"
+            resume = program_argument("resume")
+            return f"run {run.no} was left by a process that died: go on with {resume}"
         text = "complete" if run.complete else "incomplete"
         if run.state in (RunState.INTERRUPTED, RunState.CANCELLED):
             text = run_state_text(run.state, run.reasons)

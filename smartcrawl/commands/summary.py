@@ -9,7 +9,7 @@ from typing import IO
 
 from rich.markup import escape
 
-from smartcrawl.model.program import OURS, program_as_typed, program_name
+from smartcrawl.model.program import OURS, program_argument, program_as_typed, program_name
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
@@ -199,12 +199,13 @@ def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None
 
 def _print_snapshots(output: Output, progress: RunCounters) -> None:
     """Print how many snapshots could not be read or stored, and the remedy."""
+    force = program_argument("force")
     failures = (
         (
             "not extracted again:",
             progress.unread,
             "the store did not give their snapshots; run again when it does, and where they are"
-            " gone for good, crawl once with -a force=1",
+            f" gone for good, crawl once with {force}",
         ),
         (
             "not extracted again:",
@@ -214,7 +215,7 @@ def _print_snapshots(output: Output, progress: RunCounters) -> None:
         (
             "no snapshot stored:",
             progress.not_stored,
-            "the store took none; when it does, crawl once with -a force=1",
+            f"the store took none; when it does, crawl once with {force}",
         ),
     )
     for what, count, why in failures:

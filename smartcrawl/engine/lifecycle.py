@@ -33,6 +33,7 @@ from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
+from smartcrawl.model.program import program_argument
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.run.run import Run
 
@@ -79,9 +80,10 @@ class RunLifecycle:
         if run.opened.interrupted is not None:
             logger.warning(
                 "run %d of %s was interrupted and is closed now; this is a new run"
-                " (-a resume=1 would have gone on with it)",
+                " (%s would have gone on with it)",
                 run.opened.interrupted,
                 run.source.name,
+                program_argument("resume"),
             )
         resolver = installed_resolver()
         if resolver is not None:
@@ -178,7 +180,8 @@ def _over_words(run: Run) -> str:
     no, name, job = run.opened.no, run.source.name, run.orders.job
     match run.opened.order:
         case RunOrder.PAUSE:
-            return f"run {no} of {name}, of the job {job}, is paused; -a resume=1 goes on with it"
+            resume = program_argument("resume")
+            return f"run {no} of {name}, of the job {job}, is paused; {resume} goes on with it"
         case RunOrder.CANCEL:
             why = f"run {no} of {name}, of the job {job}, was cancelled"
         case None:

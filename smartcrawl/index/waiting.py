@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.program import program_argument
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +31,8 @@ class Waiting:
         """
         if self.stopping():
             raise SinkError(
-                f"stopped while {line.partition(';')[0]}; nothing is lost: -a resume=1 goes on"
+                f"stopped while {line.partition(';')[0]}; nothing is lost:"
+                f" {program_argument('resume')} goes on"
             )
         if self._clock() - self._logged >= _SILENCE:
             self._logged = self._clock()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from smartcrawl.model.program import program_argument
+
 
 class SmartcrawlError(Exception):
     """Any error that is shown to the operator as a message, without a traceback."""
@@ -65,7 +67,8 @@ class RunPausedError(SmartcrawlError):
 
     def __init__(self, source: str, run: int, since: str) -> None:
         super().__init__(
-            f"run {run} of {source} is paused since {since}: -a resume=1 goes on with it"
+            f"run {run} of {source} is paused since {since}: {program_argument('resume')} goes on"
+            " with it"
         )
         self.source = source
         self.run = run

@@ -29,6 +29,27 @@ def program_crawl_line(start: str, *, is_root: bool = False) -> str:
     return f"{OURS} crawl {start}" if program_name() == OURS else f"{SCRAPYS} crawl {arguments}"
 
 
+def program_argument(name: str, value: str = "1") -> str:
+    """Return an argument of a crawl as the called program takes it; ``value`` "1": a switch.
+
+    >>> program_argument("resume"), program_argument("source", "docs")
+    ('-a resume=1', '-a source=docs')
+    """
+    if program_name() != OURS:
+        return f"-a {name}={value}"
+    if name in ("url", "root"):
+        return value  # a word without an option
+    option = f"--{name.replace('_', '-')}"
+    return option if value == "1" else f"{option} {value}"
+
+
+def program_argument_label(name: str) -> str:
+    """Return the words for an argument of a crawl whose value follows."""
+    if program_name() != OURS:
+        return f"-a {name}"
+    return {"url": "the address", "root": "the folder"}.get(name, f"--{name}")
+
+
 def program_as_typed() -> str:
     """Return the program as it is typed in this folder: a path below it, or a name on the PATH."""
     called = Path(sys.argv[0])

@@ -10,6 +10,7 @@ from functools import partial
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.model.program import program_argument
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.registry.commit.batch import RegistryCommit, Sharing
 from smartcrawl.registry.commit.refused import (
@@ -105,8 +106,7 @@ class RegistryWriter:
             logger.exception("a batch cannot be written")
             raise RegistryError(
                 f"a batch cannot be written ({database_refusal_reason(error)}): nothing of it is"
-                " stored;"
-                " -a resume=1 asks its pages again"
+                f" stored; {program_argument('resume')} asks its pages again"
             ) from error
 
     def _write(self, batch: Batch, now: int) -> Written:

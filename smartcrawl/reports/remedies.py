@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smartcrawl.model.program import program_name
+from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap
 
@@ -26,8 +26,8 @@ REMEDIES = {
     NOT_DUE: "no run had an answer of these pages since the last complete one began; nothing is"
     " missing, but pages without a link to them do not age by this run",
     "no_pages": "nothing was visited: check the seeds or the root, and the scope",
-    "interrupted": "go on with -a resume=1",
-    "paused": "by order; only -a resume=1 goes on with it",
+    "interrupted": "go on with {resume}",
+    "paused": "by order; only {resume} goes on with it",
     "cancelled": "by order; the next crawl begins a new run",
 }
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
@@ -51,7 +51,8 @@ NOTES = {
 
 def reported_remedy(word: str) -> str:
     """Return the remedy for a reason by its first word, as the called program names it; or ""."""
-    return REMEDIES.get(word, "").format(program=program_name())
+    remedy = REMEDIES.get(word, "")
+    return remedy.format(program=program_name(), resume=program_argument("resume"))
 
 
 def reported_reason(reason: str) -> str:

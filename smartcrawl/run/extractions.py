@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, ListedRecord, Page
+from smartcrawl.model.program import program_argument
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import decide_extraction
@@ -121,8 +122,9 @@ class ExtractionPlan:
             self._unread_logged = True
             logger.warning(
                 "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
-                " again; where the snapshots are gone for good, crawl once with -a force=1",
+                " again; where the snapshots are gone for good, crawl once with %s",
                 why,
+                program_argument("force"),
             )
         if self._stored_pages.store_failed:
             self._batches.progress.unread += len(self.again)

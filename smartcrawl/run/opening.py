@@ -13,6 +13,7 @@ from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_argument, program_argument_label
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_sources_with_stored_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
@@ -88,8 +89,8 @@ def _open_alone(source: Source, options: Options, orders: Orders, now: int) -> R
     """
     if orders.job is not None:
         raise SourceError(
-            f"-a job={orders.job}: one process lists {source.name}, so its runs cannot be shared;"
-            " leave the argument out"
+            f"{program_argument('job', orders.job)}: one process lists {source.name}, so its"
+            " runs cannot be shared; leave the argument out"
         )
     if options.redis is not None:
         logger.info("%s: this process alone lists it, REDIS_URL does not matter", source.name)
@@ -107,7 +108,7 @@ def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Sour
     sitemaps = str(arguments.get("sitemap", "")).split()
     declared = load_declared_sources(options.sources_file)
     if url is not None and name is not None:
-        raise SourceError("give either -a url=… or -a source=…, not both")
+        raise _both_given("url")
     if url is not None:
         return ad_hoc_site_source(url, declared, sitemaps=sitemaps)
     if name is not None:
@@ -117,8 +118,8 @@ def source_of_run_arguments(options: Options, arguments: dict[str, Any]) -> Sour
     if (only := _only(declared, SITE)) is not None:
         return only
     raise SourceError(
-        "nothing to crawl: give -a url=https://… or -a sitemap=https://…,"
-        f" or declare sources in {options.sources_file}"
+        f"nothing to crawl: give {program_argument('url', 'https://…')} or"
+        f" {program_argument('sitemap', 'https://…')}, or declare sources in {options.sources_file}"
     )
 
 
@@ -132,8 +133,8 @@ def files_source_of_run_arguments(options: Options, arguments: dict[str, Any]) -
     found = _listed_source(options, arguments, FILES, "root", ad_hoc_files_source)
     if found is None:
         raise SourceError(
-            "nothing to crawl: give -a root=FOLDER, or declare a source of the kind files in"
-            f" {options.sources_file}"
+            f"nothing to crawl: give {program_argument('root', 'FOLDER')}, or declare a source of"
+            f" the kind files in {options.sources_file}"
         )
     assert isinstance(found, FilesSource), "its kind was checked"
     return found
@@ -151,8 +152,8 @@ def github_source_of_run_arguments(options: Options, arguments: dict[str, Any]) 
     found = _listed_source(options, arguments, GITHUB, "url", ad_hoc_repository_source)
     if found is None:
         raise SourceError(
-            "nothing to crawl: give -a url=https://github.com/OWNER/REPO, or declare a source of"
-            f" the kind github in {options.sources_file}"
+            f"nothing to crawl: give {program_argument('url', 'https://github.com/OWNER/REPO')}, or"
+            f" declare a source of the kind github in {options.sources_file}"
         )
     assert isinstance(found, GithubSource), "its kind was checked"
     if found.address.web != options.github.web:
@@ -177,8 +178,8 @@ def library_source_of_run_arguments(
     name = arguments.get("source")
     if name is None:
         raise SourceError(
-            "nothing to crawl: give -a source=DOMAIN.SOURCE, a domain and a source_id of its"
-            f" domain.json below {options.sharepoint.storage}"
+            f"nothing to crawl: give {program_argument('source', 'DOMAIN.SOURCE')}, a domain and a"
+            f" source_id of its domain.json below {options.sharepoint.storage}"
         )
     source = load_library_source(options.sharepoint.storage, str(name))
     options.sharepoint.required()
@@ -200,13 +201,18 @@ def _listed_source(
     given, name = arguments.get(start), arguments.get("source")
     declared = load_declared_sources(options.sources_file)
     if given is not None and name is not None:
-        raise SourceError(f"give either -a {start}=… or -a source=…, not both")
+        raise _both_given(start)
     if given is not None:
         try:
             return ad_hoc_source(given)
         except ValueError as error:
-            raise SourceError(f"-a {start} {error}") from error
+            raise SourceError(f"{program_argument_label(start)} {error}") from error
     return _named(options, declared, name, kind) if name is not None else _only(declared, kind)
+
+
+def _both_given(start: str) -> SourceError:
+    one, other = program_argument(start, start.upper()), program_argument("source", "NAME")
+    return SourceError(f"give either {one} or {other}, not both")
 
 
 def _refuse_unknown(arguments: dict[str, Any], kind: Kind, known: tuple[str, ...]) -> None:
@@ -227,7 +233,7 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     source = run_source_named(options, declared, name)
     if source.traits.spider != kind.spider:
         raise SourceError(
-            f"-a source={name}: it is of the kind {source.kind}, so the spider is"
+            f"{program_argument('source', name)}: it is of the kind {source.kind}, so the spider is"
             f" {source.traits.spider} instead of {kind.spider}"
         )
     return source
@@ -253,7 +259,10 @@ def _only(declared: Mapping[str, Source], kind: Kind) -> Source | None:
     names = [name for name, source in declared.items() if source.traits.spider == kind.spider]
     if len(names) > 1:
         listed = ", ".join(names)
-        raise SourceError(f"several sources are declared: give -a source= one of {listed}")
+        raise SourceError(
+            f"several sources are declared: give {program_argument('source', 'NAME')}, one of"
+            f" {listed}"
+        )
     return declared[names[0]] if names else None
 
 

@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from smartcrawl.model.exceptions import SourceError, UnknownSourceError
 from smartcrawl.model.meant import meant_word
+from smartcrawl.model.program import program_argument, program_argument_label, program_crawl_line
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.fields import (
@@ -107,12 +108,15 @@ def ad_hoc_site_source(
     name = url_host_key(first)
     if name in declared:
         raise SourceError(
-            f"-a url={first}: {name} is declared in sources.toml; write -a source={name}"
+            f"{program_argument('url', first)}: {name} is declared in sources.toml; write"
+            f" {program_argument('source', name)}"
         )
     try:
         return SiteSource(name=name, seeds=tuple(seeds), sitemaps=tuple(maps), ad_hoc=True)
     except ValidationError as error:
-        raise SourceError("\n".join(f"-a url {_reason(e)}" for e in error.errors())) from error
+        raise SourceError(
+            "\n".join(f"{program_argument_label('url')} {_reason(e)}" for e in error.errors())
+        ) from error
 
 
 def source_with_sitemaps(source: Source, sitemaps: Sequence[str]) -> Source:
@@ -135,11 +139,14 @@ def _given(argument: str, url: str, declared: Mapping[str, Source]) -> str:
         SourceError: it is no web address.
     """
     if url in declared:
-        raise SourceError(f"-a url={url}: this is the name of a source; write -a source={url}")
+        raise SourceError(
+            f"{program_argument('url', url)}: this is the name of a source; write"
+            f" {program_argument('source', url)}"
+        )
     try:
         return declared_web_address(url)
     except ValueError as error:
-        raise SourceError(f"-a {argument} {error}") from error
+        raise SourceError(f"{program_argument_label(argument)} {error}") from error
 
 
 def select_declared_source(name: str, sources: Mapping[str, Source]) -> Source:
@@ -153,7 +160,8 @@ def select_declared_source(name: str, sources: Mapping[str, Source]) -> Source:
     if not sources:
         raise UnknownSourceError(
             f"there is no source {name!r}, and none is declared: add a table [sources.{name}] to"
-            " sources.toml (see sources.example.toml), or crawl an address with -a url="
+            " sources.toml (see sources.example.toml), or crawl an address:"
+            f" {program_crawl_line('https://…')}"
         )
     raise UnknownSourceError(
         f"there is no source {name!r}{meant_word(name, sources)};"

@@ -11,7 +11,7 @@ import psycopg
 from psycopg import errors
 
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
-from smartcrawl.model.program import program_name
+from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.database.heartbeat import EXPIRY, HeartbeatLease
 from smartcrawl.registry.database.migrations import migrations
@@ -234,7 +234,7 @@ _REMEDIES: Final = {
     errors.InsufficientPrivilege: "let this user create and write tables there, or name another"
     " database in REGISTRY_URL",
     errors.InvalidSchemaName: "create the schema that search_path names",
-    errors.DiskFull: "free some space on its disk and start again with -a resume=1: everything"
+    errors.DiskFull: "free some space on its disk and start again with {resume}: everything"
     " committed is kept",
     errors.ReadOnlySqlTransaction: "it takes no writes: name the primary server in REGISTRY_URL",
 }
@@ -246,13 +246,14 @@ def _message(error: Exception, doing: str, place: str) -> str:
     remedies = [remedy for kind, remedy in _REMEDIES.items() if isinstance(error, kind)]
     remedies += [remedy for words, remedy in _WORDS if words in str(error)]
     if remedies:
-        return f"cannot {doing} {place} ({what}); {remedies[0]}"
+        remedy = remedies[0].replace("{resume}", program_argument("resume"))
+        return f"cannot {doing} {place} ({what}); {remedy}"
     if isinstance(error, psycopg.OperationalError | ConnectionLostError):
         remedy = "check that the server runs and that host, port and name in REGISTRY_URL are right"
         return f"cannot {doing} {place} ({what}); {remedy}; everything committed is kept"
     return (
         f"cannot {doing} {place} ({type(error).__name__}: {what}); everything committed is kept:"
-        " start again with -a resume=1, and report this if it comes again"
+        f" start again with {program_argument('resume')}, and report this if it comes again"
     )
 
 

@@ -20,7 +20,7 @@ from smartcrawl.model.exceptions import (
     RegistryFullError,
     RegistryVersionError,
 )
-from smartcrawl.model.program import program_name
+from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.integrity import (
@@ -227,15 +227,16 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
                 raise found from error
         raise RegistryError(
             f"cannot {doing} {path} ({type(error).__name__}: {error}); everything committed is"
-            " kept: start again with -a resume=1, and report this if it comes again"
+            f" kept: start again with {program_argument('resume')}, and report this if it comes"
+            " again"
         ) from error
 
 
 def no_space_left(path: Path) -> RegistryFullError:
     """Return the error of a full disk, with the remedy."""
     return RegistryFullError(
-        f"no space left for {path}; free some and start again with -a resume=1: everything"
-        " committed is kept"
+        f"no space left for {path}; free some and start again with"
+        f" {program_argument('resume')}: everything committed is kept"
     )
 
 
