@@ -56,6 +56,8 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     _line(output, "state", f"{state}; {one['standing']}")
     _line(output, "decided", _in_run(one["decision"]["text"], one["decision"]["run"]))
     _line(output, "message", record["errorMessage"])
+    if one["textLength"] == 0:
+        _line(output, "text", "none: the stored page has no text to search")
     _line(output, "counts", _counts(record))
     _line(output, "request", _request_text(one["request"]))
     for place, text in enumerate(one["request"]["distrusted"]):

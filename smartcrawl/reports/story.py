@@ -48,6 +48,7 @@ SELECT m.url FROM record r JOIN record m ON m.content = r.content AND m.no <> r.
 """
 _CHAIN = "SELECT chain FROM redirect_chain WHERE no = ?"
 _PIN = "SELECT at FROM pin WHERE no = ?"
+_TEXT = "SELECT c.text_length FROM record r JOIN content c ON c.no = r.content WHERE r.no = ?"
 _TIMES = ("since", "firstSeen")  #: keys of evidence
 
 
@@ -163,4 +164,10 @@ def reported_redirect_chain(connection: Connection, number: int) -> list[str]:
 def reported_pinned_at(connection: Connection, number: int) -> int | None:
     """Return the time (Unix seconds) at which a record was pinned; None if it is not."""
     value: Any = connection.execute(_PIN, (number,)).get
+    return None if value is None else int(value)
+
+
+def reported_text_length(connection: Connection, number: int) -> int | None:
+    """Return the number of characters of a stored text; 0: it has none; None: nothing is stored."""
+    value: Any = connection.execute(_TEXT, (number,)).get
     return None if value is None else int(value)

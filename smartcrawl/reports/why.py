@@ -47,9 +47,9 @@ from smartcrawl.sources.refusals import source_refusals
 #: Keys of the answer, and of each of its records.
 KEYS = ("url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisses", "posted")
 STORY_KEYS = (
-    "record", "standing", "decision", "request", "history", "linksIn", "linksOut", "clones",
-    "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal", "nextVisit",
-    "vectors", "pushed",
+    "record", "standing", "textLength", "decision", "request", "history", "linksIn", "linksOut",
+    "clones", "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal",
+    "nextVisit", "vectors", "pushed",
 )  # fmt: skip
 
 _DONE = {
@@ -159,6 +159,7 @@ class Stories:
         values = (
             record,
             Standing(entry.standing).name.lower(),
+            story.reported_text_length(connection, page.no),
             self._decision(page, entry, history, record["lastChecked"], is_listed=is_listed),
             self._request(entry, record, source),
             history,
