@@ -49,7 +49,11 @@ from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.command import base_command_damage
 from smartcrawl.terminal.output import print_any_character, print_complaint
 from smartcrawl.terminal.standard_output import OutputError, printed
-from smartcrawl.terminal.usage import check_terminal_log_file_usage, check_terminal_usage
+from smartcrawl.terminal.usage import (
+    check_terminal_log_file_usage,
+    check_terminal_usage,
+    wrap_usage_errors,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -91,6 +95,7 @@ class Command(ScrapyCrawl):
         print_any_character()  # the parser may print the help
         super().add_options(parser)
         self.parser = parser
+        wrap_usage_errors(parser)
         for action in parser._actions:
             if action.dest in ("output", "overwrite_output"):
                 action.help = self.feed_help

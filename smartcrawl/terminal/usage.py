@@ -12,12 +12,14 @@ import re
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.meant import nearest_word
 from smartcrawl.model.redaction import redacted_line
+from smartcrawl.terminal.output import print_complaint
 
 _OPTION: Final = re.compile(r"-(?!\d|\Z)")  #: "-" alone and negative numbers are words
 _AFTER: Final = " A word that begins with a dash goes after --"
@@ -61,6 +63,18 @@ def check_terminal_usage(
         reason := terminal_output_file_refusal(Path(pidfile))
     ):
         parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")
+
+
+def wrap_usage_errors(parser: ArgumentParser) -> None:
+    """Let a parser print its errors as the messages of a command: in lines of the terminal."""
+    parser.error = partial(_print_usage_error, parser)  # type: ignore[method-assign]
+
+
+def _print_usage_error(parser: ArgumentParser, message: str) -> NoReturn:
+    """Print how the command is used and what is wrong, and end the process with status 2."""
+    parser.print_usage(sys.stderr)
+    print_complaint(parser.prog, f"error: {message}")
+    sys.exit(2)
 
 
 def _no_option(parser: ArgumentParser, word: str) -> str:

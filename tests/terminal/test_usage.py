@@ -4,6 +4,8 @@ import asyncio
 import io
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import IO
 
@@ -11,6 +13,7 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl import settings as ours
+from smartcrawl.commands.running import command_named, front_door_parser
 from smartcrawl.engine.download import lookup
 from smartcrawl.engine.download.lookup import resolve_crawled_hosts
 from smartcrawl.model.exceptions import SourceError
@@ -40,6 +43,41 @@ def usage(parser: ArgumentParser, args: list[str], *given: str, words: bool = Tr
     opts = Namespace(set=list(given), pidfile=None)
     check_terminal_usage(parser, Settings(), args, opts, words=words)
     return args
+
+
+def of_scrapy(name: str) -> ArgumentParser:
+    """The parser of a command as Scrapy's command line makes it."""
+    command = import_module(f"smartcrawl.commands.{name}").Command()
+    command.settings = Settings()
+    parser = ArgumentParser(prog="scrapy", usage=f"scrapy {name} {command.syntax()}")
+    command.add_options(parser)
+    return parser
+
+
+def of_smartcrawl(name: str) -> ArgumentParser:
+    return front_door_parser(name, command_named(name))
+
+
+@pytest.mark.parametrize("parser_of", [of_smartcrawl, of_scrapy])
+@pytest.mark.parametrize("name", ["search", "crawl"])
+def test_an_error_of_usage_has_lines_of_the_terminal(
+    parser_of: Callable[[str], ArgumentParser],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    parser = parser_of(name)
+    option = "--progress" if name == "crawl" else "--mode"
+
+    with pytest.raises(SystemExit) as end:
+        parser.parse_args([option, "a value that is none of those that the option takes"])
+
+    err = capsys.readouterr().err
+    assert end.value.code == 2
+    assert f"{parser.prog}: error: argument {option}: invalid choice: 'a value" in err
+    assert max(map(len, err.splitlines())) <= 80
+    assert err.startswith("usage: ")
 
 
 @pytest.mark.parametrize("word", ["--limt", "--limt=3", "-limit", "-x"])
