@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from argparse import SUPPRESS, Action, ArgumentParser
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from smartcrawl.commands.listed import COMMANDS
@@ -17,7 +17,7 @@ _FILES: Final = ("FILE", "DIR", "PLACE")  #: names of values that are files or f
 
 
 class Option(NamedTuple):
-    """One option of a command."""
+    """One option of a command, or a word that may come first, such as a step of ``library``."""
 
     spellings: tuple[str, ...]
     value: str | None  #: name of its value; None: it takes none
@@ -45,12 +45,22 @@ def completion_command(words: Sequence[str]) -> int:
 
 def options_of_commands() -> dict[str, list[Option]]:
     """Return the options of each command, as its own parser has them."""
-    found = {
-        name: _options(front_door_parser(name, command_named(name)))
-        for name in COMMANDS
-        if name != "completion"
-    }
-    return found | {"completion": [Option((name,), None, (), "") for name in _SCRIPTS]}
+    found = {name: _options_of(name) for name in COMMANDS if name != "completion"}
+    return found | {"completion": _words(_SCRIPTS)}
+
+
+def _options_of(name: str) -> list[Option]:
+    command = command_named(name)
+    parser = front_door_parser(name, command)
+    return [*_words(getattr(command, "first_words", ())), *_options(parser)]
+
+
+def _words(words: Iterable[str]) -> list[Option]:
+    return [Option((word,), None, (), "") for word in words]
+
+
+def _is_word(option: Option) -> bool:
+    return not option.spellings[0].startswith("-")
 
 
 def _options(parser: ArgumentParser) -> list[Option]:
@@ -105,7 +115,13 @@ def zsh_completion(commands: Mapping[str, list[Option]]) -> str:
     cases = []
     for name, options in commands.items():
         specs = ["'*:word:_default'"]
+        if first := [option.spellings[0] for option in options if _is_word(option)]:
+            specs.insert(0, f"'1:word:({' '.join(first)})'")
+        if name == "completion":
+            specs.pop()  # it takes one word
         for option in options:
+            if _is_word(option):
+                continue
             meaning = f"[{_plain(option.meaning).translate(_BRACKETS)}]"
             value = _plain(option.value or "")
             values = {
@@ -114,9 +130,6 @@ def zsh_completion(commands: Mapping[str, list[Option]]) -> str:
                 "files": f":{value}:_files",
                 "words": f":{value}: ",
             }[_kind(option)]
-            if name == "completion":
-                specs[0] = f"'1:shell:({' '.join(_SCRIPTS)})'"
-                continue
             specs += [shlex.quote(f"{each}{meaning}{values}") for each in option.spellings]
         cases.append(f"  {name}) _arguments {' '.join(specs)} ;;")
     return _ZSH.format(described=described, cases="\n".join(cases))
@@ -130,7 +143,7 @@ def fish_completion(commands: Mapping[str, list[Option]]) -> str:
         lines.append(f"complete -c smartcrawl -n __fish_use_subcommand -a {name} -d {about}")
         where = f"complete -c smartcrawl -n '__fish_seen_subcommand_from {name}'"
         for option in options:
-            if name == "completion":
+            if _is_word(option):
                 lines.append(f"{where} -a {option.spellings[0]}")
                 continue
             short = [f"-s {each[1:]}" for each in option.spellings if each[1] != "-"]

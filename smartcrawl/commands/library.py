@@ -7,7 +7,7 @@ import time
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import ClassVar, Final
 
 from scrapy.crawler import AsyncCrawlerProcess
 from scrapy.exceptions import UsageError
@@ -56,10 +56,11 @@ class Command(CrawlCommand):
     """Bring the files of a domain's libraries up to date, step by step."""
 
     feed_help = SUPPRESS  # it has no items to export
+    first_words: ClassVar[Sequence[str]] = (*ACTIONS, *OTHERS)  #: completed in the shells
 
     def syntax(self) -> str:
         """Return its usage."""
-        return f"{'|'.join([*ACTIONS, *OTHERS])} DOMAIN [options]"
+        return f"{'|'.join(self.first_words)} DOMAIN [options]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""

@@ -62,6 +62,13 @@ def test_bash_completes_values_that_are_a_choice(complete):
     assert complete("smartcrawl completion ") == ["bash", "zsh", "fish"]
 
 
+def test_the_steps_of_a_library_are_completed(complete, options):
+    assert complete("smartcrawl library down") == ["download"]
+    assert complete("smartcrawl library rep") == ["reports"]
+    assert "'1:word:(download process" in zsh_completion(options)
+    assert "seen_subcommand_from library' -a check\n" in fish_completion(options)
+
+
 def test_bash_completes_files_and_no_other_value(complete):
     assert complete("smartcrawl crawl --logfile a") == ["a file.log"]
     assert complete("smartcrawl --data-dir st") == ["state"]
@@ -89,7 +96,7 @@ def test_every_option_of_every_command_is_completed(options):
             assert all(spelling in shlex.split(line[:-3])[1] for spelling in option.spellings)
             assert option.spellings[0] in listed
             offered = [
-                f"-a {spelling}" if name == "completion"
+                f"-a {spelling}" if not spelling.startswith("-")
                 else f"-l {spelling[2:]} " if spelling.startswith("--")
                 else f"-s {spelling[1:]} "
                 for spelling in option.spellings
