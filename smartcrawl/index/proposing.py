@@ -5,10 +5,10 @@ An index proposes pages; ``ranking`` sorts them (docs/adr/0048).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from smartcrawl.index.queries import Query, Term
+from smartcrawl.index.queries import MOST, Query, Term
 from smartcrawl.index.ranking import POOL, search_term_weight
 from smartcrawl.index.spelling import SpellingFound, corrected_search_query
 
@@ -49,6 +49,22 @@ class Proposer(Protocol[_P_co]):
 def search_pool(limit: int, offset: int) -> int:
     """Return how many pages to propose for a page of hits."""
     return POOL if limit <= POOL and not offset else MOST_PROPOSED
+
+
+def existing_search_terms(
+    terms: Sequence[Term], counted: Callable[[Sequence[Term]], Sequence[int]]
+) -> Sequence[Term]:
+    """Return the first words of a long query that an index has; of a short query, all.
+
+    ``counted`` returns how often the index has each of at most ``MOST`` words.
+    """
+    found: list[Term] = []
+    for start in range(0, len(terms), MOST) if len(terms) > MOST else ():
+        some = terms[start : start + MOST]
+        found += [term for term, count in zip(some, counted(some), strict=True) if count]
+        if len(found) >= MOST:
+            break
+    return (found or terms)[:MOST]
 
 
 def propose_search_hits(

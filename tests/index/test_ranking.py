@@ -1,12 +1,15 @@
 """Queries as they are parsed, and the ranking of pages that an index proposes."""
 
+from collections.abc import Collection, Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.index.embedded.near_chunks import NearPage
 from smartcrawl.index.embedded.nearness import joined_index_rankings
-from smartcrawl.index.queries import Query, parsed_search_query, search_query_sources
+from smartcrawl.index.proposing import existing_search_terms
+from smartcrawl.index.queries import MOST, Query, Term, parsed_search_query, search_query_sources
 from smartcrawl.index.ranking import (
     ProposedPage,
     RankedPart,
@@ -330,3 +333,26 @@ def test_the_form_that_texts_have_most_often_is_meant():
     assert (
         corrected_search_query("lomp", parsed_search_query("lomp").terms, [0], nearest)[1] == "lamp"
     )
+
+
+@pytest.mark.parametrize(
+    ("many", "existing", "found", "counts"),
+    [
+        pytest.param(MOST, [], range(MOST), 0, id="a-short-query-is-not-counted"),
+        pytest.param(2 * MOST, [MOST + 1, 3], [3, MOST + 1], 2, id="those-of-the-index-in-order"),
+        pytest.param(9 * MOST, range(9 * MOST), range(MOST), 1, id="no-more-than-are-asked"),
+        pytest.param(2 * MOST, [], range(MOST), 2, id="the-first-where-the-index-has-none"),
+    ],
+)
+def test_a_long_query_keeps_the_first_words_that_the_index_has(
+    many: int, existing: Collection[int], found: Sequence[int], counts: int
+):
+    terms = [Term(f"word{n}", (f"word{n}",)) for n in range(many)]
+    calls = []
+
+    def counted(some: Sequence[Term]) -> list[int]:
+        calls.append(len(some))
+        return [int(terms.index(term) in existing) for term in some]
+
+    assert existing_search_terms(terms, counted) == [terms[n] for n in found]
+    assert calls == [MOST] * counts

@@ -23,11 +23,12 @@ from smartcrawl.index.embedded.nearness import joined_index_rankings
 from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
+    existing_search_terms,
     propose_search_hits,
     search_pool,
     weighed_search_terms,
 )
-from smartcrawl.index.queries import MOST, Query, Term, parsed_search_query, search_query_sources
+from smartcrawl.index.queries import Query, Term, parsed_search_query, search_query_sources
 from smartcrawl.index.ranking import POOL, Ranked, rank_searched_pages
 from smartcrawl.index.spelling import SpellingFound, search_spelling_variants
 
@@ -73,7 +74,7 @@ def elasticsearch_answer(
         return [], ""
     listed = ask(size=0, aggregations=search.language_aggregation(), request_cache=True)
     finder = _Finder(ask, search.searched_field_endings(listed["aggregations"]), wanted)
-    asked = finder.bounded(asked.only(finder.existing(asked.terms)))
+    asked = finder.bounded(asked.only(existing_search_terms(asked.terms, finder.counted)))
     asked, found, meant = propose_search_hits(query, asked, finder, limit, offset)
     places = slice(offset, offset + limit)
     near = None if meaning is None else meaning(meant or query)
@@ -133,22 +134,16 @@ class _Finder:
         """Return a query with as many words as the server takes."""
         return query.only(search.bounded_query_terms(query.terms, self._held))
 
-    def existing(self, terms: Sequence[Term]) -> Sequence[Term]:
-        """Return the first words of a long query that the index has; of a short query, all."""
-        found: list[Term] = []
-        for start in range(0, len(terms), MOST) if len(terms) > MOST else ():
-            some = terms[start : start + MOST]
-            asked = search.bounded_query_terms(some, self._held)
-            every = self._ask(**search.counted_terms_request(asked, self._held))["aggregations"]
-            # Words that a server would not take stay, to be cut like those of a short query.
-            found += [
-                term
-                for place, term in enumerate(some)
-                if place >= len(asked) or every["all"][str(place)]["doc_count"]
-            ]
-            if len(found) >= MOST:
-                break
-        return (found or terms)[:MOST]
+    def counted(self, terms: Sequence[Term]) -> list[int]:
+        """Return how many pages have each word.
+
+        Words that the server would not take count as one page: they stay, to be cut like those of
+        a short query.
+        """
+        asked = search.bounded_query_terms(terms, self._held)
+        every = self._ask(**search.counted_terms_request(asked, self._held))["aggregations"]["all"]
+        pages = [int(every[str(place)]["doc_count"]) for place in range(len(asked))]
+        return pages + [1] * (len(terms) - len(asked))
 
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the pages that have any of the words, and all that they must have."""

@@ -69,9 +69,10 @@ class BatchVectors:
                 if self._is_ending() or (start and self._clock() >= end):
                     break
                 some = owed[start : start + most]
-                found = self.embedder.embed([texts[hash_] for hash_ in some])
-                self._found.update(zip(some, found, strict=True))
-                self._unanswered.update(unanswered_index_hashes(zip(some, found, strict=True)))
+                answers = self.embedder.embed([texts[hash_] for hash_ in some])
+                found = dict(zip(some, answers, strict=True))
+                self._found |= found
+                self._unanswered |= unanswered_index_hashes(found.items())
             self._is_away = False
         except EmbedderError as error:
             self.is_off = error.lasting

@@ -23,13 +23,13 @@ from smartcrawl.index.embedded.vectors import QueryMeaning, VectorQuery
 from smartcrawl.index.hits import Answer, Hit, HitChunk, embedded_document_id, is_lost_hit
 from smartcrawl.index.proposing import (
     MOST_PROPOSED,
+    existing_search_terms,
     propose_search_hits,
     proposing_search_terms,
     search_pool,
     weighed_search_terms,
 )
 from smartcrawl.index.queries import (
-    MOST,
     Query,
     Term,
     parsed_search_query,
@@ -135,7 +135,7 @@ def search_index_tables(
     if not asked.terms or wanted is None or limit < 1:
         return Answer([])
     search = _Search(connection, language, wanted)
-    asked = asked.only(search.existing(asked.terms))
+    asked = asked.only(existing_search_terms(asked.terms, search.counted))
     places = slice(offset, offset + limit)
     asked, words, meant = propose_search_hits(query, asked, search, limit, offset)
     near = None if meaning is None else meaning(meant or query)
@@ -197,18 +197,13 @@ class _Search:
 
     def proposed(self, query: Query, pool: int) -> _Proposed:
         """Return the contents that have any of the words, and all that they must have."""
-        names = [fts5_value_letters(place) for place in range(len(query.terms))]
-        words = {
-            f"word_{name}": self._language.value(term.text)
-            for name, term in zip(names, query.terms, strict=True)
-        }
-        counts = self._counts(words)
+        counts = self.counted(query.terms)
         per = []
         values: dict[str, Any] = {"pool": pool}
         for place in proposing_search_terms(counts):
-            name = names[place]
-            values[f"word_{name}"] = words[f"word_{name}"]
-            values[f"title_{name}"] = f"%{query.terms[place].stems[0]}%"
+            name, term = fts5_value_letters(place), query.terms[place]
+            values[f"word_{name}"] = self._language.value(term.text)
+            values[f"title_{name}"] = f"%{term.stems[0]}%"
             match = self._language.match(f"word_{name}")
             per.append(_PER.format(place=place, bit=1 << place, name=name, match=match))
         conditions, more = search_conditions(query, self._language, self._sources)
@@ -216,27 +211,16 @@ class _Search:
         rows = self._connection.execute(statement, values | more).fetchall()
         return _read(rows, counts)
 
-    def existing(self, terms: Sequence[Term]) -> Sequence[Term]:
-        """Return the first words of a long query that the index has; of a short query, all."""
-        found: list[Term] = []
-        for start in range(0, len(terms), MOST) if len(terms) > MOST else ():
-            some = terms[start : start + MOST]
-            values = [self._language.value(term.text) for term in some]
-            counts = self._counts(
-                {f"word_{fts5_value_letters(n)}": one for n, one in enumerate(values)}
-            )
-            found += [term for term, count in zip(some, counts, strict=True) if count]
-            if len(found) >= MOST:
-                break
-        return (found or terms)[:MOST]
-
-    def _counts(self, words: Mapping[str, str]) -> list[int]:
+    def counted(self, terms: Sequence[Term]) -> list[int]:
         """Return how many chunks have each word."""
+        names = [f"word_{fts5_value_letters(place)}" for place in range(len(terms))]
         counts = [
             _CHUNKS.format(place=place, count=self._language.count(name))
-            for place, name in enumerate(words)
+            for place, name in enumerate(names)
         ]
-        rows = self._connection.execute(" UNION ALL ".join(counts), dict(words)).fetchall()
+        values = [self._language.value(term.text) for term in terms]
+        words = dict(zip(names, values, strict=True))
+        rows = self._connection.execute(" UNION ALL ".join(counts), words).fetchall()
         return [count for _, count in sorted(rows)]
 
     def nearest(self, word: str, far: bool) -> SpellingFound:
@@ -279,7 +263,7 @@ class _Search:
         by_words = [pages[content] for content in found.contents if content in pages]
         ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
         words = (terms, weights)
-        ranked = with_far_parts(self._connection, self._language, ranked, words, self._counts)
+        ranked = with_far_parts(self._connection, self._language, ranked, words, self.counted)
         if near:
             ranked = joined_index_rankings(
                 ranked, pages, near, fused=fused, is_question=query.is_question

@@ -24,7 +24,7 @@ SELECT {place} AS place, k.content AS content, k.position AS position, k.no AS n
 """
 _SOME = "SELECT content, no, headings, text, position FROM chunk WHERE no IN carray(:chunks)"
 
-Counts = Callable[[Mapping[str, str]], Sequence[int]]
+Counts = Callable[[Sequence[Term]], Sequence[int]]
 _Parts = dict[int, list[RankedPart]]
 
 
@@ -44,19 +44,16 @@ def with_far_parts(
     """Return rated pages whose best chunks may be far down; scores and order stay.
 
     ``words``: those of the query that some page has, with their weights. ``counts`` returns the
-    number of chunks that have each value.
+    number of chunks that have each word.
     """
     terms, weights = words
     contents = [one.page.key for one in ranked if one.found and len(one.page.parts) == MOST_PARTS]
     if not contents or not terms:
         return list(ranked)
-    values = {
-        f"word_{fts5_value_letters(place)}": language.value(term.text)
-        for place, term in enumerate(terms)
+    asked = {
+        place: language.value(terms[place].text) for place in proposing_search_terms(counts(terms))
     }
-    names = list(values)
-    places = proposing_search_terms(counts(values))
-    found = _places_of_chunks(connection, language, {p: names[p] for p in places}, values, contents)
+    found = _places_of_chunks(connection, language, asked, contents)
     chosen = [no for chunks in found.values() for no in _best_chunks(chunks, weights)]
     far = _parts(connection.execute(_SOME, {"chunks": Many(sorted(chosen))}).fetchall())
     return [
@@ -71,15 +68,18 @@ _Chunks = dict[int, tuple[int, set[int]]]  #: position, and places of the words;
 def _places_of_chunks(
     connection: Connection,
     language: IndexLanguage,
-    names: Mapping[int, str],
-    values: Mapping[str, str],
+    words: Mapping[int, str],
     contents: Collection[int],
 ) -> dict[int, _Chunks]:
-    """Return the far chunks of some contents that have any of some words."""
+    """Return the far chunks of some contents that have any of some words.
+
+    ``words``: the values that match them, by their places among the words of the query.
+    """
+    names = {place: f"word_{fts5_value_letters(place)}" for place in words}
     statement = " UNION ALL ".join(
         _FAR.format(place=place, match=language.match(name)) for place, name in names.items()
     )
-    asked: dict[str, object] = {name: values[name] for name in names.values()}
+    asked: dict[str, object] = {name: words[place] for place, name in names.items()}
     asked |= {"contents": Many(sorted(contents)), "most": MOST_PARTS}
     found: dict[int, _Chunks] = defaultdict(dict)
     for place, content, position, no in connection.execute(statement, asked).fetchall():
