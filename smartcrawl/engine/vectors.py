@@ -14,12 +14,14 @@ from scrapy.crawler import Crawler
 
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
-from smartcrawl.index.remote_debts import remote_index_debts
+from smartcrawl.index.embedded.unused import drop_index_leftovers, has_index_vectors
+from smartcrawl.index.remote_debts import RemoteDebts, remote_index_debts
 from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.commit.run_counts import store_embedded_chunk_counts
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.run import Run
@@ -51,17 +53,19 @@ async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
     """Embed the chunks of a source that have no vector, after the end of its run.
 
     An error leaves them for the next run, or for ``scrapy embed``. After one that lasts, such as a
-    refused key, nothing is asked; nor is it after an order, which ends the run at once.
+    refused key, nothing is asked; nor is it after an order, which ends the run at once. Without an
+    embedder, vectors of a former one that nothing uses are dropped.
     """
-    if run.batches.embedder is None or run.is_ending or run.opened.over:
+    if run.is_ending or run.opened.over:
         return
     if run.opened.shared and not run.ending.ended_here:
         return  # one worker pays; two would embed the same chunks
+    if run.batches.embedder is None:
+        await _drop_leftovers_at_crawler_end(crawler, run)
+        return
     try:
         with run.registry.database.translated("write"):
-            paid = await asyncio.to_thread(
-                _pay, run, lambda: run.batches.embeds_no_more or not crawler.crawling
-            )
+            paid = await asyncio.to_thread(_pay, run, lambda: not crawler.crawling)
     except (RegistryError, RunHeldError, SinkError) as error:
         logger.error("vectors are owed: %s", error)
         return
@@ -108,21 +112,51 @@ def embedded_chunks_log(clock: Callable[[], float] = time.monotonic) -> Callable
     return report
 
 
+async def _drop_leftovers_at_crawler_end(crawler: Crawler, run: Run) -> None:
+    try:
+        with run.registry.database.translated("write"):
+            await asyncio.to_thread(_drop_leftovers, run, lambda: not crawler.crawling)
+    except (RegistryError, RunHeldError, SinkError) as error:
+        logger.error("unused vectors stay for now: %s", error)
+
+
+def _drop_leftovers(run: Run, is_ending: Callable[[], bool]) -> None:
+    now = int(time.time())
+    with ExitStack() as stack:
+        connection = stack.enter_context(closing(run.registry.database.connect()))
+        if has_index_vectors(connection):
+            elsewhere = _debts_elsewhere(run, connection, stack, is_ending, now)
+            drop_index_leftovers(
+                connection,
+                now=now,
+                ttl=run.options.undo_ttl,
+                is_ending=is_ending,
+                elsewhere=elsewhere,
+            )
+
+
+def _debts_elsewhere(
+    run: Run, connection: Connection, stack: ExitStack, is_ending: Callable[[], bool], now: int
+) -> RemoteDebts | None:
+    """Return the debts of an index elsewhere, whose lease and connections ``stack`` closes."""
+    if run.options.elasticsearch is None:
+        return None
+    if not run.opened.shared:  # the run has closed its own index, and left its lease
+        since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
+        stack.callback(run.registry.database.take(run.source.name, since).release)
+    indexing = index_writer_of_registry(run.options, connection)
+    stack.callback(indexing.close)
+    indexing.stop_when(is_ending)
+    return remote_index_debts(indexing)
+
+
 def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
     embedder, now = run.batches.embedder, int(time.time())
     assert embedder is not None, "the caller looked"
     embedder.end_pause()
     with ExitStack() as stack:
         connection = stack.enter_context(closing(run.registry.database.connect()))
-        elsewhere = None
-        if run.options.elasticsearch is not None:  # the run has closed its own, and left its lease
-            if not run.opened.shared:
-                since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
-                stack.callback(run.registry.database.take(run.source.name, since).release)
-            indexing = index_writer_of_registry(run.options, connection)
-            stack.callback(indexing.close)
-            indexing.stop_when(is_ending)
-            elsewhere = remote_index_debts(indexing)
+        elsewhere = _debts_elsewhere(run, connection, stack, is_ending, now)
         paid = pay_embedded_index_debts(
             connection,
             embedder,
@@ -131,6 +165,7 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
             ttl=run.options.undo_ttl,
             report=embedded_chunks_log(),
             is_ending=is_ending,
+            is_off=run.batches.embeds_no_more,
             elsewhere=elsewhere,
             unanswered=run.batches.unanswered,
         )

@@ -79,6 +79,24 @@ def test_a_crawl_embeds_its_pages_and_a_refresh_only_what_changed(site: Site, cr
     assert vectors(crawl) == before + 1  # that of the former text stays for a while
 
 
+@pytest.mark.parametrize("embedder", ["", "openai"], ids=["no-embedder", "an-embedder-away"])
+def test_a_vector_that_no_chunk_uses_goes_whatever_the_embedder_does(
+    site: Site, crawl: Crawl, server: EmbeddingsServer, embedder: str
+):
+    fill(site)
+    crawl(site.url("/"))
+    crawl.environment |= {"EMBEDDER": embedder, "UNDO_TTL_SECONDS": "0"}
+    server.answer = lambda asked: error("busy", 503)
+    before = vectors(crawl)
+    site.pages["/bread"] = html("Bread", text="A recipe for rye bread without yeast")
+
+    result = crawl(site.url("/"))
+
+    assert vectors(crawl) == before - 1
+    assert path_of(crawl.search("rye", "--mode", "text")[0]["url"]) == "/bread"
+    assert "unused vectors stay" not in result.err
+
+
 @pytest.mark.covers("R1-07", "M-16")
 def test_debts_of_a_run_are_paid_by_the_next_one_although_every_page_answers_304(
     site: Site, crawl: Crawl, server: EmbeddingsServer

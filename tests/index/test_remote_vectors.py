@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from smartcrawl.index.choice import (
 )
 from smartcrawl.index.elasticsearch.versions import claim_of_index_version
 from smartcrawl.index.embedded.debts import PaidDebts
+from smartcrawl.index.embedded.unused import drop_index_leftovers
 from smartcrawl.index.embedded.vectors import count_index_texts_to_embed, whole_index_embedders
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.query_vectors import SearchMode
@@ -278,6 +280,32 @@ def test_an_undo_of_a_removal_embeds_nothing(shop: Shop):
 
     assert shop.asked() == []
     assert shop.vectors() == {"stays": [True], "goes": [True]}
+    assert shop.compare() == {}
+
+
+def test_unused_vectors_go_where_no_embedder_is_set_and_those_of_documents_stay(shop: Shop):
+    """A page that was written without them has chunks that the registry does not know yet."""
+    shop.write(stays="a boat", changes="an apple")
+    shop.desk.seal()
+    shop.pay()
+    shop.desk.indexing.vectors = None
+    shop.desk.open()
+    assert shop.desk.write(shop.visit("changes", "the cold snow")) == 0
+    shop.desk.seal()
+    shop.desk.reopen(shop.options)
+    elsewhere = remote_index_debts(shop.desk.indexing)
+    drop = partial(drop_index_leftovers, shop.desk.connection, ttl=TTL, elsewhere=elsewhere)
+
+    gone = [
+        drop(now=NOW, is_ending=lambda: True), drop(now=NOW), drop(now=NOW + TTL - 1),
+        drop(now=NOW + TTL),
+    ]  # fmt: skip
+
+    assert gone == [0, 0, 0, 1]
+    shop.asked()
+    shop.pay(now=NOW + TTL)
+    assert shop.asked() == ["the cold snow"]
+    assert shop.vectors() == {"stays": [True], "changes": [True]}
     assert shop.compare() == {}
 
 

@@ -11,6 +11,7 @@ from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.index.embedded.batch_vectors import SECONDS, BatchVectors
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
+from smartcrawl.index.embedded.unused import drop_index_leftovers, has_index_vectors
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
     index_embedder_number,
@@ -563,7 +564,7 @@ def test_going_back_within_the_ttl_embeds_nothing_and_lets_the_other_go(desk: De
     assert [row[0] for row in stored(desk.connection)] == ["old"]
 
 
-def test_an_embedder_that_is_not_whole_drops_nothing(desk: Desk):
+def test_an_embedder_that_is_not_whole_drops_no_vector_that_is_searched(desk: Desk):
     desk.index(BASE, "a boat")
     pay(desk.connection, Topics("old"))
     pay(desk.connection, Topics("new", AWAY), ttl=0)
@@ -627,6 +628,78 @@ def test_vectors_of_a_removed_page_go_after_the_ttl(desk: Desk, embedder: Topics
     assert (late.dropped, len(stored(desk.connection))) == (1, 1)
     assert texts_with_vectors(desk.connection) == ["the harbour"]
     assert embedder.calls == []
+
+
+@pytest.mark.covers("R1-33")
+def test_vectors_of_a_removed_page_go_after_the_ttl_while_chunks_are_owed(desk: Desk):
+    removed_page(desk)
+    desk.open()
+    desk.index(BASE + "c", "an apple")
+    away = Topics("topics", *[AWAY] * 3)
+
+    early = [pay(desk.connection, away, now=NOW + some).dropped for some in (0, TTL - 1)]
+    late = pay(desk.connection, away, now=NOW + TTL)
+
+    assert (early, late.dropped, late.owed) == ([0, 0], 1, 1)
+    assert texts_with_vectors(desk.connection) == ["the harbour"]
+
+
+def test_vectors_of_a_removed_page_go_after_the_ttl_once_a_key_is_refused(desk: Desk):
+    removed_page(desk)
+    desk.open()
+    desk.index(BASE + "c", "an apple")
+    off = Topics()
+
+    pay(desk.connection, off, is_off=True, now=NOW)
+    paid = pay(desk.connection, off, is_off=True, now=NOW + TTL)
+
+    assert (paid.dropped, paid.owed, off.calls) == (1, 1, [])
+
+
+def test_vectors_of_a_removed_page_go_after_the_ttl_where_no_embedder_is_set(desk: Desk):
+    removed_page(desk)
+
+    early = [drop(desk, NOW + some) for some in (0, TTL - 1)]
+    late = drop(desk, NOW + TTL)
+
+    assert (early, late) == ([0, 0], 1)
+    assert texts_with_vectors(desk.connection) == ["the harbour"]
+    assert [one.model for one in whole_index_embedders(desk.connection)] == ["topics"]
+
+
+def test_without_an_embedder_the_vectors_of_chunks_stay_and_those_of_a_former_one_go(desk: Desk):
+    """Another process may be building: its embedder has not been whole yet."""
+    desk.index(BASE, "a boat")
+    desk.index(BASE + "b", "an apple")
+    pay(desk.connection, Topics("old"))
+    pay(desk.connection, Topics("new"))
+    half = Topics("half", None, AWAY)
+    half.texts_at_once = 1
+    pay(desk.connection, half)
+
+    gone = [drop(desk, NOW + some) for some in (0, TTL)]
+
+    assert gone == [0, 2]
+    assert [row[0] for row in stored(desk.connection)] == ["half", "new", "new"]
+
+
+def test_an_undo_where_no_embedder_is_set_finds_the_vectors_again_and_keeps_them(
+    desk: Desk, embedder: Topics
+):
+    run = removed_page(desk)
+    drop(desk, NOW)
+
+    undo(desk, run)
+    gone = [drop(desk, NOW + some) for some in (TTL // 2, 3 * TTL)]
+    pay(desk.connection, embedder, now=NOW + 3 * TTL)
+
+    assert (gone, embedder.calls) == ([0, 0], [])
+
+
+def drop(desk: Desk, now: int) -> int:
+    """Drop unused vectors as a run without an embedder does."""
+    assert has_index_vectors(desk.connection)
+    return drop_index_leftovers(desk.connection, now=now, ttl=TTL)
 
 
 def test_an_undo_within_the_ttl_finds_the_vectors_again_and_keeps_them(

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from smartcrawl.index.embedded.unused import drop_unused_index_vectors
 from smartcrawl.index.embedded.vectors import (
     OwedText,
     count_index_texts_to_embed,
-    drop_unused_index_vectors,
     index_page_of_chunk,
     index_texts_to_embed,
     lock_index_embedders,
@@ -73,22 +73,24 @@ def pay_embedded_index_debts(
     ttl: int,
     report: Callable[[int], None],
     is_ending: Callable[[], bool] = lambda: False,
+    is_off: bool = False,
     elsewhere: DebtsElsewhere | None = None,
     unanswered: Collection[bytes] = (),
 ) -> PaidDebts:
     """Embed the chunks that have no vector; ``sources`` empty means all.
 
     When none is left in any source, searches use the vectors of this embedder, and those of former
-    ones are unused. Vectors that are unused for ``ttl`` seconds are dropped. ``report`` is called
-    with the number of chunks so far. An embedder that does not answer leaves the rest for a later
-    call; so does a wrong answer with its text, which is asked once. ``elsewhere``: the debts of an
-    index that is elsewhere; its documents are written, too. ``unanswered``: hashes of chunks that
-    are not asked for.
+    ones are unused. Vectors that are unused for ``ttl`` seconds are dropped, even while some are
+    owed. ``report`` is called with the number of chunks so far. An embedder that does not answer
+    leaves the rest for a later call; so does a wrong answer with its text, which is asked once.
+    With ``is_off`` it is not asked at all. ``elsewhere``: the debts of an index that is elsewhere;
+    its documents are written, too. ``unanswered``: hashes of chunks that are not asked for.
 
     Raises:
         SinkError: the index elsewhere takes nothing any more; the registry has the vectors.
     """
     paid, is_known, searched, wrong = PaidDebts(), True, None, set(unanswered)
+    is_lacking = False
     with transaction(connection):
         number = note_index_embedder(connection, embedder)
     if elsewhere is not None:
@@ -96,7 +98,7 @@ def pay_embedded_index_debts(
     owed_of = index_texts_to_embed if elsewhere is None else elsewhere.owed_texts
     try:
         for owed_texts in owed_of(connection, number, sources, embedder.texts_at_once):
-            if is_ending():
+            if is_off or is_ending():
                 break
             if texts := [owed for owed in owed_texts if owed.hash not in wrong]:
                 wrong |= _pay_texts(connection, embedder, texts, paid)
@@ -110,11 +112,12 @@ def pay_embedded_index_debts(
         number = note_index_embedder(connection, embedder)
         if elsewhere is not None:
             searched = elsewhere.searched(connection)
-            is_known = is_known and not (searched == number and elsewhere.lacking(connection))
+            is_lacking = searched == number and bool(elsewhere.lacking(connection))
         paid.owed = count_index_texts_to_embed(connection, number, sources)
         is_paid = not paid.owed and not (sources and count_index_texts_to_embed(connection, number))
-        if is_paid and is_known:
+        if is_paid and is_known and not is_lacking:
             note_whole_index_embedder(connection, number, now)
+        if is_known and not is_ending():
             paid.dropped = drop_unused_index_vectors(
                 connection, number, now=now, ttl=ttl, searched=searched
             )

@@ -62,23 +62,6 @@ _PAGE = """
 SELECT min(r.url) FROM {chunks} k JOIN record r ON r.content = k.content WHERE k.hash = ?
 """
 _IS_WHOLE = "UPDATE embedder SET whole_at = ? WHERE no = ?"
-#: Vectors of chunks that are gone, and those of embedders before the one that is whole.
-_UNUSED = """
-embedder NOT IN (:embedder, :searched)
-    OR NOT EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = {vector}.hash)
-"""
-_USED_AGAIN = f"""
-UPDATE {{vector}} SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT ({_UNUSED})
-"""
-_UNUSED_NOW = f"""
-UPDATE {{vector}} SET unused_since = :now WHERE unused_since IS NULL AND ({_UNUSED})
-"""
-_DROP = "DELETE FROM {vector} WHERE unused_since <= :before"
-_DROP_EMBEDDERS = """
-DELETE FROM embedder
- WHERE no NOT IN (:embedder, :searched) AND no NOT IN (SELECT embedder FROM {vector})
-RETURNING no
-"""
 
 
 class StoredEmbedder(NamedTuple):
@@ -310,31 +293,3 @@ def note_whole_index_embedder(connection: Connection, embedder: int, now: int) -
     which may lack vectors of pages that came meanwhile.
     """
     connection.execute(_IS_WHOLE, (now, embedder))
-
-
-def drop_unused_index_vectors(
-    connection: Connection, embedder: int, *, now: int, ttl: int, searched: int | None = None
-) -> int:
-    """Drop vectors that no chunk has used for ``ttl`` seconds; return their number.
-
-    The undo of a removal finds them until then. Vectors of embedders other than ``embedder``, which
-    is whole, and ``searched``, whose vectors an index elsewhere has, are unused.
-    """
-    lock_index_embedders(connection)
-    names = {"embedder": embedder, "searched": searched or embedder}
-    names |= {"now": now, "before": now - ttl}
-    used_again, unused_now, drop, drop_embedders = (
-        statement.format(vector=vector_table(connection), chunks=remote_chunk_table(connection))
-        for statement in (_USED_AGAIN, _UNUSED_NOW, _DROP, _DROP_EMBEDDERS)
-    )
-    connection.execute(used_again, names)
-    connection.execute(unused_now, names)
-    connection.execute(drop, names)
-    dropped = connection.changes()
-    gone = connection.execute(drop_embedders, names).fetchall()
-    if gone and connection.dialect == "postgres":
-        from smartcrawl.registry.database import vector_column  # noqa: PLC0415  # its client
-
-        for (no,) in gone:
-            vector_column.drop_registry_vector_index(connection, no)
-    return dropped
