@@ -181,8 +181,14 @@ class OpenAIEmbedder:
 
         Raises:
             UnfitError: the server refuses these texts.
-            EmbedderError: it is away for too long, or refuses all requests.
+            EmbedderError: it is away for too long, refuses all requests, or has another model.
         """
+        vectors, model = self._requested(texts)
+        self._check_model(vectors, model)
+        return vectors
+
+    def _requested(self, texts: Sequence[str]) -> tuple[list[object], str]:
+        """Return the server's vectors and the name of its model, as ``_answered`` does."""
         self._patience.check_pause()
         while True:
             if self._stopped:
@@ -202,8 +208,7 @@ class OpenAIEmbedder:
                 raise
             else:
                 self._patience.end_outage()
-                self._check_model(vectors, model)
-                return vectors
+                return vectors, model
 
     def _check_model(self, vectors: Sequence[object], model: str) -> None:
         """Refuse the vectors of another model.
@@ -216,7 +221,7 @@ class OpenAIEmbedder:
         length = max(lengths)
         if length == self.dimension:
             self._is_proved = True
-        elif len(lengths) == 1 and length and (len(vectors) > 1 or not self._is_proved):
+        elif len(lengths) == 1 and length and (len(vectors) > 1 or self._has_all(length)):
             raise self._stop(
                 f"its vectors have {length} numbers, and EMBEDDING_DIMENSION is {self.dimension}",
                 f"set EMBEDDING_DIMENSION={length}, or another EMBEDDING_MODEL",
@@ -228,6 +233,21 @@ class OpenAIEmbedder:
                 f" {redacted_line(self._answered_by)!r}",
                 "vectors of two models cannot be compared: let it keep one",
             )
+
+    def _has_all(self, length: int) -> bool:
+        """Whether a single vector of another length is what the model makes of every text.
+
+        If no vector was right before, another text is asked for: the answer alone may be wrong.
+        """
+        if self._is_proved:
+            return False
+        try:
+            vectors, _ = self._requested([_HARMLESS])
+        except UnfitError:
+            return False
+        [other] = [len(vector) if isinstance(vector, list) else 0 for vector in vectors]
+        self._is_proved = other == self.dimension
+        return other == length
 
     def _stop(self, reason: str, remedy: str) -> EmbedderError:
         """Return the error after which this object asks nothing more."""

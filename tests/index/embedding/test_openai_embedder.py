@@ -605,8 +605,26 @@ def test_a_dimension_that_no_vector_has_stops_asking(
     assert stopped.lasting
     assert "have 4 numbers, and EMBEDDING_DIMENSION is 8" in str(stopped)
     assert "set EMBEDDING_DIMENSION=4" in str(stopped)
+    asked = len(server.asked)
     failure(found)
-    assert len(server.asked) == 1
+    assert len(server.asked) == asked == (1 if len(texts) > 1 else 2)
+
+
+@pytest.mark.parametrize(
+    "other", [None, error("no", 400), Reply(embeddings(["text"], [[1.0] * 3]))],
+    ids=["right", "refused", "of another length"],
+)  # fmt: skip
+def test_a_single_vector_of_another_length_is_a_wrong_answer_unless_another_text_has_it_too(
+    server: EmbeddingsServer, clock: Clock, other: Reply | None
+):
+    found = embedder(server, clock)
+    server.replies = [Reply(embeddings(["one"], [[1.0] * 5])), other]
+
+    assert found.embed(["one"]) == [
+        RefusedText("its vector has 5 numbers instead of 4", lasting=False)
+    ]
+    assert [asked.texts for asked in server.asked] == [["one"], ["text"]]
+    assert found.embed(["one"]) == [vector("one")]
 
 
 def test_another_dimension_in_the_middle_of_a_run_stops_asking(
