@@ -27,6 +27,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.registry import Registry
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.vector_table import vector_table
 from smartcrawl.registry.writer import RegistryWriter, Written
 from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, embeddings
@@ -39,6 +40,8 @@ DIMENSION = 4
 #: Words of one meaning; a text's vector has the number of its words of each topic.
 TOPICS = ("stop cancel abort end", "fruit banana apple", "ship boat harbour", "cold winter snow")
 AWAY = EmbedderError("model.example makes no vectors now", lasting=False)
+#: Long enough that pages with it are clones.
+LONG = "Every word is here to make the text long enough to be believed as equal. " * 4
 OVER = EmbedderError("model.example refuses the key", lasting=True)
 
 
@@ -193,9 +196,19 @@ class Room:
         database = (Desk.database or SqliteDatabase)(file)
         self.desk = Desk(file) if elsewhere is None else RemoteDesk(elsewhere, file)
         self.registry = Registry(database, database.open(), self.desk.indexing)
-        self.run = self.desk.open()
-        self.writer = RegistryWriter(self.registry, self.run, judgement=Judgement())
-        self.writer.embed_with(BatchVectors(embedder))
+        self._embedder = embedder
+        self._begin(self.desk.open())
+
+    def _begin(self, run: OpenRun) -> None:
+        self.run = run
+        self.writer = RegistryWriter(self.registry, run, judgement=Judgement())
+        self.writer.embed_with(BatchVectors(self._embedder))
+
+    def begin_next_run(self, *, forced: bool = False) -> None:
+        """Seal the run and open the next one."""
+        self.desk.seal()
+        self.writer.close()
+        self._begin(self.desk.open(forced=forced))
 
     @property
     def connection(self) -> Connection:

@@ -42,6 +42,7 @@ from tests import servers
 from tests.choices import options
 from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings, embeddings_server
 from tests.index.meanings import (
+    LONG,
     TTL,
     Room,
     embedder_options,
@@ -54,6 +55,7 @@ from tests.index.meanings import (
 from tests.index.remote_desk import RemoteDesk
 from tests.openai_server import Reply, error
 from tests.registry.build import LATER, NOW, Desk
+from tests.registry.build import closing as closing_rules
 
 BASE = "http://a.example/"
 
@@ -280,6 +282,49 @@ def test_an_undo_of_a_removal_embeds_nothing(shop: Shop):
 
     assert shop.asked() == []
     assert shop.vectors() == {"stays": [True], "goes": [True]}
+    assert shop.compare() == {}
+
+
+@pytest.mark.covers("R1-33")
+def test_a_clone_that_takes_over_from_a_page_that_goes_embeds_nothing(shop: Shop):
+    desk = shop.desk
+    desk.closing = closing_rules(lost_threshold=1)
+    shop.write(a=LONG, bb=LONG)
+    shop.pay()
+    assert shop.vectors() == {"a": [True]}
+    shop.room.begin_next_run()
+    desk.reach(BASE + "a", BASE + "bb")
+    shop.asked()
+
+    gone = desk.visit(BASE + "a", outcome=Outcome.NOT_FOUND, status=404)
+    desk.write(gone, touched=[desk.number(BASE + "bb")])
+    desk.seal()
+    paid = shop.pay(ttl=0)
+
+    assert (shop.asked(), paid.owed, paid.dropped) == ([], 0, 0)
+    assert shop.vectors() == {"bb": [True]}
+    assert shop.compare() == {}
+
+
+@pytest.mark.covers("R1-33")
+def test_a_forced_run_and_an_index_that_is_built_anew_embed_nothing(shop: Shop):
+    shop.write(jobs=["a boat", "an apple"])
+    shop.pay()
+    shop.room.begin_next_run(forced=True)
+    version = shop.documents()["jobs"]["at"]
+    shop.asked()
+
+    shop.write(jobs=["a boat", "an apple"])
+    shop.desk.seal()
+    shop.pay()
+    is_written = shop.documents()["jobs"]["at"] > version
+    write_index_anew(shop.options, shop.desk.connection, LATER, lambda number: None)
+    shop.desk.reopen(shop.options)
+    shop.pay()
+
+    assert is_written
+    assert shop.asked() == []
+    assert shop.vectors() == {"jobs": [True, True]}
     assert shop.compare() == {}
 
 

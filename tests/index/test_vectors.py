@@ -34,10 +34,11 @@ from smartcrawl.registry.removal.purge import (
     undo_stored_removals,
 )
 from smartcrawl.registry.vector_table import vector_table
-from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.model import Action, Outcome
 from tests.index.asking import search
 from tests.index.meanings import (
     AWAY,
+    LONG,
     OVER,
     TTL,
     Room,
@@ -49,7 +50,7 @@ from tests.index.meanings import (
     topic_numbers,
     visit_of_sections,
 )
-from tests.registry.build import NOW, Desk, chunk
+from tests.registry.build import NOW, Desk, chunk, closing
 
 BASE = "http://a.example/"
 
@@ -722,6 +723,43 @@ def test_a_page_that_goes_back_to_its_former_text_embeds_nothing(room: Room, emb
         pay(room.connection, embedder, now=NOW)
 
     assert embedder.texts == ["a boat", "an apple"]
+
+
+@pytest.mark.covers("R1-33")
+def test_a_clone_that_takes_over_from_a_page_that_goes_embeds_nothing(room: Room, embedder: Topics):
+    desk = room.desk
+    desk.closing = closing(lost_threshold=1)
+    room.write(desk.visit(BASE + "a", LONG), desk.visit(BASE + "bb", LONG))
+    assert [hit.url for hit in search(room.connection, "equal")] == [BASE + "a"]
+    pay(room.connection, embedder, ttl=0)
+    room.begin_next_run()
+    desk.reach(BASE + "a", BASE + "bb")
+    asked = len(embedder.calls)
+
+    gone = desk.visit(BASE + "a", outcome=Outcome.NOT_FOUND, status=404)
+    desk.write(gone, touched=[desk.number(BASE + "bb")])
+    desk.seal()
+    paid = pay(room.connection, embedder, ttl=0)
+
+    assert [hit.url for hit in search(room.connection, "equal")] == [BASE + "bb"]
+    assert (len(embedder.calls), paid.owed, paid.dropped) == (asked, 0, 0)
+    assert texts_with_vectors(room.connection) == [LONG]
+
+
+@pytest.mark.covers("R1-33")
+def test_a_forced_run_writes_its_pages_anew_and_embeds_nothing(room: Room, embedder: Topics):
+    room.write(page_of(room.desk, BASE, "a boat", "an apple"))
+    pay(room.connection, embedder)
+    room.begin_next_run(forced=True)
+    embedder.calls.clear()
+    again = page_of(room.desk, BASE, "a boat", "an apple")
+    assert again.action is Action.INDEX
+
+    room.write(again)
+    pay(room.connection, embedder)
+
+    assert embedder.calls == []
+    assert texts_with_vectors(room.connection) == ["a boat", "an apple"]
 
 
 # Registries from before
