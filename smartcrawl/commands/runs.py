@@ -31,7 +31,15 @@ _COLUMNS = (
     printed_number_column("modified"),
     printed_number_column("failed"),
     printed_note_column("why", "not complete"),
+    printed_note_column("losses", "pages"),
 )
+#: What a run did to stored pages, by key.
+_LOSSES = {
+    "lost": "lost",
+    "removed": "removed",
+    "restored": "restored by an undo",
+    "withheld": "withheld from removal",
+}
 
 
 class Command(RegistryCommand):
@@ -72,4 +80,5 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         "result": result,
         "started": printed_time(row["startedAt"]),
         "why": "; ".join(row["reasons"]),
+        "losses": ", ".join(f"{row[key]:,} {word}" for key, word in _LOSSES.items() if row[key]),
     }

@@ -24,6 +24,7 @@ from smartcrawl.terminal.tables import print_table, printed_number_column, print
 
 #: What a run may have found where it is not said that nothing changed.
 _NEWS = (Word.NEW, Word.MODIFIED, Word.CLONE, Word.LOST)
+_STILL_GONE = "still gone"  #: of removed pages that were asked for again, and are missing
 #: Of a shared run that this worker left by order, and others have not left yet.
 _LEFT = {
     order: f"is {word} when its other workers have left it" for order, word in ORDER_REASONS.items()
@@ -75,11 +76,14 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
 def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
     """Print the pages by outcome, the requests and the bytes; sitemaps have a line of their own.
 
+    Records whose outcome is of an earlier run, such as removed pages, are left out.
     ``ways``: in which pages are found: True by a listing, False by links.
     """
-    pages = Counter(result.counts)
+    pages = Counter(result.own_counts)
     pages[Word.EXCLUDED.word] -= result.sitemaps_excluded
     rows = [{"pages": pages[one.word], "outcome": one.word} for one in Word if pages[one.word] > 0]
+    if result.still_gone:
+        rows.append({"pages": result.still_gone, "outcome": _STILL_GONE})
     print_table(
         (printed_number_column("pages"), printed_word_column("outcome")), rows, file=output.file
     )
@@ -142,7 +146,7 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
     threshold = run.options.policy.orphan_threshold
     seen = "a complete run sees" if threshold == 1 else f"{threshold} complete runs in a row see"
     for one in (Word.FAILED, Word.LOST, Word.ORPHANED):
-        count = result.counts.get(one.word, 0)
+        count, before = result.own_counts.get(one.word, 0), result.earlier.get(one.word, 0)
         if not count:
             continue
         them, they_stay = ("it", "it stays") if count == 1 else ("them", "they stay")
@@ -161,6 +165,8 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         elif one is Word.ORPHANED:
             why = f": this run was cut short before it came to {them}, which says nothing"
         listed = _command(command, data_dir, f"{which}--source {shlex.quote(run.source.name)}")
+        if before:  # the command lists by word
+            them += f", with {before:,} of earlier runs"
         output.say(f"{report_noun(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
 
 
@@ -177,8 +183,9 @@ def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None
     failed than answered 304, most of the source was not seen.
     ``ways``: see ``_print_counts``.
     """
-    news = sum(result.counts.get(one.word, 0) for one in _NEWS)
-    news += result.counts.get(Word.FAILED.word, 0) > result.not_modified
+    counts = result.own_counts
+    news = sum(counts.get(one.word, 0) for one in _NEWS)
+    news += counts.get(Word.FAILED.word, 0) > result.not_modified
     written = result.reextracted or result.edits or result.removed
     if not result.complete or news or written or result.withheld or result.turned:
         return

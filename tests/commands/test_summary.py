@@ -132,6 +132,28 @@ def test_words_stand_in_their_order_and_without_those_that_did_not_occur(shown):
     assert words == [word.word for word in Word if word is not Word.LOST]
 
 
+def test_records_of_earlier_runs_are_left_out_and_those_asked_again_are_still_gone(shown):
+    out = shown(
+        counts={"unchanged": 1_297, "failed": 3, "gone": 2, "deleted": 4},
+        earlier={"failed": 2, "gone": 2, "deleted": 4},
+        still_gone=1,
+        not_modified=1_297,
+    )
+
+    assert [line.split(maxsplit=1) for line in out.splitlines()[3:6]] == [
+        ["1,297", "unchanged"], ["1", "failed"], ["1", "still gone"],
+    ]  # fmt: skip
+    assert "deleted" not in out
+    assert "1 page failed; to list it, with 2 of earlier runs:" in out
+
+
+def test_failures_of_earlier_runs_do_not_hide_that_nothing_changed(shown):
+    out = shown(counts={"unchanged": 2, "failed": 3}, earlier={"failed": 3}, not_modified=2)
+
+    assert "Nothing changed: 2 of 1,300 pages answered 304" in out
+    assert "failed" not in out
+
+
 def test_an_unchanged_site_is_said_to_be_so(shown):
     told = "Nothing changed: all 1,300 pages answered 304, no content was written."
 

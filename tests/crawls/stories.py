@@ -18,6 +18,12 @@ _RULES = {
 _HELD = ("contentHash", "textHash", "bodyHash", "httpEtag", "httpLastModified")
 
 
+def printed(result: Result, word: str) -> int:
+    """How many pages the closing table has under a word."""
+    found = re.search(rf"(?m)^ *([\d,]+)  {word} *$", result.out)
+    return int(found[1].replace(",", "")) if found else 0
+
+
 class Story:
     """One site over several runs of the real command.
 
@@ -61,9 +67,20 @@ class Story:
             assert "registry and index agree" in told, told
         run = self.crawl.runs()[0]
         assert run["complete"] is (result.status == 0), result
-        for word in ("lost", "gone", "orphaned", "deleted"):
-            assert bool(re.search(rf"(?m)^ *[\d,]+  {word} *$", result.out)) is bool(run[word])
+        for word in ("lost", "orphaned"):
+            assert printed(result, word) == run[word]
+        for word, removed in self.removed_in(run["run"]).items():
+            assert printed(result, word) == removed <= run[word]
         return result
+
+    def removed_in(self, run: int) -> dict[str, int]:
+        """How many pages a run removed, by their word."""
+        rows = self.crawl.rows(
+            "SELECT s.outcome, count(*) FROM evidence e JOIN state s ON s.no = e.record"
+            f" WHERE e.run = {run} GROUP BY 1"
+        )
+        found = dict(rows)
+        return {"gone": found.get(9, 0), "deleted": found.get(12, 0)}
 
     # What came of it
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.crawls.stories import Story
+from tests.crawls.stories import Story, printed
 from tests.site_server import Page, Site, html
 
 LANES = pytest.mark.parametrize("lane", ["auto", "off"])
@@ -301,3 +301,36 @@ def test_a_forbidden_page_that_answers_the_look_waits_like_any_orphan(site: Site
     story.run()
 
     assert story.removed() == {"/page": "orphan"}
+
+
+def test_the_closing_table_has_what_a_run_did_and_no_removal_of_earlier_runs(
+    site: Site, crawl: Crawl
+):
+    story = Story(site, crawl, ORPHAN_THRESHOLD=1, LOST_THRESHOLD=1)
+    story.home("/orphan", "/dead", "/typo")
+    story.page("/orphan", text="treasure in the attic")
+    story.page("/dead", text="a letter that was burnt")
+    story.run()
+    story.home("/dead", "/typo")
+    story.answers(404, "/dead")
+
+    removal = story.run()
+
+    words = ("deleted", "gone", "still gone", "failed")
+    assert [printed(removal, word) for word in words] == [1, 1, 0, 1]
+
+    story.home("/dead", "/mistake")
+    after = story.run()
+
+    assert [printed(after, word) for word in words] == [0, 0, 1, 1]
+    assert "1 page failed; to list it, with 1 of earlier runs:" in after.out
+    run = crawl.runs()[0]
+    assert (run["deleted"], run["gone"], run["failed"]) == (1, 1, 2)  # each record has a word
+    assert (run["removed"], run["restored"]) == (0, 0)
+
+    story.command("undo", "2")
+    shown = crawl.run("runs").out
+
+    assert [(run["removed"], run["restored"]) for run in crawl.runs()] == [(0, 0), (2, 2), (0, 0)]
+    assert [line.rstrip().endswith("2 removed, 2 restored by an undo")
+            for line in shown.splitlines()[1:4]] == [False, True, False]  # fmt: skip

@@ -325,6 +325,36 @@ def test_a_run_whose_process_died_before_its_sweep_is_ended_by_the_next(desk: De
     assert desk.rows("SELECT run, at FROM evidence") == [(2, LATER)]
 
 
+def test_a_run_tells_its_own_records_from_those_of_earlier_runs(desk: Desk):
+    desk.closing = closing(lost_threshold=1, orphan_threshold=1)
+    desk.index("http://a.example/held", "words")
+    desk.index("http://a.example/gone", "no more words")
+    desk.index("http://a.example/orphan", "words of nobody")
+    desk.write(desk.visit("http://a.example/typo", outcome=Outcome.NOT_FOUND, status=404))
+    desk.seal()
+    gone = ("http://a.example/gone", "http://a.example/held")
+    desk.open()
+    desk.reach(*gone)
+    desk.write(desk.visit(gone[0], outcome=Outcome.NOT_FOUND, status=404))
+    desk.write(desk.visit(gone[1], outcome=Outcome.NOT_MODIFIED, status=304))
+    removal = desk.seal()
+
+    assert removal.counts == {"unchanged": 1, "failed": 1, "gone": 1, "deleted": 1}
+    assert removal.own_counts == {"unchanged": 1, "gone": 1, "deleted": 1}
+    assert removal.still_gone == 0
+
+    desk.open()
+    desk.reach(*gone)
+    desk.write(desk.visit(gone[0], outcome=Outcome.NOT_FOUND, status=404))
+    asked = stored_run_result(desk.connection, 3)  # it is open, and counts what it visited
+    desk.write(desk.visit(gone[1], outcome=Outcome.NOT_MODIFIED, status=304))
+    after = desk.seal()
+
+    assert (asked.counts, asked.own_counts, asked.still_gone) == ({"gone": 1}, {}, 1)
+    assert after.counts == removal.counts
+    assert (after.own_counts, after.still_gone) == ({"unchanged": 1}, 1)
+
+
 def test_reasons_make_a_run_incomplete_and_are_reported(desk: Desk):
     result = desk.seal("max_pages", "pending: 3")
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, field
 from typing import Any
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_page_counts
+from smartcrawl.rules.model import Word
 
 _RESULT = """
 SELECT complete, reasons, counts, started_at, finished_at, requests, conditional_requests,
@@ -26,6 +28,16 @@ _TURNS = "SELECT count(*) FROM event WHERE run = ?"
 _WITHOUT_TEXT = """
 SELECT count(*) FROM content c JOIN record r ON r.content = c.no
  WHERE c.source = ? AND c.text_length = 0
+"""
+#: Records without content whose word is of an earlier run: this one did not reach them, or asked
+#: for a removed page and found it missing again.
+_EARLIER = f"""
+SELECT s.outcome, s.visited_run = :run, count(*) FROM state s
+ WHERE s.standing = 0 AND s.outcome IS NOT NULL
+   AND (s.reached_run < :run OR s.outcome IN ({int(Word.GONE)}, {int(Word.DELETED)}))
+   AND s.reached_run IN (SELECT no FROM run WHERE source = :source)
+   AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.record = s.no AND e.run = :run)
+ GROUP BY 1, 2
 """
 _IS_ONE_STORED = """
 SELECT EXISTS (SELECT 1 FROM content c JOIN record r ON r.content = c.no WHERE c.source = ?)
@@ -59,6 +71,14 @@ class RunResult:
     is_one_stored: bool = False  #: whether a page of the source is stored
     edits: int = 0  #: collapsed pages that were accepted as edits
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
+    earlier: dict[str, int] = field(default_factory=dict)  #: those of ``counts`` from earlier runs
+    still_gone: int = 0  #: those of ``earlier`` that this run asked for, and that were missing
+
+    @property
+    def own_counts(self) -> dict[str, int]:
+        """The records by lastOutcome that this run itself reached, looked at or removed."""
+        found = {word: n - self.earlier.get(word, 0) for word, n in self.counts.items()}
+        return {word: n for word, n in found.items() if n > 0}
 
 
 def stored_run_result(connection: Connection, run: int) -> RunResult:
@@ -66,10 +86,28 @@ def stored_run_result(connection: Connection, run: int) -> RunResult:
     row: Any = connection.execute(_RESULT, (run,)).fetchone()
     reasons, counts, notes = (json.loads(row[place]) for place in (1, 2, -3))
     maps: Any = connection.execute(_SITEMAP_COUNTS, (row[-1], run)).fetchone()
-    if not counts:  # a sweep counts the whole source
+    swept = bool(counts)  # a sweep counts the whole source
+    if not swept:
         counts = stored_page_counts(connection, run)
+    earlier, still_gone = _earlier(connection, run, row[-1], swept=swept)
     empty = int(connection.execute(_WITHOUT_TEXT, (row[-1],)).get)
     values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
     stored = bool(connection.execute(_IS_ONE_STORED, (row[-1],)).get)
     values += [empty, stored, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
+    values += [earlier, still_gone]
     return RunResult(run, *values)
+
+
+def _earlier(
+    connection: Connection, run: int, source: int, *, swept: bool
+) -> tuple[dict[str, int], int]:
+    """Return the counted records whose word is of an earlier run, and how many were asked for.
+
+    An unfinished run counts only its own visits.
+    """
+    rows: Any = connection.execute(_EARLIER, {"run": run, "source": source}).fetchall()
+    earlier = Counter[str]()
+    for code, visited, n in rows:
+        if swept or visited:
+            earlier[Word(code).word] += n
+    return dict(earlier), sum(n for code, visited, n in rows if visited and code == Word.GONE)
