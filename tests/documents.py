@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 #: Words behind ``sh`` of a block that no test runs.
 NOT_RUN = {
+    "client": "test_documents.py runs it without its installation, and asks as a client does",
     "install": "tests of the package install it, from the checkout instead of an index",
     "places": "its folders, buckets and repositories are those of a reader",
     "root": "it changes the system",

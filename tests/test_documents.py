@@ -1,5 +1,6 @@
 """The commands of README, the tutorial, the how-to pages and the questions are run for real."""
 
+import json
 import re
 import shlex
 import shutil
@@ -9,8 +10,10 @@ from configparser import ConfigParser
 from pathlib import Path
 
 import pytest
+from mcp.client.stdio import StdioServerParameters
 
 from tests import documents, lamps, servers
+from tests.server.mcp.mcp_shelf import connected
 from tests.site_server import Site
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -56,6 +59,32 @@ def test_the_search_in_elasticsearch_works(
 ):
     url = f"{elasticsearch.url} ELASTICSEARCH_INDEX_PREFIX={elasticsearch_prefix}"
     assert_plays(ELASTICSEARCH, tmp_path, **{"http://localhost:9200": url})
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/mcp.md"])
+def test_few_lines_lead_from_a_site_to_an_answer_in_a_client(page: str, tmp_path: Path):
+    (block,) = (b for b in documents.blocks(ROOT / page) if b.word == "client")
+    install, *lines, ask = block.text.splitlines()
+    assert len(block.text.splitlines()) <= 5
+    assert install.startswith("pip install '.[mcp]' ")
+    question = ask.removeprefix("# ask the client: ")
+    with Site() as site:
+        site.pages.update(lamps.pages())
+        shell = documents.Shell(tmp_path, site.url().split("/")[2])
+        (shell.folder / ".smartcrawl").mkdir()
+        try:
+            status, printed, errors = shell.run("set -e\n" + "\n".join(lines))
+        finally:
+            shell.close()
+    assert status == 0, printed + errors
+
+    entries = json.loads((shell.folder / ".cursor" / "mcp.json").read_text("utf-8"))
+    server = StdioServerParameters(
+        **entries["mcpServers"]["docs"], cwd=shell.folder, env={"HOME": str(shell.folder)}
+    )
+    with connected(server) as session:
+        (best, *_) = session.call("search", query=question)["results"]
+    assert "two spare ones are in the lid of the box" in best["text"]
 
 
 def free_port() -> int:
