@@ -177,3 +177,26 @@ def test_robots_may_forbid_the_question(soft_site: Site, crawl: Crawl):
     assert not [r for r in site.log if "does-this-exist" in r.path]
     assert crawl.outcomes()["/gone"] == "new"
     assert json.loads(crawl.run("runs", "--format", "json").out)[0]["complete"] is True
+
+
+def test_a_login_form_in_place_of_a_short_page_is_an_edit_until_the_page_is_back(
+    site: Site, crawl: Crawl
+):
+    """What docs/howto/login-wall.md says is taken for an edit, and how the text comes back."""
+    form = "<form><input type=password> Please sign in to read this note.</form>"
+    site.pages["/"] = html("Home", "/note")
+    site.pages["/note"] = html("Note", text="The spare fuse is in the lid.")
+    crawl(site.url("/"))
+    site.pages["/note"] = html("Note", text=form)
+
+    crawl(site.url("/"))
+
+    assert crawl.outcomes()["/note"] == "modified"
+    assert crawl.hits("fuse") == []
+
+    site.pages["/note"] = html("Note", text="The spare fuse is in the lid.")
+    crawl.run("reindex", "--url", site.url("/note"))
+    crawl(site.url("/"))
+
+    assert crawl.outcomes()["/note"] == "modified"
+    assert crawl.hits("fuse") == ["/note"]

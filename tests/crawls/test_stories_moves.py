@@ -164,6 +164,33 @@ def test_chains_of_five_hops_hold_and_longer_ones_and_circles_do_not(site: Site,
     assert crawl.hits("treasure") == held[:1] + sorted(held[1:])
 
 
+@pytest.mark.parametrize("waits", [False, True])
+def test_one_page_sent_home_goes_at_once_unless_it_is_pinned_or_every_removal_waits(
+    site: Site, crawl: Crawl, *, waits: bool
+):
+    """What docs/faq.md says of it, and how to protect a page."""
+    story = Story(site, crawl)
+    if waits:
+        story.settings |= {"SWEEP_MAX_RATIO": 0, "SWEEP_MIN_COUNT": 0}
+    story.home("/away", "/pinned")
+    story.page("/away", text="treasure in the attic")
+    story.page("/pinned", text="treasure in the cellar")
+    story.run()
+    story.command("reindex", "--url", site.url("/pinned"))
+    story.run()
+    site.pages["/away"] = Page(redirect="/", status=302)
+
+    first = story.run()
+    site.pages["/away"] = html("/away", text="treasure in the attic")
+    site.pages["/pinned"] = Page(redirect="/", status=302)
+    story.run()
+
+    assert story.removed() == ({} if waits else {"/away": "redirect"})
+    assert ("1 removal is withheld" in first.out) is waits
+    assert ("1 removed; to bring it back:" in first.out) is not waits
+    assert crawl.hits("treasure") == ["/away", "/pinned"]
+
+
 @pytest.mark.covers("M-21", "R4-02", "R4-04", "U-06")
 @pytest.mark.parametrize("status", [302, 303, 307])
 def test_a_login_that_many_pages_lead_to_removes_none(site: Site, crawl: Crawl, status: int):
