@@ -15,8 +15,9 @@ from scrapy.utils.test import get_crawler
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import files
 from smartcrawl.engine.download.faults import PASSING_FAULTS, download_fault
-from smartcrawl.engine.download.files import FileHandler
+from smartcrawl.engine.download.files import FileHandler, downloader_media_type
 from smartcrawl.engine.listing import listing_of_scrapy_settings
+from smartcrawl.extract.sniff import CSV, DOCX, PDF, sniffed_media_type
 from smartcrawl.model.exceptions import ChangedWhileReadError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
@@ -150,6 +151,25 @@ def test_the_limit_is_that_of_the_source_and_else_that_of_bodies(
         assert (answer.body, answer.headers["Content-Length"]) == (b"", b"10")
     else:
         assert answer.body == b"0123456789"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "main.py", "lib.rs", "query.sql", "App.java", "main.c", "build.sh", "paper.tex",
+        "guide.rst", "notes.org", "manual.asc", "view.ts", "fix.diff", "a.d/README",
+    ],
+)  # fmt: skip
+def test_source_code_and_other_texts_are_plain_text_whatever_the_machine_calls_them(name: str):
+    """/etc/mime.types calls lib.rs an XML document, and knows a type of its own for guide.rst."""
+    media = downloader_media_type(name) or ""
+
+    assert sniffed_media_type(media, b"fn main() {}\n", f"file:///srv/{name}") == "text/plain"
+
+
+@pytest.mark.parametrize(("name", "media"), [("a.PDF", PDF), ("a.docx", DOCX), ("a.tsv", CSV)])
+def test_documents_with_a_reader_are_known_by_their_names(name: str, media: str):
+    assert downloader_media_type(name) == media
 
 
 def test_a_listed_object_that_is_too_large_is_not_asked_for(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 import time
 from typing import Final, Self
 
@@ -14,6 +13,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.extract import sniff
 from smartcrawl.model.exceptions import FileTooLargeError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.times import iso_time
@@ -32,9 +32,20 @@ from smartcrawl.sources.stores import Fault
 
 TOO_LARGE: Final = 413  #: status of a file that is not read, because it has too many bytes
 _NO_LIMIT: Final = 2**40  #: bytes of a file where DOWNLOAD_MAXSIZE is 0
-_TEXT_TYPES: Final = {
-    ".md": "text/markdown", ".markdown": "text/markdown", ".rst": "text/plain",
-}  # fmt: skip
+# fmt: off
+#: Endings whose type the bytes do not prove. The table is fixed: /etc/mime.types, which differs by
+#: machine, calls a.rs XML and a.rst a type that has no reader.
+_MEDIA_TYPES: Final = {
+    "htm": "text/html", "html": "text/html", "shtml": "text/html",
+    "xht": "application/xhtml+xml", "xhtml": "application/xhtml+xml",
+    "md": sniff.MARKDOWN, "markdown": sniff.MARKDOWN,
+    "csv": sniff.CSV, "tsv": sniff.CSV, "json": sniff.JSON, "xml": sniff.XML,
+    "pdf": sniff.PDF, "docx": sniff.DOCX, "pptx": sniff.PPTX, "xlsx": sniff.XLSX,
+    "odt": sniff.ODT, "epub": sniff.EPUB,
+    "txt": "text/plain", "rst": "text/plain",
+    "eml": "message/rfc822", "mht": "message/rfc822", "mhtml": "message/rfc822",
+}
+# fmt: on
 
 
 class FileHandler(BaseDownloadHandler):
@@ -176,11 +187,8 @@ def downloader_headers_of_file(validator: str | None, modified_at: int | None) -
 def downloader_media_type(name: str) -> str | None:
     """Return the media type that the ending of a name stands for; None: its bytes decide.
 
-    >>> [downloader_media_type(name) for name in ("a/b.html", "README", "a.MD")]
-    ['text/html', None, 'text/markdown']
+    >>> [downloader_media_type(name) for name in ("a/b.html", "README", "a.MD", "a.rs")]
+    ['text/html', None, 'text/markdown', None]
     """
     _, dot, ending = name.rpartition(".")
-    if not dot or "/" in ending:
-        return None
-    found = _TEXT_TYPES.get(f".{ending.lower()}")
-    return found or mimetypes.guess_type(f"name.{ending}", strict=False)[0]
+    return _MEDIA_TYPES.get(ending.lower()) if dot else None
