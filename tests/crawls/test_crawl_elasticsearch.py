@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 from typing import Any
 
 import pytest
@@ -192,12 +193,14 @@ def test_elasticsearch_that_is_down_ends_the_run_and_nothing_is_claimed(
     shop, indexed, pages, elasticsearch
 ):
     shop.pages["/b"] = html("B", text="other words of b")
-    elasticsearch.kill()
-    result = indexed(shop.url("/"), expect=1)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # without listen(): connections are refused
+        indexed.environment["ELASTICSEARCH_URL"] = f"http://127.0.0.1:{closed.getsockname()[1]}"
+        result = indexed(shop.url("/"), expect=1)
     assert "ELASTICSEARCH_URL" in result.err or "does not answer" in result.err
     assert len(indexed.runs()) == 1, "a run that cannot be written is not begun"
 
-    elasticsearch.start()
+    indexed.environment["ELASTICSEARCH_URL"] = elasticsearch.url
     indexed(shop.url("/"))
     assert indexed.hits('"other words"') == ["/b"]
     assert open_records(indexed) == 0
