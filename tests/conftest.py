@@ -75,10 +75,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item.nodeid not in left]
 
 
+def pytest_collectstart() -> None:
+    """Rest the garbage collector until all tests are collected: none of them is garbage."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector forget the tests: a look at all of them takes most of a second."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
