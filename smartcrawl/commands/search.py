@@ -20,7 +20,7 @@ from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.names import stored_source_names, unknown_source_error
+from smartcrawl.registry.names import stored_source_names
 from smartcrawl.terminal.command import RegistryCommand, print_json
 from smartcrawl.terminal.output import Output
 
@@ -96,7 +96,6 @@ class Command(RegistryCommand):
                 f"say what to search for, such as: {program_name()} search 'two words'"
             )
         known = stored_source_names(connection)
-        _check_sources(query, known)
         marks = ("<em>", "</em>") if opts.format == "json" else (_OPEN, _CLOSE)
         found = search_index(
             connection,
@@ -133,20 +132,6 @@ class Command(RegistryCommand):
             _show_images(output, images.get(hit.no, []))
         if not hits:
             print(f"nothing found for {query!r}{_wordless(query)}", file=sys.stderr)
-
-
-def _check_sources(query: str, known: Sequence[str]) -> None:
-    """Refuse in:SOURCE and -in:SOURCE of a source that does not exist, as --source does.
-
-    A query that has no words is answered with what it lacks.
-
-    Raises:
-        RegistryError: there is no such source; the message lists the known ones.
-    """
-    parsed = parsed_search_query(query)
-    for name in (*parsed.sources, *parsed.excluded_sources):
-        if parsed.terms and name not in known:
-            raise unknown_source_error(name, known)
 
 
 def _limit(value: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -94,7 +94,7 @@ def parsed_search_query(query: str, language: str = "") -> Query:
     for part in _PART.finditer(_sayable(query)):
         text = part["quoted"] or part["word"]
         if text is None:
-            value = _SCHEME.sub("", part["whole"] or part["value"] or "").strip()
+            value = _filter_value(part)
             filters[part["name"], bool(part["sign"])] += [value] if value else []
         elif part["sign"]:
             excluded += [text] * any(c.isalnum() for c in text)
@@ -142,6 +142,29 @@ def search_query_with_word(query: str, word: str, instead: str) -> str:
         if part["word"] == word and not part["sign"]:
             return query[: part.start()] + instead + query[part.end() :]
     return query
+
+
+def search_query_with_sources(query: str, named: Callable[[str], Sequence[str]]) -> str:
+    """Return a query whose in: and -in: have the names that ``named`` returns for one.
+
+    >>> search_query_with_sources("in:a -in:b lamp", lambda name: [name + ":1", name + ":2"])
+    'in:"a:1" in:"a:2" -in:"b:1" -in:"b:2" lamp'
+    """
+    query = _sayable(query)
+    made, end = "", 0
+    for part in _PART.finditer(query):
+        name = _filter_value(part)
+        if part["name"] != "in" or not name or (found := named(name)) == [name]:
+            continue
+        sign = part["sign"] or ""
+        made += query[end : part.start()] + " ".join(f'{sign}in:"{one}"' for one in found)
+        end = part.end()
+    return made + query[end:]
+
+
+def _filter_value(part: re.Match[str]) -> str:
+    """Return the value of a site: or in: as it is looked for."""
+    return _SCHEME.sub("", part["whole"] or part["value"] or "").strip()
 
 
 def _first(parts: Sequence[str]) -> tuple[str, ...]:

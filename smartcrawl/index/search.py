@@ -13,6 +13,7 @@ from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.index.hits import Answer, Hit, is_lost_hit
 from smartcrawl.index.images import ImageDocument
+from smartcrawl.index.queries import parsed_search_query, search_query_with_sources
 from smartcrawl.index.query_vectors import SearchMode, query_meaning
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
@@ -20,6 +21,11 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import url_item_id
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.names import (
+    sources_of_name,
+    stored_source_names,
+    unknown_source_error,
+)
 
 if TYPE_CHECKING:
     from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
@@ -50,11 +56,13 @@ def search_index(
     ``MOST_PROPOSED`` pages answer a query.
 
     Raises:
+        UnknownNameError: in: or -in: of the query names a source that does not exist.
         SinkError: the index does not answer, or is not the one that the registry wrote.
         NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
         EmbedderError: ``mode`` needs the embedder, which does not answer.
         SettingError: ``mode`` needs the embedder, which cannot be opened.
     """
+    query = _query_of_sources(connection, query)
     within: dict[str, Any] = {
         "sources": sources,
         "limit": limit,
@@ -70,6 +78,28 @@ def search_index(
     with open_remote_index(options, connection) as index:
         meaning = query_meaning(connection, options, mode, index.embedder)
         return _answer(partial(_remote_answer, connection, index, query, **within), meaning, mode)
+
+
+def _query_of_sources(connection: Connection, query: str) -> str:
+    """Return the query with the stored names of its sources: a bare host means all of its ports.
+
+    A query that has no words stays as it is: its answer is what it lacks.
+
+    Raises:
+        UnknownNameError: it names a source that does not exist.
+    """
+    parsed = parsed_search_query(query)
+    if not parsed.terms or not (parsed.sources or parsed.excluded_sources):
+        return query
+    known = stored_source_names(connection)
+
+    def named(name: str) -> list[str]:
+        found = sources_of_name(name, known)
+        if not found:
+            raise unknown_source_error(name, known)
+        return found
+
+    return search_query_with_sources(query, named)
 
 
 def _answer(

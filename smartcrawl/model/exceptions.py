@@ -62,6 +62,10 @@ class RunHeldError(SmartcrawlError):
         self.since = since
 
 
+class UnknownNameError(RegistryError):
+    """The registry has no source of a name; the message lists those that it has."""
+
+
 class RunPausedError(SmartcrawlError):
     """The last run of a source is paused, and only the operator decides whether it goes on."""
 

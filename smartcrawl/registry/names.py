@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import UnknownNameError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.rules.model import Word
 
@@ -28,11 +28,18 @@ def stored_sources_named(connection: Connection, name: str | None) -> list[str] 
     """
     if name is None:
         return []
-    known = [known for (known,) in connection.execute(_SOURCES)]
+    return sources_of_name(name, stored_source_names(connection)) or None
+
+
+def sources_of_name(name: str, known: Sequence[str]) -> list[str]:
+    """Return those of the ``known`` sources that a name means: a host, also its other ports.
+
+    >>> sources_of_name("a", ["a", "a:81"]), sources_of_name("b", ["b:80", "b:81"])
+    (['a'], ['b:80', 'b:81'])
+    """
     if name in known:
         return [name]
-    ports = [known for known in known if name and known.rpartition(":")[0] == name]
-    return ports or None
+    return [one for one in known if name and one.rpartition(":")[0] == name]
 
 
 def stored_page_counts(connection: Connection, run: int) -> dict[str, int]:
@@ -46,6 +53,6 @@ def stored_source_names(connection: Connection) -> list[str]:
     return [name for (name,) in connection.execute(_SOURCES)]
 
 
-def unknown_source_error(name: str, known: Sequence[str]) -> RegistryError:
+def unknown_source_error(name: str, known: Sequence[str]) -> UnknownNameError:
     """Return the error that no source has a name; ``known``: the names of all sources."""
-    return RegistryError(f"no source is called {name!r}; known: {', '.join(known) or 'none'}")
+    return UnknownNameError(f"no source is called {name!r}; known: {', '.join(known) or 'none'}")

@@ -87,6 +87,16 @@ def test_a_hit_whose_visit_failed_is_marked_and_only_a_lost_one_is_called_lost(
     assert "a lost page whose next visit fails otherwise is failed" in help_texts["registry"]
 
 
+def test_a_bare_host_in_a_query_means_the_sources_of_all_its_ports(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Lantern", text="a lantern for the harbour")
+    crawl(site.url("/"))
+
+    urls = [hit["url"] for hit in crawl.search("lantern in:127.0.0.1")]
+
+    assert urls == [site.url("/")]
+    assert crawl.search('lantern -in:"127.0.0.1"') == []
+
+
 @pytest.mark.usefixtures("two_sources")
 def test_json_of_search_has_no_raw_control_characters(crawl: Crawl):
     out = crawl.run("search", "--format", "json", "lantern").out

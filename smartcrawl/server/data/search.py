@@ -14,7 +14,13 @@ from smartcrawl.index.images import images_to_index
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
-from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError, SinkError
+from smartcrawl.model.exceptions import (
+    EmbedderError,
+    NoVectorsError,
+    SettingError,
+    SinkError,
+    UnknownNameError,
+)
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
@@ -69,22 +75,25 @@ def api_search(connection: Connection, query: SearchQuery, options: Options) -> 
     """Return the hits of a query, with the keys of ``scrapy search --format json``.
 
     Raises:
-        ApiError: the registry has no such source.
+        ApiError: the registry has no such source, or none that the query names.
         SinkError: the index does not answer.
     """
     if query.collection is not None and query.collection not in stored_source_names(connection):
         raise api_invalid_input("collection", "collection must be a source that was crawled")
     sources = [] if query.collection is None else [query.collection]
-    found = search_index(
-        connection,
-        query.q,
-        options,
-        sources=sources,
-        limit=query.limit,
-        offset=query.offset,
-        marks=_MARKS,
-        mode=SearchMode(query.mode),
-    )
+    try:
+        found = search_index(
+            connection,
+            query.q,
+            options,
+            sources=sources,
+            limit=query.limit,
+            offset=query.offset,
+            marks=_MARKS,
+            mode=SearchMode(query.mode),
+        )
+    except UnknownNameError as error:
+        raise api_invalid_input("q", str(error)) from error
     images = {}
     if query.nest_images == "true":
         images = images_to_index(connection, (hit.no for hit in found.hits))

@@ -11,13 +11,14 @@ from smartcrawl.index.hits import Hit, HitChunk, is_lost_hit
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_index
+from smartcrawl.model.exceptions import UnknownNameError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, url_item_id
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.names import stored_source_names
+from smartcrawl.registry.names import stored_source_names, unknown_source_error
 from smartcrawl.registry.pack import unpack_stored_document
 from smartcrawl.reports.page_markdown import page_as_markdown
 from smartcrawl.reports.status import SourceStatus, status_report
@@ -81,17 +82,20 @@ def mcp_search(connection: Connection, question: McpQuestion, options: Options) 
     if not any(map(str.isalnum, question.query)):
         raise McpRefusalError("the query has no letter and no digit: give the words to search for")
     _check_sources(connection, question.sources)
-    found = search_index(
-        connection,
-        question.query,
-        replace(options, sink_wait=min(options.sink_wait, _INDEX_WAIT)),
-        sources=question.sources,
-        limit=question.limit,
-        offset=question.offset,
-        marks=_MARKS,
-        mode=question.mode,
-        language=question.language,
-    )
+    try:
+        found = search_index(
+            connection,
+            question.query,
+            replace(options, sink_wait=min(options.sink_wait, _INDEX_WAIT)),
+            sources=question.sources,
+            limit=question.limit,
+            offset=question.offset,
+            marks=_MARKS,
+            mode=question.mode,
+            language=question.language,
+        )
+    except UnknownNameError as error:
+        raise McpRefusalError(str(error)) from error
     after = question.offset + len(found.hits)
     more = len(found.hits) == question.limit and after < MOST_PROPOSED
     return McpHits(
@@ -106,9 +110,7 @@ def _check_sources(connection: Connection, names: Sequence[str]) -> None:
     known = stored_source_names(connection)
     for name in names:
         if name not in known:
-            raise McpRefusalError(
-                f"no source is called '{escaped_text(name)}'; known: {', '.join(known) or 'none'}"
-            )
+            raise McpRefusalError(str(unknown_source_error(name, known)))
 
 
 def _hit(hit: Hit) -> McpHit:

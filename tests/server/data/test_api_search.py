@@ -104,6 +104,8 @@ WRONG = {
     "vector": ({"q": "a", "mode": "vector"}, "mode"),
     "unknown": ({"q": "a", "colection": "x"}, "colection"),
     "no such source": ({"q": "a", "collection": "x"}, "collection"),
+    "no such source in the query": ({"q": "a in:x"}, "q"),
+    "no such source to leave out": ({"q": "a -in:x"}, "q"),
     "twice": ([("q", "a"), ("q", "b")], "q"),
 }
 
@@ -127,6 +129,12 @@ def test_a_nul_is_refused_and_vectors_name_their_setting(library: Library):
     assert nul.status_code == 400
     assert surrogate.status_code == 200
     assert "EMBEDDER" in vector["details"]["reason"]
+
+
+def test_a_query_of_an_unknown_source_is_refused_with_the_sentence_of_the_command(library: Library):
+    unknown = error_of(library.get(SEARCH, params={"q": "a in:x"}))
+
+    assert unknown["details"]["reason"].startswith("no source is called 'x'; known: ")
 
 
 @pytest.mark.covers("E-16")
