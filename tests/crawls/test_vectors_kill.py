@@ -17,12 +17,18 @@ from smartcrawl.index.embedded.vectors import embedded_text
 from tests import servers
 from tests.crawls.commands import Crawl, vector_table_of
 from tests.crawls.killing import ends, run
-from tests.index.embedding.embeddings_server import EmbeddingsServer, embeddings_server, vector
-from tests.openai_server import KEY, error
+from tests.index.embedding.embeddings_server import (
+    Asked,
+    EmbeddingsServer,
+    embeddings_server,
+    vector,
+)
+from tests.openai_server import KEY, Reply, error
 from tests.site_server import Page, Site
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
+SHORT, SEED = 2, 236  #: edits of the short form, and its seed
 PARTS = 6  #: sections of the page, of which each edit changes one
 _CHUNKS = "SELECT title, headings, text, hash FROM chunk ORDER BY content, position"
 _FIELDS = ("title", "headings", "text")
@@ -87,18 +93,44 @@ def stored_version(crawl: Crawl) -> int:
 def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
     edits: int, site: Site, crawl: Crawl, embedder: EmbeddingsServer
 ):
-    chance = random.Random(int(os.environ["KILL_SEED"]) + edits)
+    edited_and_killed(crawl, site, embedder, edits, int(os.environ["KILL_SEED"]) + edits)
+
+
+@pytest.mark.sqlite
+@pytest.mark.covers("R1-33", "R1-36")
+def test_no_death_of_a_few_parts_a_page_from_its_vectors(
+    site: Site, crawl: Crawl, embedder: EmbeddingsServer
+):
+    """The short form. By its seed runs die, and the embedder fails: choose another if not."""
+    deaths, failures = edited_and_killed(crawl, site, embedder, SHORT, SEED)
+
+    assert deaths > 0 < failures
+
+
+def edited_and_killed(
+    crawl: Crawl, site: Site, embedder: EmbeddingsServer, edits: int, seed: int
+) -> tuple[int, int]:
+    """Edit a page so often, with deaths and failures by a seed; return how many there were."""
+    chance, deaths, failures = random.Random(seed), 0, 0
+
+    def answer(asked: Asked) -> Reply | None:
+        nonlocal failures
+        is_busy = chance.random() < 0.5
+        failures += is_busy
+        return error("busy", 503) if is_busy else None
+
     site.pages["/"] = Page(edition(0))
     status, out = run(crawl, site, 0)
     assert status == 0, out
     found = re.search(r"places: (\d+)", out)
     assert found is not None, out
-    embedder.answer = lambda asked: error("busy", 503) if chance.random() < 0.5 else None
+    embedder.answer = answer
     version = 0
     for number in range(1, edits + 1):
         site.pages["/"] = Page(edition(number))
         crawl.bury()
-        run(crawl, site, chance.randint(1, int(found[1])))
+        status, _ = run(crawl, site, chance.randint(1, int(found[1])))
+        deaths += status != 0
         crawl.bury()
         assert stored_version(crawl) in (version, number)
         version = stored_version(crawl)
@@ -109,6 +141,7 @@ def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
     assert stored_version(crawl) == edits
     hashes = {bytes(row[3]) for row in crawl.rows(_CHUNKS)}
     assert stored_vectors(crawl).keys() == hashes  # no debt, none too many
+    return deaths, failures
 
 
 def indexed_version(crawl: Crawl, client: Client) -> tuple[int, list[bool]]:
