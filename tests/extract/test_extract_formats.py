@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 
 from smartcrawl.extract import sniff
+from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.formats import (
     FORMATS,
     FormatError,
@@ -90,6 +91,75 @@ def test_names_of_columns_are_known_where_a_document_has_them():
     for properties, head in (("<w:trPr><w:tblHeader/></w:trPr>", True), ("", False)):
         [section] = read(word_of(body.format(properties)), DOCX).sections
         assert [block.head for block in section.blocks] == [head]
+
+
+_SWITCHED = ("", "<w:tblHeader/>", '<w:tblHeader w:val="0"/>')
+_FORMER = "<w:trPrChange><w:trPr><w:tblHeader/></w:trPr></w:trPrChange>"
+
+
+def rows_of_word(*properties: str) -> str:
+    """A table of DOCX with a row for each of these properties."""
+    rows = (
+        f"<w:tr><w:trPr>{one}</w:trPr><w:tc><w:p><w:r><w:t>r{n}</w:t></w:r></w:p></w:tc></w:tr>"
+        for n, one in enumerate(properties)
+    )
+    return f"<w:tbl>{''.join(rows)}</w:tbl>"
+
+
+@pytest.mark.parametrize(
+    ("properties", "head"),
+    [
+        ((1, 1, 0), 2),
+        ((1, 0, 1), 1),
+        ((0, 1, 0), 0),
+        ((1, 2, 0), 1),
+        ((2, 0), 0),
+        ((1, 1), 2),
+    ],
+)
+def test_each_row_of_word_that_is_repeated_names_the_columns(properties, head):
+    body = rows_of_word(*(_SWITCHED[one] for one in properties))
+
+    [section] = read(word_of(body), DOCX).sections
+
+    assert [block.head for block in section.blocks] == [head]
+    assert section.text.split() == [f"r{n}" for n in range(len(properties))]
+
+
+def test_a_former_mark_of_a_head_row_names_no_columns():
+    [section] = read(word_of(rows_of_word(_FORMER, "")), DOCX).sections
+
+    assert [block.head for block in section.blocks] == [0]
+
+
+@pytest.mark.parametrize(
+    ("body", "heads"),
+    [
+        ("<H><R>a</R><R>b</R></H><R>c</R>", [2]),
+        ("<H><R>a</R></H><R>b</R><R>c</R>", [1]),
+        ("<R>a</R><H><R>b</R></H><R>c</R>", [0]),
+        ("<R>a</R><R>b</R>", [0]),
+    ],
+)
+def test_each_head_row_of_opendocument_names_the_columns(body, heads):
+    body = body.replace("H>", "table:table-header-rows>")
+    body = body.replace("<R>", "<table:table-row><table:table-cell><text:p>")
+    body = body.replace("</R>", "</text:p></table:table-cell></table:table-row>")
+
+    [section] = read(odt(f"<table:table>{body}</table:table>"), ODT).sections
+
+    assert [block.head for block in section.blocks] == heads
+
+
+def test_parts_of_a_long_table_of_word_repeat_all_head_rows():
+    body = rows_of_word(_SWITCHED[1], _SWITCHED[1], *[""] * 3_000)
+
+    first, *others = document_chunks(read(word_of(body), DOCX))
+
+    assert first.text.startswith("r0\nr1\nr2\n")
+    assert others
+    assert all(chunk.text.startswith("r0\nr1\n") for chunk in others)
+    assert {chunk.repeated for chunk in others} == {len("r0\nr1\n")}
 
 
 @pytest.mark.covers("R0-60")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import Final
 
@@ -79,6 +80,16 @@ def check_document_text(size: int) -> None:
         raise document_too_large(f"the document has more than {MAX_TEXT:,} characters of text")
 
 
+@dataclass(slots=True)
+class _OpenTable:
+    """A table that has not ended."""
+
+    start: int  #: its first token
+    head: int = 0  #: the token after the rows that name the columns; 0: none do so far
+    names: bool = False  #: whether the row that ends next names the columns
+    has_body: bool = False  #: whether a row has ended that does not
+
+
 class Tokens:
     """Texts and marks of a document in reading order, with its headings (``text_sections``)."""
 
@@ -86,7 +97,7 @@ class Tokens:
         self._tokens: list[str] = []
         self._headings: list[Heading] = []
         self._tables: list[TokenBlock] = []
-        self._open_tables: list[tuple[int, bool]] = []  # first token, and whether it has a head
+        self._open_tables: list[_OpenTable] = []
         self._size = 0
 
     def __len__(self) -> int:
@@ -110,6 +121,12 @@ class Tokens:
     def end_row(self) -> None:
         """End a row of a table."""
         self._mark(ROW)
+        if self._open_tables:
+            table = self._open_tables[-1]
+            table.has_body = table.has_body or not table.names
+            if not table.has_body:
+                table.head = len(self._tokens)
+            table.names = False
 
     def _mark(self, mark: str) -> None:
         self._size += 1
@@ -124,23 +141,25 @@ class Tokens:
     def start_table(self) -> None:
         """Begin a table."""
         self.end_line()
-        self._open_tables.append((len(self._tokens), False))
+        self._open_tables.append(_OpenTable(len(self._tokens)))
 
     def name_columns(self) -> None:
-        """Note that the first row of the open table names the columns."""
+        """Note that the row of the open table that ends next names the columns.
+
+        Only rows above all others do.
+        """
         if self._open_tables:
-            self._open_tables[-1] = (self._open_tables[-1][0], True)
+            self._open_tables[-1].names = True
 
     def end_table(self) -> None:
         """End a table; one with a heading or another table in it only lays out a page."""
         if not self._open_tables:
             return
-        start, head = self._open_tables.pop()
-        is_inner = [part.start >= start for part in self._tables[-1:]]
-        is_inner += [part.start >= start for part in self._headings[-1:]]
+        table = self._open_tables.pop()
+        is_inner = [part.start >= table.start for part in self._tables[-1:]]
+        is_inner += [part.start >= table.start for part in self._headings[-1:]]
         if not any(is_inner):
-            after = _after_first_row(self._tokens, start) if head else 0
-            self._tables.append(TokenBlock(TABLE, start, len(self._tokens), after))
+            self._tables.append(TokenBlock(TABLE, table.start, len(self._tokens), table.head))
 
     def since(self, start: int) -> str:
         """Return the tokens since ``start`` as one line."""
@@ -153,11 +172,6 @@ class Tokens:
             if not kept or heading.start >= kept[-1].end:
                 kept.append(heading)
         return text_sections(self._tokens, kept, (), self._tables)
-
-
-def _after_first_row(tokens: Sequence[str], start: int) -> int:
-    """Return the token after the first row of a table; the number of all tokens without a row."""
-    return tokens.index(ROW, start) + 1 if ROW in tokens[start:] else len(tokens)
 
 
 def clean_document_text(text: str) -> str:

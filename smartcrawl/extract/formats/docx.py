@@ -19,7 +19,9 @@ from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document
 
 #: Elements that are not visible: deleted or moved text, former styles, copies of a drawing.
-_UNSEEN: Final = frozenset({"del", "moveFrom", "pPrChange", "rPrChange", "sectPr", opc.FALLBACK})
+_UNSEEN: Final = frozenset({
+    "del", "moveFrom", "pPrChange", "rPrChange", "trPrChange", "sectPr", opc.FALLBACK,
+})  # fmt: skip
 _SIGNS: Final = {"tab": " ", "ptab": " ", "noBreakHyphen": "-", "softHyphen": ""}
 _HEADING: Final = re.compile(r"heading ?([1-9])", re.IGNORECASE)
 _FIELD_LINK: Final = re.compile(r'\s*HYPERLINK\s+"([^"]*)"')
@@ -167,7 +169,7 @@ class _DocxText:
         elif name in ("pStyle", "outlineLvl", "vanish", "lang"):
             self._property(name, attributes)
         elif name in ("br", "cr", "tbl", "tblHeader"):
-            self._break(name)
+            self._break(name, attributes)
         elif name in _SIGNS and not self._properties:
             self._tokens.text(_SIGNS[name])
         elif name == "hyperlink":
@@ -177,11 +179,12 @@ class _DocxText:
         elif name in ("fldSimple", "instrText", "fldChar"):
             self._instruction(name, attributes)
 
-    def _break(self, name: str) -> None:
+    def _break(self, name: str, attributes: Attributes) -> None:
         if name == "tbl":
             self._tokens.start_table()
-        elif name == "tblHeader":
-            self._tokens.name_columns()
+        elif name == "tblHeader":  # of a row, before its cells
+            if opc.is_ooxml_switch_on(attributes):
+                self._tokens.name_columns()
         else:
             self._tokens.end_line()
 

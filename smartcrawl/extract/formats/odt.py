@@ -84,6 +84,7 @@ class _OdtText:
         self._open = [0]  # open paragraphs, for each open shape
         self._begun: list[tuple[int, int]] = []  # first token and heading level of each
         self._anchors: list[tuple[str, int]] = []
+        self._heads = [False]  # whether its head rows are read, for each open table
         self._unseen = 0
 
     def start(self, name: str, attributes: Attributes) -> None:
@@ -97,15 +98,22 @@ class _OdtText:
             self.text(" ")
         elif name == "line-break":
             self.tokens.end_line()
-        elif name == "table":
-            self.tokens.start_table()
-        elif name == "table-header-rows":
-            self.tokens.name_columns()
+        elif name in ("table", "table-header-rows", "table-row"):
+            self._start_of_table(name)
         elif name == "a":
             self._anchors.append((markup_attribute(attributes, "href"), len(self.tokens)))
         elif name == "style":
             style = markup_attribute(attributes, "name")
             self._parents[style] = markup_attribute(attributes, "parent-style-name")
+
+    def _start_of_table(self, name: str) -> None:
+        if name == "table":
+            self.tokens.start_table()
+            self._heads.append(False)
+        elif name == "table-header-rows":
+            self._heads[-1] = True
+        elif self._heads[-1]:
+            self.tokens.name_columns()
 
     def _start_paragraph(self, name: str, attributes: Attributes) -> None:
         self.tokens.end_line()
@@ -135,8 +143,11 @@ class _OdtText:
             self.tokens.end_cell()
         elif name == "table-row":
             self.tokens.end_row()
+        elif name == "table-header-rows":
+            self._heads[-1] = False
         elif name == "table":
             self.tokens.end_table()
+            self._heads.pop()
         elif name == "a":
             href, start = self._anchors.pop()
             if len(self.references) < MAX_REFERENCES:
