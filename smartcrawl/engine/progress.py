@@ -49,6 +49,7 @@ class Progress:
     """A bar on a terminal, plain log lines elsewhere."""
 
     def __init__(self, crawler: Crawler, run: Run, *, interval: float) -> None:
+        self._crawler = crawler
         self._run = run
         self._interval = interval
         self._started = time.monotonic()
@@ -97,10 +98,20 @@ class Progress:
         rate, speed = self._speed(elapsed)
         parts, total = [*speed], None
         if not self._run.opened.shared:
-            queued = len(self._run.frontier)
+            queued = self._queued()
             total = progress.visits + queued
             parts += [f"{report_time_span(int(queued / rate))} left"] if rate else []
         return ProgressFacts(self._run.source.name, progress.visits, total, tuple(parts))
+
+    def _queued(self) -> int:
+        """Return the number of pages that were found and are not done.
+
+        The engine takes answers faster than they are read: thousands of small files wait in it.
+        """
+        engine: Any = self._crawler.engine
+        slot = engine.scraper.slot
+        answered = 0 if slot is None else len(slot.queue) + len(slot.active)
+        return len(self._run.frontier) + len(engine.downloader.active) + answered
 
     def _speed(self, elapsed: float) -> tuple[float, tuple[str, str]]:
         """Return the pages a second, and the words for them and for the share of 304."""
@@ -118,7 +129,7 @@ class Progress:
         rate, speed = self._speed(elapsed)
         waits, left = "more with others", ""
         if not self._run.opened.shared:
-            queued = len(self._run.frontier)
+            queued = self._queued()
             waits = f"{queued} queued"
             left = f", about {queued / rate:.0f} s left" if rate else ""
         return (

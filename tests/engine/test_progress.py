@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from scrapy.exceptions import NotConfigured
@@ -33,8 +34,15 @@ def run(tmp_path: Path) -> Iterator[Run]:
     run.close()
 
 
+def crawler_with(*, asked: int = 0, answered: int = 0, read: int = 0) -> Any:
+    """A crawler whose engine has so many pages that are not done."""
+    slot = SimpleNamespace(queue=range(answered), active=range(read))
+    downloader, scraper = SimpleNamespace(active=range(asked)), SimpleNamespace(slot=slot)
+    return SimpleNamespace(engine=SimpleNamespace(downloader=downloader, scraper=scraper))
+
+
 def line(run: Run, elapsed: float) -> str:
-    return Progress(get_crawler(), run, interval=1).line(elapsed)
+    return Progress(crawler_with(), run, interval=1).line(elapsed)
 
 
 def count(run: Run, word: Word, status: int, number: int, *, conditional: bool = True) -> None:
@@ -88,16 +96,27 @@ def test_the_queue_shrinks_as_pages_are_asked(run: Run):
     assert ", 26 queued," in line(run, 1)
 
 
+def test_pages_that_the_engine_has_and_did_not_read_are_not_done(run: Run):
+    """Thousands of small files wait there; the line said that 0 were queued and 0 s left."""
+    for _ in range(4):
+        run.next_page(lambda _: True)
+
+    progress = Progress(crawler_with(asked=1, answered=2, read=1), run, interval=1)
+
+    assert ", 30 queued," in progress.line(1)
+    assert progress.facts(1).total == 30
+
+
 def test_the_bar_has_the_same_facts(run: Run):
     count(run, Word.UNCHANGED, 304, 6)
     count(run, Word.MODIFIED, 200, 4)
 
-    facts = Progress(get_crawler(), run, interval=1).facts(4)
+    facts = Progress(crawler_with(), run, interval=1).facts(4)
 
     assert facts == ("docs", 10, 40, ("2.5 pages/s", "60 % 304", "12 s left"))
-    assert Progress(get_crawler(), run, interval=1).facts(0).parts == ("0.0 pages/s", "60 % 304")
+    assert Progress(crawler_with(), run, interval=1).facts(0).parts == ("0.0 pages/s", "60 % 304")
     run.opened = replace(run.opened, shared=True)
-    assert Progress(get_crawler(), run, interval=1).facts(4)[2:] == (
+    assert Progress(crawler_with(), run, interval=1).facts(4)[2:] == (
         None, ("2.5 pages/s", "60 % 304"),
     )  # fmt: skip
 
@@ -121,6 +140,7 @@ async def reported(progress: Progress) -> None:
 def test_in_a_pipe_a_line_is_logged(run: Run, caplog: pytest.LogCaptureFixture):
     crawler = get_crawler(settings_dict={"PROGRESS_FORMAT": "line"})
     crawler.spider = SimpleNamespace(run=run)
+    crawler.engine = crawler_with().engine
     progress = Progress.from_crawler(crawler)
     assert progress._interval == 10
 
