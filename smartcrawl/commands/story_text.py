@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from rich.markup import escape
 
@@ -12,6 +12,13 @@ from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
 from smartcrawl.terminal.output import Output
 
 _BEFORE = 13  #: columns of a label
+#: Evidence of a removal in words.
+_EVIDENCE: Final = {
+    "why": "{}", "status": "status {}", "completeRuns": "complete runs absent {}",
+    "lostCount": "lost {}", "goneCount": "gone {}", "since": "since {}",
+    "lastReachedRun": "last reached by run {}", "probe": "last look {}", "target": "now {}",
+    "hops": "redirects {}", "canonical": "canonical {}",
+}  # fmt: skip
 
 
 def print_why_command(story: dict[str, Any]) -> None:
@@ -200,4 +207,13 @@ def _event_text(event: dict[str, Any]) -> str:
 
 
 def _found(found: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in found.items() if value is not None)
+    """Format the evidence of a removal; numbers of records are for JSON alone.
+
+    >>> _found({"why": "not in the listing", "lastReachedRun": 2, "targetNo": 22})
+    'not in the listing, last reached by run 2'
+    """
+    return ", ".join(
+        _EVIDENCE[key].format(value)
+        for key, value in found.items()
+        if key in _EVIDENCE and value not in (None, 0)
+    )

@@ -252,6 +252,8 @@ def test_forget_takes_a_path(docs: Path, crawl: Crawl):
         f"file://{docs}/b.md",
         f"file://{docs}/sub/c.md",
     ]
+    story = crawl.run("why", str(docs / "a.md")).out
+    assert "removed, forgotten: the operator forgot it; " in story
     refresh(crawl, docs)
     assert crawl.runs()[0]["new"] == 1
 

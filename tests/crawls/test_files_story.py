@@ -116,7 +116,7 @@ def steps(place: Place) -> list[Step]:
             "deleted", lambda at: at.remove("top.md"),
             counts(unchanged=6, redirected=3, deleted=1, removed=1),
             {"badger": []},
-            {"top.md": ["removed, absent: why not in the listing", "scrapy undo 10 brings it"]},
+            {"top.md": ["removed, absent: not in the listing", "scrapy undo 10 brings it"]},
         ),
         Step(
             "unreadable", write_unreadable,

@@ -57,7 +57,7 @@ def test_an_unchanged_repository_costs_one_request_and_a_changed_one_its_changed
     }  # fmt: skip
     assert story.asked() == (2, 0)
     assert story.hits("badger") == []
-    assert "removed, absent: why not in the listing" in story.why("top.md")
+    assert "removed, absent: not in the listing" in story.why("top.md")
 
     docs.write("guide/lynx.md", "# Marten\n\nThe marten climbs.")
     docs.commit(amend=True)  # a push with force
