@@ -144,9 +144,16 @@ def _print_next_run(output: Output, plan: dict[str, Any]) -> None:
     _say(output, "removes", removes)
     rows = [f"{row['url']}: {row['rule']}, {row['when']}" for row in plan["removed"]]
     _list(output, rows, guard["removals"])
+    them = "it" if guard["removals"] == 1 else "them"
+    renamed = ""
+    if plan["isListed"] and plan["newAddresses"] and plan["removes"].get("absent"):
+        output.say(
+            "a new file with the same bytes is a renamed one: its page moves and is not removed",
+            label=_BEFORE,
+        )
+        renamed = ", renamed files aside"
     if guard["withholds"]:
-        them = "it" if guard["removals"] == 1 else "them"
-        output.say(f"[yellow]the guard would withhold {them}[/]", label=_BEFORE)
+        output.say(f"[yellow]the guard would withhold {them}{renamed}[/]", label=_BEFORE)
 
 
 def _print_requests(output: Output, plan: dict[str, Any]) -> None:

@@ -160,7 +160,7 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
         [{"url": entry.url, "why": reason} for entry, reason in skipped[:limit]],
         dict(Counter(way.rule.word for _, way in removals)),
         [
-            {"url": entry.url, "rule": way.rule.word, "when": f"if {way}"}
+            {"url": entry.url, "rule": way.rule.word, "when": f"after {way}"}
             for entry, way in removals[:limit]
         ],
         {"withholds": trips, "removals": len(going), "pages": pages},

@@ -1147,7 +1147,7 @@ def test_a_plan_says_what_the_next_run_does_then(orphaned: World):
     assert orphaned.plan()["guard"]["removals"] == 2
     rows = {row["url"].removeprefix(SITE): row for row in orphaned.plan()["removed"]}
     assert (rows["/b"]["rule"], rows["/c"]["rule"]) == ("orphan", "gone")
-    assert rows["/c"]["when"] == "if 1 more run that finds 404"
+    assert rows["/c"]["when"] == "after 1 more run that finds 404"
 
     orphaned.crawl({"/": True, "/a": True, "/c": 404}, now=LATER)
 

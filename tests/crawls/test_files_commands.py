@@ -346,6 +346,8 @@ def test_the_plan_of_a_folder_is_what_its_next_run_does(docs: Path, crawl: Crawl
     assert plan["removes"] == {"absent": 1}
     assert plan["removed"][0]["url"] == f"file://{docs}/b.md"
     assert "reads     2: 1 its validator or its size is another, 1 it is new" in text
+    assert "b.md: absent, after 1 more complete run that does not list it" in text
+    assert "a new file with the same bytes is a renamed one" in text
     refresh(crawl, docs)
     run = crawl.runs()[0]
     assert (run["requests"], run["new"], run["modified"], run["removed"]) == (2, 1, 1, 1)
