@@ -137,7 +137,9 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
         output.say(
             f"{report_noun(result.no_text, 'page')} {have} no text:"
             f" {'' if run.source.traits.is_listed else script}to list {them}:",
-            command=_command("registry", data_dir, "--no-text"),
+            command=_command(
+                "registry", data_dir, f"--no-text --source {shlex.quote(run.source.name)}"
+            ),
         )
 
 

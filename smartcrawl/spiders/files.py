@@ -89,7 +89,11 @@ def visit_of_spider_answer(response: Response) -> Visit:
     answer.last_modified = _text(response, "Last-Modified")
     if response.status == TOO_LARGE:
         visit.outcome = Outcome.NOT_ACCEPTABLE
-        visit.error = f"not read: {_text(response, 'Content-Length')} bytes, more than are read"
+        size = int(_text(response, "Content-Length") or 0)
+        visit.error = (
+            f"not read: it has {size:,} bytes, more than max_file_size of its source permits, or"
+            " else DOWNLOAD_MAXSIZE"
+        )
     elif visit.outcome is Outcome.CHANGED:
         answer.body = response.body
         answer.content_type = _text(response, "Content-Type") or ""

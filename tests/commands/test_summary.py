@@ -338,7 +338,7 @@ def test_sitemaps_and_pages_without_text_are_counted(shown):
     )
     out = shown(no_text=1)
     assert "1 page has no text" in out
-    assert "registry --no-text" in out
+    assert "registry --no-text --source docs" in out
     assert "2 pages have no text" in shown(no_text=2)
 
 

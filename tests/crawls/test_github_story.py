@@ -160,7 +160,7 @@ def test_pointers_large_files_and_links_are_not_content(story: Story):
     result = story.run(url=None, source="docs")
     assert story.asked() == (2, 6)
     assert "a Git LFS pointer" in story.why("model.txt")
-    assert "not read: 5000 bytes, more than are read" in story.why("big.txt")
+    assert "not read: it has 5,000 bytes, more than max_file_size" in story.why("big.txt")
     words = story.words()
     assert "link.md" not in words
     assert result.status == 0
