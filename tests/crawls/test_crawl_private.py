@@ -14,12 +14,12 @@ import apsw
 import pytest
 
 from smartcrawl.sources.private_files import narrow_private_data, narrow_private_file
-from tests.crawls.commands import ROOT, Crawl
+from tests.crawls.bound_by_modes import OVERRIDES
+from tests.crawls.commands import ROOT, Crawl, Result, Scrapy
 from tests.site_server import Site, html
 
 _OTHER = 65_534  #: "nobody" of most systems
 _DROP = 24  #: PR_CAPBSET_DROP of prctl(2)
-_OVERRIDES = (1, 2)  #: CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH: root's right to pass modes
 _READING = [
     ("search", "walrus"),
     ("search", "--nest-images", "walrus"),
@@ -166,15 +166,26 @@ def bound_by_modes() -> None:
     """Let modes of files bind root, too, from the next exec on."""
     if os.geteuid() == 0:
         system = ctypes.CDLL(None, use_errno=True)
-        for capability in _OVERRIDES:
+        for capability in OVERRIDES:
             if system.prctl(_DROP, capability, 0, 0, 0):
                 raise OSError(ctypes.get_errno(), "cannot drop a capability")
 
 
-def reading(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a command as a user who may read and not write."""
+def make_read_only(folder: Path) -> None:
     for path in (folder.parent, folder, *folder.rglob("*")):
         path.chmod(0o555 if path.is_dir() else 0o444)
+
+
+def asked_to_read(ask: Scrapy, folder: Path, *arguments: str) -> Result:
+    """Run a command as a user who may read and not write, in a fork (zygote.py)."""
+    make_read_only(folder)
+    environment = {"DATA_DIR": str(folder), "ARRANGED_BY": "tests.crawls.bound_by_modes"}
+    return ask.run([*arguments], environment)
+
+
+def reading(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a command as a user who may read and not write, in a process of its own."""
+    make_read_only(folder)
     environment = {**os.environ, "DATA_DIR": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, "-m", "scrapy", *arguments],
@@ -189,12 +200,12 @@ def reading(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
 
 @pytest.mark.sqlite
 @pytest.mark.embedded
-def test_reading_commands_need_no_right_to_write(shown: Path, crawl: Crawl, pages: Site):
+def test_reading_commands_need_no_right_to_write(shown: Path, ask: Scrapy, pages: Site):
     before = {path: path.read_bytes() for path in shown.rglob("*") if path.is_file()}
 
     for arguments in (*_READING, ("why", pages.url("/a"))):
-        result = reading(shown, *arguments)
-        assert (result.returncode, result.stderr) == (0, ""), (arguments, result)
+        result = asked_to_read(ask, shown, *arguments)
+        assert (result.status, result.err) == (0, ""), (arguments, result)
 
     assert "Another walrus" in reading(shown, "search", "another").stdout
     after = {path: path.read_bytes() for path in shown.rglob("*") if path.is_file()}
@@ -298,18 +309,18 @@ def test_a_crawl_says_that_the_disk_is_full(shown: Path, pages: Site):
 
 
 @pytest.mark.sqlite
-def test_a_command_that_writes_says_that_it_may_not(shown: Path, pages: Site):
+def test_a_command_that_writes_says_that_it_may_not(shown: Path, ask: Scrapy, pages: Site):
     for arguments in (
         ("crawl", "site", "-a", f"url={pages.url('/')}", "-s", "LOG_ENABLED=0"),
         ("forget", pages.url("/a")),
         ("hosts", "--block", "a.example"),
         ("due", "--notice", pages.url("/a")),
     ):
-        result = reading(shown, *arguments)
-        assert result.returncode == 1, (arguments, result)
-        assert "Traceback" not in result.stderr
-        assert "write" in result.stderr
-        assert "this user" in result.stderr
+        result = asked_to_read(ask, shown, *arguments)
+        assert result.status == 1, (arguments, result)
+        assert "Traceback" not in result.err
+        assert "write" in result.err
+        assert "this user" in result.err
 
 
 @pytest.mark.sqlite
