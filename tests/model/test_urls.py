@@ -460,9 +460,20 @@ def _escaped_anyhow(draw, text):
 
 
 @covers("R0-02", "R0-12", "R0-13", "R0-14", "R0-15", "R0-16", "M-17", "M-18")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(two_spellings())
 def test_spellings_of_one_url_have_one_id(spellings):
+    assert_one_id(spellings)
+
+
+@pytest.mark.slow
+@settings(max_examples=2_000, deadline=None)
+@given(two_spellings())
+def test_spellings_of_one_url_have_one_id_in_many_more_examples(spellings):
+    assert_one_id(spellings)
+
+
+def assert_one_id(spellings):
     one, other = (url_item_id("url", url_digest(normalize_url(url))) for url in spellings)
 
     assert one == other

@@ -69,7 +69,7 @@ from tests.registry.world import (
     url_of,
 )
 
-SHORT, LONG_FORM = 150, 2_500  #: examples
+SHORT, LONG_FORM = 75, 2_500  #: examples
 ENOUGH = 1_500  #: examples within which a planted fault is found
 DATA = Path("/nowhere")
 

@@ -156,8 +156,12 @@ def test_every_command_says_in_one_line_what_to_do(shelf: Shelf, spoil, capsys):
         assert shelf.file.read_bytes() == damaged
 
 
-def test_no_damage_gives_a_traceback(shelf: Shelf, capsys):
-    """Pages zeroed, overwritten and exchanged, and single bits, at many places."""
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.slow)], ids=str)
+def test_no_damage_gives_a_traceback(shelf: Shelf, capsys, share: int):
+    """Pages zeroed, overwritten and exchanged, and single bits, at many places.
+
+    One in `share` of the damages of each kind is tried.
+    """
     chance = random.Random(20)
     count = len(shelf.sound) // _PAGE
     spoilt = []
@@ -181,7 +185,7 @@ def test_no_damage_gives_a_traceback(shelf: Shelf, capsys):
         spoilt.append(bytes(content))
 
     statuses = set()
-    for number, content in enumerate(spoilt):
+    for number, content in enumerate(spoilt[::share]):
         shelf.put(content)
         for name, *words in [*_COMMANDS, ("why", shelf.url)]:
             try:
@@ -364,6 +368,7 @@ def test_only_the_index_of_words_is_made_anew(shelf: Shelf, capsys):
     assert shelf.run("audit") == 0
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "table",
     ["record", "state", "links", "content", "chunk", "host", "source", "run", "seed", "sequence",

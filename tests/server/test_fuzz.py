@@ -27,7 +27,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.server.stocked import Stocked, stocked
 
 SEED = 23
-SHORT, LONG = 8, 200  #: examples of each endpoint, beside those that cover its parameters
+SHORT, LONG = 3, 200  #: examples of each endpoint, beside those that cover its parameters
 #: Statuses of refused requests; 413 is that of ten thousand wrong addresses.
 REJECTED = [400, 401, 403, 404, 406, 413, 422, 428]
 #: Fields with rules that no schema can express: a valid type and shape may still be refused.
