@@ -140,6 +140,7 @@ def test_everything_that_is_missing_is_named_at_once(checkout: Checkout):
     assert not (checkout.folder / "dist").exists()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("name", "old", "new", "problem"),
     [

@@ -101,6 +101,7 @@ def test_arguments_are_texts(deployment: SimpleNamespace, site: Site):
     assert "incomplete" in log
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -20,6 +20,7 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -71,6 +72,7 @@ def test_a_broken_sources_file_is_told_with_the_place(crawl: Crawl, text: str, w
     assert not crawl.registry.exists()
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -330,7 +330,7 @@ def test_a_header_of_the_answer_that_waited_counts(shop: Site, crawl: Crawl):
 # Killed in the midst of it
 
 
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.alone
 @pytest.mark.embedded
 @pytest.mark.parametrize(

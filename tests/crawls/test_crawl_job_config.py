@@ -82,6 +82,7 @@ def test_robots_txt_is_respected_or_not_asked_for(crawl: Crawl, site: Site, resp
     assert site.count("/robots.txt") == respected
 
 
+@pytest.mark.few(3)
 @pytest.mark.covers("R2-21")
 @pytest.mark.parametrize(
     ("config", "expected"),
@@ -128,6 +129,7 @@ def test_each_request_has_the_user_agent(crawl: Crawl, site: Site):
     assert agents == {"Jobber/7 (+https://example.com/bot)"}
 
 
+@pytest.mark.few(2)
 @pytest.mark.covers("R2-21", "R2-25")
 @pytest.mark.parametrize("text", ["a\r\nX-Injected: 1", "a\tb", "a\x00b", "a\x1bb", "a\x7f"])
 def test_a_user_agent_with_control_characters_is_no_job(crawl: Crawl, site: Site, text: str):

@@ -187,7 +187,7 @@ SITUATIONS = [
 _NUMBERS = ("added", "changed", "removed", "unchanged", "downloaded", "failed", "withheld")
 
 
-@pytest.mark.few(7)
+@pytest.mark.few(4)
 @covers("R3-61")
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_a_dry_run_counts_what_the_run_that_follows_does(

@@ -53,6 +53,7 @@ def _die(place: Place, fate: str) -> None:
     assert fate in (passed[-1], fate if fate.isdigit() else "")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("fate", [*FIRST, *_slow(1, MOST // 2)])
 def test_a_first_embedding_that_is_killed_is_made_up_for(begin: Callable[[], Place], fate: str):
     place = begin()
@@ -65,6 +66,7 @@ def test_a_first_embedding_that_is_killed_is_made_up_for(begin: Callable[[], Pla
     assert set(place.server.acts) <= {"store", "list", "uploads"}
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("fate", [*CHANGED, *_slow(1, MOST // 2)])
 def test_an_embedding_of_changes_that_is_killed_is_made_up_for(
     begin: Callable[[], Place], fate: str

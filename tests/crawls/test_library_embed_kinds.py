@@ -171,7 +171,7 @@ def test_a_file_that_is_not_there_is_skipped_until_it_is(place: Place):
 
 
 @pytest.mark.covers("R3-122")
-@pytest.mark.few(6)
+@pytest.mark.few(3)
 @pytest.mark.parametrize("act", ["list", "upload", "attach", "detach", "delete"])
 def test_a_store_that_does_not_answer_is_left_for_the_next_run(place: Place, act: str):
     """D6: an answer that breaks off is one that did not come; nothing is failed or lost by it."""

@@ -175,6 +175,7 @@ def stages(
     return Stages(tmp_path_factory.mktemp("stages"), ask, sharepoint_server)
 
 
+@pytest.mark.few(8)
 @pytest.mark.covers("R3-04", "R3-120", "M-07")
 @pytest.mark.parametrize(("api", "place", "wrong"), list(cells()))
 def test_a_listing_that_is_not_whole_removes_nothing(

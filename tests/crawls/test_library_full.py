@@ -70,7 +70,7 @@ def rewritten(library: Library) -> dict[str, bytes]:
 
 
 @pytest.mark.covers("R3-17", "R3-69")
-@pytest.mark.few(4)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", ["403", "html", "half"])
 @pytest.mark.parametrize("kind", ["file_sources", "list_sources", "sitepage_sources"])
 def test_a_listing_that_was_cut_swaps_nothing(
@@ -156,6 +156,7 @@ def test_failed_items_keep_what_they_had(libraries: LibraryCrawl) -> None:
     libraries.check_maps()
 
 
+@pytest.mark.few(3)
 @pytest.mark.alone
 @pytest.mark.covers("R3-118", "R3-119")
 @pytest.mark.parametrize(

@@ -166,6 +166,7 @@ def stage(
 _FIRST = int(os.environ["KILL_SEED"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "seed",
     [pytest.param(_FIRST + n, marks=[] if n < 2 else [pytest.mark.slow]) for n in range(60)],

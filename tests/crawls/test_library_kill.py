@@ -166,6 +166,7 @@ def test_the_stage_has_all_that_can_become_of_a_file(
     assert undisturbed(api).places > 100
 
 
+@pytest.mark.few(4)
 @pytest.mark.covers("R3-118", "R3-119", "RD-12")
 @pytest.mark.parametrize(
     ("api", "share"),

@@ -96,6 +96,7 @@ def filled(libraries: LibraryCrawl, kind: str, api: str) -> SharepointList:
     return library
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("kind", "place", "wrong"), list(cells()))
 def test_no_listing_that_is_not_whole_removes_anything(
     kind: str, place: Place, wrong: Wrong, crawl: Crawl, sharepoint: SharepointServer
@@ -189,6 +190,7 @@ REFUSALS: dict[str, tuple[Callable[[LibraryCrawl, Library], None], str]] = {
 }
 
 
+@pytest.mark.few(6)
 @pytest.mark.alone
 @pytest.mark.covers("R3-68", "R3-151", "RD-14")
 @pytest.mark.parametrize("mode", ["incremental", pytest.param("full", marks=pytest.mark.slow)])

@@ -38,6 +38,7 @@ def test_no_crash_and_no_late_message_breaks_a_run(name):
     assert found.ends > 10
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SCENES)
 def test_no_three_faults_drawn_at_random_break_a_run(name):
     found = sample(SCENES[name](), faults=3, tries=20, rng=random.Random(7))
@@ -56,6 +57,7 @@ def test_whoever_came_too_late_with_all_of_it_leaves_no_mark():
         one.check()
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 @pytest.mark.parametrize("name", SCENES)
 def test_a_run_in_postgres_stands_the_same(database, name):

@@ -276,6 +276,7 @@ def test_what_is_not_a_path_of_ours_is_not_touched(path, file):
 # Writing and reading
 
 
+@pytest.mark.few(6)
 @pytest.mark.covers("R0-75", "M-48")
 @pytest.mark.parametrize("body", [BODY, b"", b"\0" * 5_000_000, secrets.token_bytes(3_000_000)])
 def test_body_comes_back_byte_for_byte(store, body):
