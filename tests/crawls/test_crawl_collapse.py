@@ -51,6 +51,7 @@ def shrink(site: Site, count: int) -> None:
         site.pages[PAGES[n]] = short(n, f"/fresh{n}")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("lane", ["off", "auto"])
 def test_a_lone_page_that_shrinks_is_an_edit(shop: Site, crawl: Crawl, lane: str):
     crawl.environment["REVALIDATION_LANE"] = lane
@@ -396,6 +397,7 @@ def edited(crew: Crew, site: Site, count: int) -> None:
     site.clear()
 
 
+@pytest.mark.few(1)
 @pytest.mark.sqlite  # that one worker compares with
 @pytest.mark.parametrize("count", [3, 4])
 def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: int):

@@ -81,7 +81,7 @@ def test_an_embedding_of_changes_that_is_killed_is_made_up_for(
 LAST = 86
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("draw", range(20))
 def test_an_embedding_that_is_killed_by_chance_is_made_up_for(
     begin: Callable[[], Place], draw: int

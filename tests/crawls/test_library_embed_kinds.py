@@ -151,6 +151,7 @@ def test_a_store_is_made_equal_with_either_database(place: Place):
     assert place.embed()["unchanged"] == 2
 
 
+@pytest.mark.few(1)
 @pytest.mark.covers("R3-64", "R3-65", "R3-82")
 def test_a_file_that_is_not_there_is_skipped_until_it_is(place: Place):
     """The precondition of the step: what the store has of such an item stays."""
@@ -211,6 +212,7 @@ def test_an_empty_file_fails_and_a_type_without_text_is_no_item(place: Place):
     assert place.embed()["uploaded"] == 0
 
 
+@pytest.mark.few(1)
 def test_failures_by_chance_end_as_the_library_is(place: Place):
     """Random histories with a store that fails now and then: after one quiet run all are equal."""
     rng = random.Random(place.libraries.crawl.environment["SHAREPOINT_LOGIN_URL"][-3:])

@@ -486,6 +486,7 @@ def test_no_cut_goes_unnoticed_and_no_flipped_bit_changes_a_body(file):
     assert harmless < 80  # of gzip's ten bytes of header, and what fills up the last byte of data
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("layers", [1, 2])
 def test_bomb_is_not_unpacked(place, layers):
     bomb = gzip.compress(bytes(200_000_000), 1)
@@ -579,13 +580,13 @@ def test_server_that_ended_is_told_with_its_remedy(name, server, monkeypatch):
         with opened(place.url) as store:
             store.put(PATH, BODY)
         running.stop()
-        with opened(place.url, patience=3) as store:
+        with opened(place.url, patience=1) as store:
             with pytest.raises(SnapshotStoreError) as reading:
                 store.get(PATH, HASH)
             written, *_ = store.put_many(numbered(20))
             (removed,) = store.remove_many([PATH])
         with pytest.raises(SnapshotStoreError) as opening:
-            SnapshotStore.open(place.url, patience=2)
+            SnapshotStore.open(place.url, patience=1)
     for error in (reading.value, written, removed, opening.value):
         assert place.url in str(error)
         assert "check that it runs and can be reached from here" in str(error)
