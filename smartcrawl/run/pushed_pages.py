@@ -46,7 +46,7 @@ class PushedPages:
         self._connection = connection
         self.marks: Mapping[str, str] = {SOURCE: source, DOMAIN: ""}  # not a library's item
         self.key = URL
-        self.knows_all = True
+        self.knows_all = self.keeps_former = True
         self.place_of_store = "VECTOR_STORE_ID, and VECTOR_STORE_URL,"
         self._source = source
         self.source_no = int(connection.execute(_SOURCE, (source,)).get)

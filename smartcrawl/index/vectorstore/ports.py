@@ -59,6 +59,10 @@ class StoreItems(Protocol):
         """Whether a file of an unknown page is one of a page that is gone."""
 
     @property
+    def keeps_former(self) -> bool:
+        """Whether a former version stays while the store cannot embed the new one."""
+
+    @property
     def place_of_store(self) -> str:
         """Settings that name the store, for messages."""
 

@@ -211,7 +211,7 @@ class Push:
             pause = min(2 * pause, _LONGEST_LOOK)
 
     def _look(self, file: StoredFile, found: ListedFile) -> None:
-        """Record the status of a file: completed, the former version leaves; failed, both do."""
+        """Record the status of a file: completed, the former version leaves; failed, it does."""
         match status_of_vector_store_file(found):
             case FileStatus.COMPLETED:
                 del self._flying[found.id]
@@ -224,7 +224,7 @@ class Push:
                 self._end(file, why, is_refused=True)
 
     def _end(self, file: StoredFile, why: str, *, is_refused: bool = False) -> None:
-        """Give up a file in this push, and remove it with the former version of its page."""
+        """Give up a file in this push, and remove it."""
         self._flying.pop(file.file or "", None)
         if is_refused:
             self._items.note_refused(file.version, why)
@@ -233,7 +233,9 @@ class Push:
         self._remove_former(file)
 
     def _remove_former(self, file: StoredFile) -> None:
-        """Remove the files of a page whose content is not in the registry any more (R3-86)."""
+        """Remove the former files of an item that is not tried again (R3-86)."""
+        if self._items.keeps_former:
+            return
         self._remove(self._stale(file))
         self._former.pop(file.version.no, None)
 
@@ -243,8 +245,11 @@ class Push:
         return [one for one in former if one.version.hash != file.version.hash]
 
     def _fail(self, file: StoredFile, why: str) -> None:
-        is_replaced = bool(self._stale(file))
-        more = "; its former version was removed, too" if is_replaced else ""
+        more = ""
+        if self._items.keeps_former and self._former.get(file.version.no):
+            more = "; its former version stays"
+        elif self._stale(file):
+            more = "; its former version was removed, too"
         self._pushed.failed.append((file.version.url, f"{why}{more}"))
 
     # Words

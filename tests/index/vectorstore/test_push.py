@@ -112,22 +112,54 @@ def test_files_of_others_are_never_touched(place: Place):
 
 
 def test_a_failed_file_is_removed_told_and_tried_again(place: Place):
+    """The former version stays until the new one is completed."""
     place.push()
+    former = place.server.texts()
     place.put("1", "poison")
     place.server.fails = lambda text: "cannot be parsed" if "poison" in text else ""
 
-    pushed = place.push()
+    for _ in range(2):
+        pushed = place.push()
 
-    [(url, why)] = pushed.failed
-    assert url == "http://docs.example/1"
-    assert why == (
-        "the store could not embed it: cannot be parsed; its former version was removed, too"
-    )
-    assert len(place.server.uploads) == 4
-    assert not pushed.is_whole
+        [(url, why)] = pushed.failed
+        assert url == "http://docs.example/1"
+        assert why == "the store could not embed it: cannot be parsed; its former version stays"
+        assert len(place.server.uploads) == 5
+        assert place.server.texts() == former
+        assert (pushed.uploaded, pushed.is_whole) == (1, False)
 
     place.server.fails = lambda text: ""
     assert place.push().is_whole
+    place.check()
+
+
+def test_a_push_that_dies_while_a_new_version_fails_keeps_the_former_one(place: Place):
+    place.push()
+    place.put("1", "poison")
+    place.server.fails = lambda text: "cannot be parsed" if "poison" in text else ""
+    place.server.asked.clear()
+    place.push()
+    for after in range(len(place.server.asked)):
+        place.server.asked.clear()
+        place.push(is_ending=lambda after=after: len(place.server.asked) > after)
+        assert "text of page 1" in place.server.texts()["http://docs.example/1"]
+
+    place.server.fails = lambda text: ""
+    place.push()
+
+    place.check()
+
+
+def test_a_page_that_goes_back_to_the_version_that_the_store_kept_gives_nothing(place: Place):
+    place.push()
+    place.put("1", "poison")
+    place.server.fails = lambda text: "cannot be parsed" if "poison" in text else ""
+    place.push()
+    place.put("1", "text of page 1")
+
+    pushed = place.push()
+
+    assert (pushed.uploaded, pushed.is_whole) == (0, True)
     place.check()
 
 

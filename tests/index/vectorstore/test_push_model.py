@@ -117,6 +117,13 @@ class PushHistory(RuleBasedStateMachine):
         self.place.push()
         self.server.answer = lambda asked: None
 
+    @rule(seed=_SEEDS)
+    def push_to_a_store_that_cannot_embed_some(self, seed: int) -> None:
+        rng = random.Random(seed)
+        self.server.fails = lambda text: "cannot be parsed" if rng.random() < 0.5 else ""
+        self.place.push()
+        self.server.fails = lambda text: ""
+
     @rule(requests=st.integers(0, 30))
     def push_that_is_stopped(self, requests: int) -> None:
         begun = len(self.server.asked)
