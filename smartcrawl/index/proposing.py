@@ -46,9 +46,13 @@ class Proposer(Protocol[_P_co]):
         """Return the words of the index that differ from a word by one error, or two (``far``)."""
 
 
-def search_pool(limit: int, offset: int) -> int:
-    """Return how many pages to propose for a page of hits."""
-    return POOL if limit <= POOL and not offset else MOST_PROPOSED
+def search_pool(limit: int, offset: int, query: Query) -> int:
+    """Return how many pages to propose for a page of hits.
+
+    Of a word like C++ an index knows the C alone, so all that it may propose are looked at.
+    """
+    is_first = limit <= POOL and not offset
+    return POOL if is_first and not any(t.signed for t in query.terms) else MOST_PROPOSED
 
 
 def existing_search_terms(
@@ -76,7 +80,7 @@ def propose_search_hits(
     if no word was corrected. All pages of hits but the first have the same proposals, so that none
     repeats a hit of another.
     """
-    pool = search_pool(limit, offset)
+    pool = search_pool(limit, offset, asked)
     found, meant = index.proposed(asked, pool), ""
     if 0 in found.pages:
         terms, meant = corrected_search_query(text, asked.terms, found.pages, index.nearest)

@@ -16,6 +16,8 @@ _PART: Final = re.compile(
     r'(?P<sign>(?<!\S)-(?!-))?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
     r'(?:"(?P<whole>[^"]*)"|(?P<value>[^\s"]*))|(?P<word>[^\s"]+))'
 )
+#: The name of a programming language with signs at its end, among signs of the sentence.
+_SIGNED: Final = re.compile(r"\W*?(\w+(?:\+\+|#))[^\w+#]*")
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 MOST: Final = 32  #: words by which one query searches, and parts of each other kind
 _READ: Final = 4_096  #: words of one query that are read
@@ -29,6 +31,16 @@ class Term:
     text: str
     stems: tuple[str, ...]
     quoted: bool = False  #: it must occur, if it occurs anywhere
+
+    @property
+    def signed(self) -> str:
+        """The word with the signs that are a part of it, which no index has; empty: it has none.
+
+        >>> [Term(word, ("c",)).signed for word in ("C++?", "(c#)", "C", "c+", "C++17")]
+        ['c++', 'c#', '', '', '']
+        """
+        found = _SIGNED.fullmatch(self.text) if len(self.stems) == 1 else None
+        return found[1].lower() if found else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +188,16 @@ def _content(terms: Sequence[Term]) -> tuple[list[Term], int]:
     """Return the terms without function words and repetitions, and how many are function words."""
     plain = [word for term in terms if not term.quoted for word in index_words(term.text)]
     without = search_function_words(plain)
-    kept = [term for term in terms if term.quoted or not without.issuperset(index_words(term.text))]
+    kept = [
+        term
+        for term in terms
+        if term.quoted or term.signed or not without.issuperset(index_words(term.text))
+    ]
     found: dict[tuple[str, ...], Term] = {}
     for term in kept or terms:
-        if term.stems not in found or term.quoted:
-            found[term.stems] = term
+        key = (*term.stems, term.signed)
+        if key not in found or term.quoted:
+            found[key] = term
     return list(found.values()), len(terms) - len(kept)
 
 

@@ -7,6 +7,7 @@ A page is rated by its best part, and as a whole.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from operator import itemgetter
@@ -37,6 +38,7 @@ _LETTERS: Final = 6  #: of a usual word, with the space behind it
 _NEAR: Final = 6  #: words between two words that count as near
 _LEAD_LENGTH: Final = 80  #: words at the beginning of a page
 _FEW: Final = 3  #: words of a short query
+_SIGNS: Final = 0xE000  #: the first character that indexes take for a word, and no text has
 _MOST: Final = 0.5  #: share of the words of a short query that a page must have more of
 _SOME: Final = 0.4  #: the same of a longer one
 
@@ -93,10 +95,12 @@ def rank_searched_pages(
     Pages with all words, and those with most of them; only where no page has all words, or with
     ``any_word``, any of them is enough. ``pages`` are in the order in which they are proposed. The
     first ``POOL`` stay before the others, so that further proposals only add pages at the end.
+    With a word like C++, of which indexes propose the pages that have a C, all are sorted together.
     """
     finder = _Finder(terms, weights)
-    first = [finder.rated(page) for page in pages[:POOL]]
-    others = [finder.rated(page) for page in pages[POOL:]]
+    pool = len(pages) if any(term.signed for term in terms) else POOL
+    first = [finder.rated(page) for page in pages[:pool]]
+    others = [finder.rated(page) for page in pages[pool:]]
     if any_word:
         return _sorted_best(first, terms, []) + _sorted_best(others, terms, [])
     return _sorted_best(first, terms, first) + _sorted_best(others, terms, first + others)
@@ -137,8 +141,20 @@ class _Finder:
         self._weights = list(weights)
         self._total = sum(weights) or 1.0
         self._beginnings = {t.stems[0][:-1] or t.stems[0] for t in terms}
-        self._single = {t.stems[0]: n for n, t in enumerate(terms) if len(t.stems) == 1}
+        self._signed = [(_signed_word(t.signed), chr(_SIGNS + n))
+                        for n, t in enumerate(terms) if t.signed]  # fmt: skip
+        self._single = {
+            chr(_SIGNS + n) if t.signed else t.stems[0]: n
+            for n, t in enumerate(terms)
+            if len(t.stems) == 1
+        }
         self._joined = [(n, list(t.stems)) for n, t in enumerate(terms) if len(t.stems) > 1]
+
+    def _stems(self, text: str) -> list[str]:
+        """Return the stems of a text, of which each word like C++ is one that no text has."""
+        for word, sign in self._signed:
+            text = word.sub(f" {sign} ", text)
+        return index_stems(text)
 
     def places(self, tokens: Sequence[str]) -> list[tuple[int, int]]:
         """Return the places of words in a text: of the token, and of the term."""
@@ -166,9 +182,9 @@ class _Finder:
 
     def rated(self, page: ProposedPage) -> Ranked:
         """Rate a page by its best part and as a whole."""
-        title = index_stems(page.title)
-        texts = [index_stems(part.text) if self._may_have(part.text) else [] for part in page.parts]
-        in_title, in_url = self.counts(title), self.counts(_url_words(page.url))
+        title = self._stems(page.title)
+        texts = [self._stems(part.text) if self._may_have(part.text) else [] for part in page.parts]
+        in_title, in_url = self.counts(title), self.counts(self._stems(_url_words(page.url)))
         in_lead = self.counts(_lead(texts))
         length = sum(len(part.text) for part in page.parts) // _LETTERS
         base = [
@@ -179,7 +195,7 @@ class _Finder:
         densest = 0.0
         body = [0] * len(base)
         above = {
-            name: self.counts(index_stems(name)) for name in {part.headings for part in page.parts}
+            name: self.counts(self._stems(name)) for name in {part.headings for part in page.parts}
         }
         for part, text in zip(page.parts, texts, strict=True):
             found = self.places(text)
@@ -255,7 +271,12 @@ def _lead(texts: Sequence[Sequence[str]]) -> list[str]:
     return found[:_LEAD_LENGTH]
 
 
-def _url_words(url: str) -> list[str]:
+def _url_words(url: str) -> str:
     path = unquote(urlsplit(url).path)
     stem, dot, ending = path.rpartition(".")
-    return index_stems(stem if dot and "/" not in ending else path)
+    return stem if dot and "/" not in ending else path
+
+
+def _signed_word(word: str) -> re.Pattern[str]:
+    """Return the pattern of a word with signs at its end, where it is a word of its own."""
+    return re.compile(rf"(?<![^\W_]){re.escape(word)}(?!{re.escape(word[-1])})", re.IGNORECASE)

@@ -53,6 +53,9 @@ PAGES = [
     Held("chats", plain("Les chevaux de l'étranger"), language="fr"),
     Held("kolory", plain("Zażółć gęślą jaźń"), language="pl"),
     Held("tokyo", plain("東京タワーは高い"), language="ja"),
+    Held("signs/none", plain("C is a language, and C has pointers"), "C"),
+    Held("signs/plus", plain("what one has to know of it: the templates of C++ are long")),
+    Held("signs/sharp", plain("what one has to know of it: the classes of C# are short")),
     Held("nothing", plain("cryptic lines of an unsure tongue"), language=""),
     Held("same/b", plain("twins look alike"), "Twin"),
     Held("same/aaa", plain("twins look alike!"), "Twin"),
@@ -100,6 +103,10 @@ PAGES = [
 MANY = " ".join(f"{{0}}absent{n}" for n in range(1_500))
 
 SEARCHES = [
+    Search("two plus signs", "C++", ("signs/plus", "signs/none", "signs/sharp")),
+    Search("a number sign", "c#?", ("signs/sharp", "signs/none", "signs/plus")),
+    Search("a sign and a word", "templates C++", ("signs/plus",)),
+    Search("a letter", "c", ("signs/none", "signs/plus", "signs/sharp")),
     Search("title-heading-text", "zebra", ("zebra/title", "zebra/heading", "zebra/text")),
     Search("quoted-words-stay-together", '"error code"', ("code/together",)),
     Search("all-words-in-any-order", "code error", ("code/together", "code/apart")),

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from smartcrawl.index.embedded.near_chunks import NearPage
 from smartcrawl.index.embedded.nearness import joined_index_rankings
-from smartcrawl.index.proposing import existing_search_terms
+from smartcrawl.index.proposing import MOST_PROPOSED, existing_search_terms, search_pool
 from smartcrawl.index.queries import MOST, Query, Term, parsed_search_query, search_query_sources
 from smartcrawl.index.ranking import (
+    POOL,
     ProposedPage,
     RankedPart,
     rank_searched_pages,
@@ -31,6 +32,24 @@ def ranked(query: str, *pages: ProposedPage, weights: tuple[float, ...] | None =
     return " ".join(one.page.key for one in found)
 
 
+def test_a_word_with_signs_is_found_ahead_of_its_letter_however_many_pages_have_that():
+    letters = [page(f"{n:03}", "C is a language", title="C") for n in range(80)]
+    signed = page("signed", "what the compiler makes of C++17 here")
+    others = [page(name, f"this is {name} here") for name in ("gtk-c++", "c+++", "C#")]
+
+    assert ranked("C++", *letters, *others, signed).split()[:2] == ["gtk-c++", "signed"]
+    assert ranked("C#", *letters, *others, signed).split()[0] == "C#"
+    assert ranked("C", *letters, *others, signed).split()[0] == "000"
+    assert ranked("C++ language", *letters, *others, signed).split()[0] == "gtk-c++"
+
+
+def test_words_with_signs_are_looked_for_among_all_that_an_index_may_propose():
+    plain, signed = parsed_search_query("c lamp"), parsed_search_query("c# lamp")
+
+    assert [search_pool(10, 0, query) for query in (plain, signed)] == [POOL, MOST_PROPOSED]
+    assert [search_pool(10, 10, query) for query in (plain, signed)] == [MOST_PROPOSED] * 2
+
+
 # Queries
 
 
@@ -43,6 +62,7 @@ def ranked(query: str, *pages: ProposedPage, weights: tuple[float, ...] | None =
         ("Wie kann ich die Änderungen sichern", ["Änderungen", "sichern"]),
         ("die hard", ["die", "hard"]),
         ("don't panic", ["panic"]),
+        ("how do I learn C++ or C#, or is c++ old?", ["learn", "C++", "C#,", "old?"]),
         ("lamp Lamps lamp", ["lamp"]),
         ("/usr/share/doc", ["/usr/share/doc"]),
         ('"unclosed quote', ["unclosed", "quote"]),

@@ -83,11 +83,11 @@ def elasticsearch_answer(
     if near is None:
         best, terms = finder.best(asked, found, [])
     elif near.only:
-        pages = finder.nearest_pages(asked, near, search_pool(limit, offset))
+        pages = finder.nearest_pages(asked, near, search_pool(limit, offset, asked))
         best, terms = finder.best(asked, _NOTHING, pages)
     else:
         best, terms = _joined_pages(
-            finder, asked, near, {search_pool(limit, offset): found}, places
+            finder, asked, near, {search_pool(limit, offset, asked): found}, places
         )
     return finder.shown(best[places], terms, marks, near), meant
 

@@ -145,10 +145,10 @@ def search_index_tables(
         best, terms = search.best(asked, words, [])
         return Answer(search.shown(best[places], terms, marks), meant)
     if near.only:
-        pages = search.nearest_pages(asked, near, search_pool(limit, offset))
+        pages = search.nearest_pages(asked, near, search_pool(limit, offset, asked))
         best, terms = search.best(asked, NOTHING_PROPOSED, pages)
     else:
-        pools = {search_pool(limit, offset): words}
+        pools = {search_pool(limit, offset, asked): words}
         best, terms = _joined_pages(search, asked, near, pools, places)
     return Answer(search.shown(best[places], terms, marks, near), meant)
 
