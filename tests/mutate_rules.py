@@ -39,6 +39,7 @@ MEMORY = 2 << 30  #: bytes, for a mutant that collects for ever
 
 #: Mutants that no test can notice, because the answer is the same for every input.
 EQUIVALENT = {
+    "absence withholds_sweep: 0 -> -1": "no orphan answers, either way",
     "fusion: 'Page' -> 'Page?'": "it is the name of a type variable",
     "reindex decide: force and outcome is Outcome.SAME and (verdict.action is TOUCH)"
     " without verdict.action is TOUCH": "the other cells of SAME are INDEX anyway",

@@ -90,26 +90,39 @@ def _waiting_data(waiting: Sequence[Target], limit: int) -> dict[str, Any]:
 
 
 def plan_guard_withholds(
-    walk: WalkReport, going: Sequence[ReportedRecord], waiting: Iterable[Target]
+    walk: WalkReport,
+    going: Sequence[ReportedRecord],
+    waiting: Iterable[Target],
+    orphans: Sequence[ReportedRecord] = (),
 ) -> bool:
     """Whether the guard would withhold the removal of ``going``.
 
-    ``waiting``: removals of the source that it withholds now.
+    ``waiting``: removals of the source that it withholds now. ``orphans``: those of ``going`` that
+    no link leads to; they count as if they will answer.
     """
-    return any(_trips(walk, going, end) for end in _ends(walk, going, waiting))
+    ends = _ends(walk, going, waiting, orphans)
+    return any(_trips(walk, going, orphans, end) for end in ends)
 
 
-def _ends(walk: WalkReport, going: Iterable[ReportedRecord], waiting: Iterable[Target]) -> set[int]:
+def _ends(
+    walk: WalkReport,
+    going: Iterable[ReportedRecord],
+    waiting: Iterable[Target],
+    orphans: Iterable[ReportedRecord],
+) -> set[int]:
     """Return the record numbers below which a guard counts (registry.candidates.guard)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
-    met = (
-        {lowest_stored_number_met(walk.connection, walk.source_no, min(since))} if since else set()
-    )
-    return {EVERY, *met}
+    runs = {entry.seen_run + 1 for entry in orphans} | ({min(since)} if since else set())
+    return {EVERY, *(lowest_stored_number_met(walk.connection, walk.source_no, n) for n in runs)}
 
 
-def _trips(walk: WalkReport, going: Iterable[ReportedRecord], end: int) -> bool:
+def _trips(
+    walk: WalkReport,
+    going: Iterable[ReportedRecord],
+    orphans: Iterable[ReportedRecord],
+    end: int,
+) -> bool:
     """Whether the guard withholds the removals among the addresses with numbers below ``end``."""
     leaving, here = (
         [entry.standing for entry in some if entry.no < end and entry.standing > 0]
@@ -117,8 +130,9 @@ def _trips(walk: WalkReport, going: Iterable[ReportedRecord], end: int) -> bool:
     )
     content = Loss(leaving.count(Standing.HELD), here.count(Standing.HELD))
     records = Loss(len(leaving), len(here))
+    answering = sum(entry.no < end and entry.standing == Standing.HELD for entry in orphans)
     ratio, least = walk.options.sweep_max_ratio, walk.options.sweep_min_count
-    return withholds_sweep(content, records, max_ratio=ratio, min_count=least)
+    return withholds_sweep(content, records, max_ratio=ratio, min_count=least, answering=answering)
 
 
 def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> dict[str, Any]:
@@ -145,7 +159,8 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
         else:
             removals.append((entry, way))
     going = [entry for entry, _ in removals]
-    trips = plan_guard_withholds(walk, going, waiting)
+    orphans = [entry for entry, way in removals if way.rule is RemovalRule.ORPHAN]
+    trips = plan_guard_withholds(walk, going, waiting, orphans)
     pages = sum(entry.standing > 0 for entry in entries.values())
     values = (
         name,

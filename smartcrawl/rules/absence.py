@@ -306,6 +306,8 @@ def lets_page_go(look: Look, policy: Policy) -> bool:
     return look.age >= policy.orphan_threshold + policy.lost_threshold
 
 
+#: Answers of a page that is there: only the links to it are missing.
+ANSWERING: Final = frozenset({200, 304})
 SMALL: Final = 3  #: pages with content; a larger source may not lose half of them in a sweep
 
 
@@ -329,24 +331,31 @@ def loss_exceeds_limits(loss: Loss, *, max_ratio: float, min_count: int) -> bool
     return loss.removals > min_count and loss.removals > max_ratio * loss.pages
 
 
-def withholds_sweep(content: Loss, records: Loss, *, max_ratio: float, min_count: int) -> bool:
+def withholds_sweep(
+    content: Loss, records: Loss, *, max_ratio: float, min_count: int, answering: int = 0
+) -> bool:
     """Whether to withhold a sweep, because it would remove too much at once.
 
     ``content`` counts the pages with content; ``records`` counts pages that only keep links, too.
     Each must stay within the limits of ``exceeds``, so that many links-only pages do not hide the
     loss of all content. If more than SMALL pages have content, half of these is too much as well.
-    A ``max_ratio`` of 1 turns every check off.
+    Of ``answering`` pages, orphans with content that answered 200 or 304, half of two or more is
+    too much. A ``max_ratio`` of 1 turns every check off.
 
     >>> limits = {"max_ratio": 0.1, "min_count": 10}
     >>> withholds_sweep(Loss(8, 8), Loss(8, 90), **limits)
     True
     >>> withholds_sweep(Loss(3, 8), Loss(3, 8), **limits)
     False
+    >>> [withholds_sweep(Loss(2, 3), Loss(2, 3), **limits, answering=n) for n in (1, 2)]
+    [False, True]
 
-    Source: INV-5; design.md 8 (guard).
+    Source: INV-5; design.md 8 (guard); docs/adr/0092.
     """
     if max_ratio >= 1:
         return False
+    if content.pages > 1 and 2 * answering >= content.pages:
+        return True
     if content.pages > SMALL and 2 * content.removals >= content.pages:
         return True
     return any(

@@ -213,3 +213,76 @@ def test_a_page_without_content_does_not_hide_the_loss_of_all_content(
     story.run()
 
     assert set(story.words("/", *paths)) == {"unchanged"}
+
+
+MAINTENANCE = html("Maintenance", text="We will be back soon.")
+
+
+@pytest.mark.covers("R4-12", "R1-02", "M-04")
+@pytest.mark.parametrize("pages", [2, 3])
+def test_pages_behind_a_home_page_without_links_wait_for_an_approval(
+    site: Site, crawl: Crawl, pages: int
+):
+    """Each of them would answer 304; the site has too few pages for half of them to count."""
+    story, paths = begin(site, crawl, pages, ORPHAN_THRESHOLD=1)
+    healthy = site.pages["/"]
+    site.pages["/"] = MAINTENANCE
+
+    for _ in range(2):
+        result = story.run()
+
+        assert re.search(r"removals? (?:is|are) withheld", result.out)
+        assert set(story.words(*paths)) == {"orphaned"}
+        assert story.asked(*paths) == [1] * len(paths)
+        assert len(crawl.hits("treasure")) == len(paths)
+    [plan] = json.loads(story.command("plan", "--format", "json").out)
+    assert plan["guard"] == {"withholds": True, "removals": pages - 1, "pages": pages}
+    assert story.removed() == {}
+    site.pages["/"] = healthy
+
+    story.run()
+
+    assert set(story.words(*paths)) == {"unchanged"}
+    site.pages["/"] = MAINTENANCE
+    run = story.run() and crawl.runs()[0]["run"]
+    story.command("orphans", "--approve", str(run), "--max", "2")
+    assert story.removed() == dict.fromkeys(paths, "orphan")
+
+
+@pytest.mark.covers("R4-12", "R4-08", "M-04")
+def test_orphans_of_a_small_site_that_answer_404_go_by_themselves(site: Site, crawl: Crawl):
+    story, paths = begin(site, crawl, 3, ORPHAN_THRESHOLD=1, LOST_THRESHOLD=3)
+    site.pages["/"] = MAINTENANCE
+    story.answers(404, *paths)
+
+    for _ in range(2):
+        result = story.run()
+
+    assert "withheld" not in result.out
+    assert story.removed() == dict.fromkeys(paths, "orphan")
+
+
+@pytest.mark.covers("R4-12", "R1-02", "M-04")
+def test_the_pages_of_a_new_home_do_not_hide_the_loss_of_the_old_ones(site: Site, crawl: Crawl):
+    """An expired domain: nine of ten pages are orphans, beside twelve new ones."""
+    story, paths = begin(site, crawl, 10, ORPHAN_THRESHOLD=2)
+    new = [f"/offer/{n}" for n in range(12)]
+    for path in new:
+        story.page(path, text=f"a cheap {path}")
+    story.home(*new)
+    story.run()
+    assert set(story.words(*paths)) == {"orphaned"}
+    [plan] = json.loads(story.command("plan", "--format", "json", "-s", "ORPHAN_THRESHOLD=2").out)
+    assert plan["guard"] == {"withholds": True, "removals": 9, "pages": 22}
+
+    result = story.run()
+
+    assert "9 removals are withheld" in result.out
+    assert story.removed() == {}
+    assert crawl.hits("treasure") == paths
+    story.home(*paths[3:], *new)
+
+    result = story.run()
+
+    assert not re.search(r"removals? (?:is|are) withheld", result.out)
+    assert story.removed() == dict.fromkeys(paths[:3], "orphan")

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from smartcrawl.rules.absence import (
     AGEING,
+    ANSWERING,
     PASSING,
+    SPOKEN,
     UNSEEN,
     Counts,
     Look,
@@ -428,6 +430,19 @@ def test_the_guard_counts_pages_with_content_and_all_records(removals, pages, ev
 
     assert withholds_sweep(content, whole, **shipped) == (held == "yes")
     assert not withholds_sweep(content, whole, max_ratio=1, min_count=0)
+
+
+@pytest.mark.parametrize(("there", "removals", "pages", "held"), table("The guard", 2))
+def test_the_guard_counts_orphans_that_answer_whatever_the_size(there, removals, pages, held):
+    shipped = {"max_ratio": 0.1, "min_count": 10}
+    loss = Loss(int(removals), int(pages))
+
+    assert withholds_sweep(loss, loss, **shipped, answering=int(there)) == (held == "yes")
+    assert not withholds_sweep(loss, loss, max_ratio=1, min_count=0, answering=int(there))
+
+
+def test_orphans_answer_by_200_and_304_alone():
+    assert ANSWERING == {200, 304} < SPOKEN
 
 
 LOSSES = st.builds(Loss, st.integers(0, 300), st.integers(0, 300))

@@ -14,6 +14,7 @@ from smartcrawl.registry.library.shortfall import stored_trimmed_items
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.rules.absence import (
+    ANSWERING,
     PERMANENT,
     SPOKEN,
     UNSEEN,
@@ -97,7 +98,8 @@ SELECT c.no, s.gone_count, c.detail FROM candidate c JOIN state s USING (no)
 """
 _DROP = "DELETE FROM candidate WHERE no IN carray(?)"
 _PROPOSED = f"""
-SELECT s.outcome = 1 AND s.visited_run = :run, s.standing = 2, count(*)
+SELECT s.outcome = 1 AND s.visited_run = :run, s.standing = 2, count(*),
+       count(*) FILTER (WHERE rule = {int(RemovalRule.ORPHAN)} AND probe IN carray(:answering))
   FROM candidate c JOIN state s USING (no)
  WHERE c.source = :source AND c.renewed = :run AND c.no < :end AND {GOES} AND {_IS_LOSS}
  GROUP BY 1, 2
@@ -110,6 +112,11 @@ SELECT count(*) FILTER (WHERE standing = 2), count(*) FROM state
 _WITHHELD_SINCE = f"""
 SELECT min(run) FROM candidate
  WHERE source = :source AND renewed = :run AND withheld AND {GOES}
+"""
+#: The last runs that reached the orphans of this run.
+_LAST_REACHED = f"""
+SELECT DISTINCT s.seen_run FROM candidate c JOIN state s USING (no)
+ WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(RemovalRule.ORPHAN)} AND {GOES}
 """
 #: Address numbers ascend in the order in which the runs of a source found them.
 _MET_SINCE = "SELECT min(no) FROM record WHERE source = :source AND first_run >= :since"
@@ -160,9 +167,15 @@ class RemovalChoices:
         """Whether a complete listing says if the page at ``url`` exists."""
         return self.is_listed and (self.is_linked is None or not self.is_linked(url))
 
-    def withholds(self, content: Loss, records: Loss) -> bool:
+    def withholds(self, content: Loss, records: Loss, answering: int) -> bool:
         """Whether the guard withholds a sweep (rules.absence.withholds_sweep)."""
-        return withholds_sweep(content, records, max_ratio=self.max_ratio, min_count=self.min_count)
+        return withholds_sweep(
+            content,
+            records,
+            max_ratio=self.max_ratio,
+            min_count=self.min_count,
+            answering=answering,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,7 +336,8 @@ def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int
 
     Pages that this run found first, such as one whose canonical page was found later, are no loss
     and do not count. Earlier withheld candidates are also judged without pages found since: the
-    new pages of a login wall, or of a moved site, do not release them.
+    new pages of a login wall, or of a moved site, do not release them. So are orphans without
+    pages found since a run last reached them: those of a new home page do not hide them.
     """
     names, policy = ending.names, ending.closing.policy
     away = verified_orphan_rows(connection, ending.run, ending.source, policy)
@@ -337,9 +351,10 @@ def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int
     ]
     connection.execute(_DROP, (numbers_for_sql(early),))
     connection.execute(_IS_THERE, values | {"spoken": numbers_for_sql(SPOKEN)})
-    ends = {EVERY}
+    met = {int(reached) + 1 for (reached,) in _rows(connection, _LAST_REACHED, values)}
     if (since := connection.execute(_WITHHELD_SINCE, values).get) is not None:
-        ends.add(lowest_stored_number_met(connection, ending.source, int(since)))
+        met.add(int(since))
+    ends = {EVERY, *(lowest_stored_number_met(connection, ending.source, run) for run in met)}
     too_many = stored_trimmed_items(connection, ending.source, ending.run) > 0 or any(
         _is_too_much(connection, ending, values | {"end": end}) for end in ends
     )
@@ -361,9 +376,12 @@ def _is_too_much(
 ) -> bool:
     """Whether a sweep removes too many of the addresses with numbers below ``end``."""
     removals: Counter[bool] = Counter()  # key: content is removed, too
-    for is_new, has_content, count in _rows(connection, _PROPOSED, values):
+    answering = 0
+    proposed = {**values, "answering": numbers_for_sql(ANSWERING)}
+    for is_new, has_content, count, there in _rows(connection, _PROPOSED, proposed):
         if not is_new:
             removals[bool(has_content)] += count
+            answering += there if has_content else 0
     if not removals:
         return False
     [before] = _rows(connection, _REMOVED_BEFORE, ending.names)
@@ -373,7 +391,7 @@ def _is_too_much(
         Loss(now + earlier, left + earlier)
         for now, left, earlier in zip(leaving, pages, before, strict=True)
     )
-    return ending.closing.withholds(content, records)
+    return ending.closing.withholds(content, records, answering)
 
 
 def _rows(connection: Connection, statement: str, names: Mapping[str, object]) -> list[Any]:
