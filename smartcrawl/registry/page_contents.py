@@ -10,11 +10,14 @@ from smartcrawl.registry.commit.snapshots import Place, Snapshots
 from smartcrawl.registry.commit.unreadable import find_unreadable_row
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.equal_bytes import StoredExtraction, find_stored_extraction
+from smartcrawl.registry.pack import unpack_stored_document
 
 _HASHES = """
 SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_hash)
   FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
 """
+_DOCUMENT = "SELECT document FROM content WHERE no = ?"
+_HAS_TEXT = "SELECT EXISTS (SELECT 1 FROM content WHERE source = ? AND text_hash = ?)"
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
 _LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
@@ -40,6 +43,15 @@ class ContentReader:
     def had_text(self, no: int, text_hash: bytes) -> bool:
         """Whether a page recently had a text (collapsed.stored_row_had_text)."""
         return stored_row_had_text(self._connection, no, text_hash)
+
+    def text(self, content: int) -> str:
+        """Return a content's text."""
+        packed: bytes | None = self._connection.execute(_DOCUMENT, (content,)).get
+        return "" if packed is None else unpack_stored_document(packed).text
+
+    def has_text(self, text_hash: bytes) -> bool:
+        """Whether any page of the source has a text; reads all contents."""
+        return bool(self._connection.execute(_HAS_TEXT, (self._source, text_hash)).get)
 
     def text_length(self, content: int) -> int:
         """Return the length of a content's text in characters."""

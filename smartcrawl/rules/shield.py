@@ -16,6 +16,7 @@ COLLAPSE: Final = 10  #: a collapsed page has less than one part in so many
 BELIEVED_AFTER: Final = 2  #: runs in a row that found a page collapsed
 FEW: Final = 3  #: collapsed pages that are edits in a run of any size
 EDITS: Final = 100  #: in a larger run one body in so many may be an edit
+MIN_REPEATED: Final = 200  #: characters; shorter texts may be equal by chance
 MAX_WAITING: Final = 1_000  #: collapsed pages whose bodies wait for the end of their run
 MAX_WAITING_SIZE: Final = 67_108_864  #: bytes of their bodies, compressed
 
@@ -208,6 +209,23 @@ def is_collapsed(*, text_length: int, held_text_length: int) -> bool:
     Source: C19.
     """
     return held_text_length >= MIN_COLLAPSE and COLLAPSE * text_length < held_text_length
+
+
+def is_repeated(*, text_length: int, others: int) -> bool:
+    """Whether a stored page is kept because other pages got its new text in this run, too.
+
+    One error, wall or notice that a server answers for all pages has one text, of any length.
+    ``others``: the number of these other pages; they had other texts before. Shorter texts than
+    200 characters may be equal by chance: such a text is kept out where two others got it.
+
+    >>> [is_repeated(text_length=200, others=n) for n in (0, 1)]
+    [False, True]
+    >>> [is_repeated(text_length=199, others=n) for n in (1, 2)]
+    [False, True]
+
+    Source: C19, docs/adr/0093.
+    """
+    return others >= (1 if text_length >= MIN_REPEATED else 2)
 
 
 def accepts_collapse(errors: int) -> bool:

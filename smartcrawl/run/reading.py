@@ -29,12 +29,14 @@ from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_for
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_in_run
 from smartcrawl.run.equal_bytes import take_equal_bytes_in_run
+from smartcrawl.run.replacements import Replacements
 from smartcrawl.run.run import Run
 from smartcrawl.run.sitemaps import take_sitemap_in_run
 
 logger = logging.getLogger(__name__)
 
 NOINDEX: Final = "not indexed: noindex"
+_REPEATED: Final = "other pages got the same text in this run"
 _BLANK: Final = b"\0\t\n\f\r "  #: bytes of an empty body
 
 
@@ -76,6 +78,7 @@ class Reading:
             unreadable=run.stored_pages.unreadable,
             is_stopping=is_stopping,
         )
+        self._replacements = Replacements(run.stored_pages)
         run.halt.when_dropped(self._documents.give_up)
 
     async def take(self, visit: Visit) -> RegistryError | None:
@@ -286,7 +289,11 @@ class Reading:
             visit.outcome = Outcome.SOFT_404
             visit.error = "status 200 with the text that the host has for missing pages"
         elif held and not run.forces(page) and (refusal := self._shield(visit, document)):
-            if refusal[0] is Fault.COLLAPSED and run.collapses.undecided:
+            if (
+                refusal[0] is Fault.COLLAPSED
+                and run.collapses.undecided
+                and self._replacements.may_wait(visit)
+            ):
                 visit.collapse = collapse_in_run(visit, document)
             visit.fail(*refusal)
             parsed.document = None
@@ -305,10 +312,11 @@ class Reading:
         ):
             return Fault.LOGIN, "a login form instead of the page: the stored page stays"
         found_so = page.state.error_count if page.state.http_status == Fault.COLLAPSED else 0
+        repeated = self._replacements.is_repeated(visit, document, withheld=found_so > 0)
         collapsed = is_collapsed(text_length=length, held_text_length=before)
-        if collapsed and not (accepts_collapse(found_so) or pages.had_text(visit)):
-            message = f"{length:,} of {before:,} characters remain: the stored page stays for now"
-            return Fault.COLLAPSED, message
+        if (collapsed or repeated) and not (accepts_collapse(found_so) or pages.had_text(visit)):
+            what = f"{length:,} of {before:,} characters remain" if collapsed else _REPEATED
+            return Fault.COLLAPSED, f"{what}: the stored page stays for now"
         return None
 
     def _follow(self, visit: Visit, document: Document, *, nofollow: bool) -> None:

@@ -100,6 +100,15 @@ class StoredPages:
         assert visit.parsed.text_hash is not None, "it was read"
         return self._contents.had_text(visit.page.no, visit.parsed.text_hash)
 
+    def text(self, page: Page) -> str:
+        """Return a page's stored text."""
+        record = page.record
+        return self._contents.text(record.content) if record.content is not None else ""
+
+    def has_text(self, text_hash: bytes) -> bool:
+        """Whether any page of the source has a text; reads all contents."""
+        return self._contents.has_text(text_hash)
+
     def text_length(self, page: Page) -> int:
         """Return the length of a page's stored text in characters."""
         record = page.record

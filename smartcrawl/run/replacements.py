@@ -1,0 +1,69 @@
+"""Texts that came in place of others in one run: an error has one text for many pages."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from smartcrawl.model.documents import Document
+from smartcrawl.model.pages import Visit
+from smartcrawl.rules.shield import is_repeated, text_without_ids
+from smartcrawl.run.stored_pages import StoredPages
+
+_TEXTS: Final = 10_000  #: texts in memory; the oldest is forgotten first
+_PAGES: Final = 3  #: pages in memory that got one text
+_LOOKS: Final = 100  #: looks at all contents of the source
+_PREFIX: Final = 8  #: bytes in memory of the hash of a text
+
+
+class Replacements:
+    """The new texts of stored pages, and which pages got them, of one process and run.
+
+    Source: docs/adr/0093.
+    """
+
+    def __init__(self, pages: StoredPages) -> None:
+        self._pages = pages
+        #: Text -> the number of each page that got it -> the text that this page had.
+        self._known: dict[bytes, dict[int, bytes]] = {}
+        self._stored: dict[bytes, bool] = {}  #: whether any page had a text when it was looked for
+        self._waiting: set[bytes] = set()  #: texts of collapsed pages that wait
+
+    def is_repeated(self, visit: Visit, document: Document, *, withheld: bool) -> bool:
+        """Note the new text of a stored page; whether other pages got it in this run, too.
+
+        Pages that had one text before count as one. A text that differs from the former one by ids
+        and numbers only replaces nothing. ``withheld``: whether the last run found it so, too; then
+        a page that got the text in that run counts.
+        """
+        page, text = visit.page, visit.parsed.text_hash
+        if page.text_hash is None or text is None or text == page.text_hash:
+            return False  # another part of the content changed
+        former = page.text_hash[:_PREFIX]
+        known = self._known.setdefault(text[:_PREFIX], {})
+        had = {had for number, had in known.items() if number != page.no and had != former}
+        if len(known) < _PAGES:
+            known[page.no] = former
+        if len(self._known) > _TEXTS:
+            del self._known[next(iter(self._known))]
+        others = len(had) or (2 if withheld and self._is_stored(text) else 0)
+        return is_repeated(text_length=len(document.text), others=others) and (
+            text_without_ids(self._pages.text(page)) != text_without_ids(document.text)
+        )
+
+    def may_wait(self, visit: Visit) -> bool:
+        """Whether the answer of a collapsed page may wait for the decision of its run.
+
+        The decision compares pages that wait. One with the text of a page that was committed is
+        withheld at once.
+        """
+        text = (visit.parsed.text_hash or b"")[:_PREFIX]
+        if text not in self._waiting and self._known.get(text, {}).keys() - {visit.page.no}:
+            return False
+        self._waiting.add(text)
+        return True
+
+    def _is_stored(self, text: bytes) -> bool:
+        """Whether a page has a text; one look for each."""
+        if text not in self._stored and len(self._stored) < _LOOKS:
+            self._stored[text] = self._pages.has_text(text)
+        return self._stored.get(text, False)

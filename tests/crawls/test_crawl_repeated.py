@@ -1,0 +1,142 @@
+"""One text in place of several pages: a wall, an error or a notice that a server answers for all.
+
+ADR 93 has the rule; a page that lost nearly all of its text is in test_crawl_collapse.py.
+"""
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Site, html
+
+WALL = "We value your privacy. We and our partners store cookies, to measure and to improve. " * 4
+PATHS = [f"/page/{n}" for n in range(8)]
+
+
+def house(site: Site, *, pages: int = 8, words: int = 60) -> None:
+    """Serve a home page, and pages that each have a text of their own."""
+    paths = PATHS[:pages]
+    site.pages["/"] = html("Home", *paths, text="About the lamps of this house. " * 40)
+    for n, path in enumerate(paths):
+        site.pages[path] = html(f"P{n}", text=f"Treasure of {n} in words. " * words)
+
+
+def wall(site: Site, text: str, *paths: str) -> None:
+    for path in paths or list(site.pages):
+        site.pages[path] = html("Consent", *PATHS, text=text)
+
+
+def treasures(crawl: Crawl) -> int:
+    return len(crawl.hits("treasure"))
+
+
+@pytest.mark.parametrize("words", [60, 15], ids=["long", "short"])
+def test_a_wall_with_one_text_replaces_one_page_and_no_other(site: Site, crawl: Crawl, words: int):
+    """It has more than a tenth of each text, and the pages may be shorter than 500 characters."""
+    house(site, words=words)
+    crawl(site.url("/"))
+    wall(site, WALL)
+    result = crawl(site.url("/"), expect=3)  # most of the source was not seen
+
+    assert crawl.outcomes()["/"] == "modified", "the first page with a text cannot be told"
+    assert [crawl.outcomes()[path] for path in PATHS] == ["failed"] * 8
+    assert treasures(crawl) == 8
+    assert "not believed: collapsed: 8 pages" in result.out
+
+    house(site, words=words)
+    crawl(site.url("/"))
+    assert set(crawl.outcomes().values()) <= {"modified", "unchanged"}
+    assert treasures(crawl) == 8
+    assert crawl.hits("privacy") == []
+
+
+def test_the_third_run_takes_the_text_that_all_pages_have_for_good(site: Site, crawl: Crawl):
+    house(site)
+    crawl(site.url("/"))
+    wall(site, WALL)
+    for left in (8, 8, 0):
+        crawl(site.url("/"), expect=3 if left else 0)
+        assert treasures(crawl) == left
+    assert crawl.outcomes()["/page/3"] == "clone"
+
+
+def test_a_short_text_has_to_come_in_place_of_three_pages(site: Site, crawl: Crawl):
+    """Two short texts may be equal by chance, such as those of two lamps that are sold out."""
+    house(site, words=15)
+    crawl(site.url("/"))
+    wall(site, "Sold out. Come again.", *PATHS[:2])
+    crawl(site.url("/"))
+    assert sorted(crawl.outcomes()[path] for path in PATHS[:2]) == ["clone", "modified"]
+
+    house(site, words=15)
+    crawl(site.url("/"))
+    wall(site, "Back soon.", *PATHS[:5])
+    crawl(site.url("/"), expect=3)
+    assert [crawl.outcomes()[path] for path in PATHS].count("failed") == 3
+
+
+def test_pages_with_one_text_may_change_together(site: Site, crawl: Crawl):
+    """A page under two addresses is edited in both places; so are two that had other times."""
+    site.pages["/"] = html("Home", "/a", "/b", "/c", "/d", text="About the lamps. " * 40)
+    for path in ("/a", "/b"):
+        site.pages[path] = html("A", text="One lamp glows here. " * 30)
+    for n, path in enumerate(("/c", "/d")):
+        site.pages[path] = html("C", text="Another lamp glows here. " * 30 + f"Seen {n} times.")
+    crawl(site.url("/"))
+    for path in ("/a", "/b"):
+        site.pages[path] = html("A", text="One lamp glows there. " * 30)
+        site.pages["/c"] = site.pages["/d"] = html(
+            "C", text="Another lamp glows here. " * 30 + "Seen 7 times."
+        )
+    crawl(site.url("/"))
+
+    found = crawl.outcomes()
+    assert sorted((found["/a"], found["/b"])) == ["clone", "modified"]
+    assert sorted((found["/c"], found["/d"])) == ["clone", "modified"]
+
+
+def test_an_ordered_page_is_taken_whatever_others_got(site: Site, crawl: Crawl):
+    house(site)
+    crawl(site.url("/"))
+    wall(site, WALL)
+    crawl(site.url("/"), force=1)
+    assert treasures(crawl) == 0
+
+
+def test_a_page_that_becomes_a_copy_of_one_that_stays_is_an_edit(site: Site, crawl: Crawl):
+    house(site)
+    crawl(site.url("/"))
+    site.pages["/page/1"] = site.pages["/page/0"]
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/page/1"] == "clone"
+
+
+@pytest.mark.parametrize("words", [200, 20], ids=["collapsed", "shrunk"])
+@pytest.mark.parametrize("first", [200, 20], ids=["after collapsed", "after shrunk"])
+def test_of_two_pages_with_one_new_text_the_second_is_never_an_edit(
+    site: Site, crawl: Crawl, first: int, words: int
+):
+    """A collapsed page is an edit where it is alone among those that wait."""
+    site.pages["/"] = html("Home", "/a", "/b", text="About the lamps of this house. " * 40)
+    site.pages["/a"] = html("One", text="Treasure of a in many words. " * first)
+    site.pages["/b"] = html("One", text="Treasure of b in many words. " * words)
+    one = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    crawl(site.url("/"), settings=one)
+    for path in ("/a", "/b"):
+        site.pages[path] = html("One", text=WALL)
+    crawl(site.url("/"), settings=one, expect=3)
+
+    assert crawl.outcomes()["/b"] == "failed"
+    assert crawl.outcomes()["/a"] == ("failed" if first == 200 else "modified")
+    assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
+
+
+def test_after_a_wall_a_page_that_was_edited_meanwhile_is_taken(site: Site, crawl: Crawl):
+    house(site)
+    crawl(site.url("/"))
+    wall(site, WALL)
+    crawl(site.url("/"), expect=3)
+    house(site)
+    site.pages["/page/5"] = html("P5", text="Gold of five in words. " * 60)
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/page/5"] == "modified"
+    assert crawl.hits("gold") == ["/page/5"]
