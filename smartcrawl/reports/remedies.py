@@ -36,7 +36,7 @@ NOTES = {
     "redirect_loops": "their old content stays; the server redirects in circles",
     "challenge": "a wall against bots answered; the stored content stays",
     "login": "a login form answered; the stored content stays",
-    "collapsed": "too many pages lost nearly all of their text, or several have the same text; the"
+    "collapsed": "too many pages lost nearly all of their text, or several got the same text; the"
     " stored content stays, and the third run in a row that finds this believes it",
     "unsigned": "an error where no page named their signed address; the stored content stays",
     "other_version": "a 304 named another version; the stored content stays, and the next run"

@@ -14,12 +14,14 @@ from smartcrawl.rules.shield import (
     MAX_WAITING,
     MAX_WAITING_SIZE,
     MIN_COLLAPSE,
+    MIN_REPEATED,
     START,
     accepts_collapse,
     are_collapses_edits,
     decide_challenge,
     is_collapsed,
     is_login_form,
+    is_repeated,
     may_collapses_be_edits,
     text_without_ids,
 )
@@ -656,6 +658,23 @@ def test_what_grows_has_not_collapsed(left, held):
 def test_what_two_runs_in_a_row_found_collapsed_the_third_believes():
     assert BELIEVED_AFTER == 2
     assert [accepts_collapse(errors) for errors in range(5)] == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("length", "others", "found"),
+    [
+        (200, 0, False),
+        (200, 1, True),
+        (10_000, 2, True),
+        (199, 0, False),
+        (199, 1, False),  # two short texts may be equal by chance
+        (199, 2, True),
+        (0, 2, True),
+    ],
+)
+def test_a_text_that_other_pages_got_in_the_same_run_replaces_none(length, others, found):
+    assert MIN_REPEATED == 200
+    assert is_repeated(text_length=length, others=others) is found
 
 
 def different(count):
