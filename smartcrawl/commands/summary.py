@@ -240,8 +240,10 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         output.say(f"[yellow]{what}:[/] {escape(note)} ({NOTES.get(kind, '')})")
     if result.removed:
         undo = _command("undo", data_dir, str(result.no))
-        pages = "it" if result.removed == 1 else "them"
-        output.say(f"{result.removed:,} removed; to bring {pages} back:", command=undo)
+        back = f"{'it' if result.removed == 1 else 'them'} back"
+        if moved := result.own_counts.get(Word.MOVED.word, 0):
+            back += f", with the old addresses of {report_noun(moved, 'renamed file')}"
+        output.say(f"{result.removed:,} removed; to bring {back}:", command=undo)
     if result.withheld:
         share, count = run.options.sweep_max_ratio, run.options.sweep_min_count
         listed = _command("orphans", data_dir, f"--source {shlex.quote(run.source.name)}")
@@ -250,14 +252,17 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         them = "it" if result.withheld == 1 else "them"
         why = (
             f"a sweep takes no more than {share:.0%} of a source's pages and {count} of them, and"
-            " never the last ones"
+            " never half of them or the last ones"
         )
         if any(note.startswith("trimmed:") for note in result.notes):
             why = "the listing is trimmed"
         withheld = report_noun(result.withheld, "removal")
         output.say(f"[yellow]{withheld} {verb} withheld:[/] {why}")
         output.say(f"  look at {them}:", command=listed, indent=4)
-        output.say(f"  remove {them}:", command=approved, gap=3, indent=4)
+        if result.complete:
+            output.say(f"  remove {them}:", command=approved, gap=3, indent=4)
+        else:  # what the run did not see may be there
+            output.say(f"  to remove {them}, let a run be complete first", indent=4)
 
 
 def _size(count: int) -> str:

@@ -247,7 +247,7 @@ def test_what_is_withheld_is_told_with_the_limits_and_both_commands(shown):
     out = shown(withheld=1_234, source="127.0.0.1:8801")
 
     assert "1,234 removals are withheld:" in out
-    assert "no more than 25% of a source's pages and 7 of them" in out
+    assert "no more than 25% of a source's pages and 7 of them, and never half of them" in out
     commands = {
         name: shlex.split(command)
         for name, command in re.findall(r"^  ([\w ]+): +(.*)$", out, re.MULTILINE)
@@ -256,6 +256,21 @@ def test_what_is_withheld_is_told_with_the_limits_and_both_commands(shown):
         "look at them": ["scrapy", "orphans", "--source", "127.0.0.1:8801"],
         "remove them": ["scrapy", "orphans", "--approve", "7", "--max", "1234"],
     }
+
+
+def test_an_undo_that_brings_back_the_former_names_of_files_says_so(shown):
+    out = shown(removed=2, counts={"moved": 8, "deleted": 2}, kind=FILES)
+
+    assert "2 removed; to bring them back, with the old addresses of 8 renamed files:" in out
+
+
+def test_what_is_withheld_is_not_offered_for_removal_by_a_run_that_is_incomplete(shown):
+    """It may not have seen its source: a drive that is not mounted has no files."""
+    out = shown(withheld=15, complete=False, reasons=("listing: /srv/docs is not there",))
+
+    assert "look at them:" in out
+    assert "to remove them, let a run be complete first\n" in out
+    assert "--approve" not in out
 
 
 def test_nothing_is_said_of_removals_where_there_are_none(shown):
