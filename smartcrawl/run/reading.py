@@ -231,7 +231,8 @@ class Reading:
             self._hash(visit, document)
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
-            visit.error = f"not indexed: this version does not read {document.content_type}"
+            type_ = f"this version does not read {document.content_type}"
+            visit.error = f"not indexed: {type_ if body.strip(_BLANK) else 'it is empty'}"
             # No snapshot: no other configuration can read this body either.
             visit.answer.body = None
         else:

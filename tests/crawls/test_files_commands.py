@@ -185,6 +185,16 @@ def test_why_takes_a_file_as_people_write_it(
 IN_SCOPE = {"allowed": True, "why": None}
 
 
+def test_why_says_of_an_empty_file_that_it_is_empty(docs: Path, crawl: Crawl):
+    """Its bytes show no type, and its ending stands for none."""
+    (docs / "__init__.py").write_bytes(b"")
+    (docs / "blank").write_bytes(b" \n\t\n")
+    crawl(spider="files", root=docs)
+
+    for name in ("__init__.py", "blank"):
+        assert "not indexed: it is empty" in crawl.run("why", str(docs / name)).out
+
+
 def test_why_shows_the_links_of_files_which_nothing_follows(docs: Path, crawl: Crawl):
     write(docs / "index.html", "<a href='sub/c.md'>Cheese</a> <a href='../secret.md'>x</a> home")
     write(docs.parent / "secret.md", "secret words")
