@@ -565,6 +565,18 @@ def test_a_source_of_which_nothing_is_stored_goes_as_a_whole(world: World):
     assert "known: none" in world.run("forget", "--source", "docs", expect=1).err
 
 
+def test_a_dry_run_says_of_a_declared_source_what_the_order_does(world: World):
+    world.crawl({"": 503})
+    assert world.desk.rows("UPDATE source SET declared = TRUE RETURNING name") == [("docs",)]
+
+    dry = world.run("forget", "--source", "docs", "--dry-run")
+    result = world.run("forget", "--source", "docs")
+
+    assert dry.err == "docs: nothing is stored of it; it would be removed from the registry\n"
+    assert result.err.endswith("docs: nothing is stored of it; it was removed from the registry\n")
+    assert (dry.out, result.out) == ("", "")
+
+
 def test_a_source_that_undo_can_bring_back_stays(world: World):
     world.declare("")
     world.crawl(FIRST, LINKS)

@@ -13,7 +13,7 @@ _KINDS: Final = (SITE.name, FILES.name, GITHUB.name)
 #: A source that never had content, or whose content is gone for good, and whose runs no job names.
 _EMPTY: Final = """
 SELECT o.no, o.kind FROM source o
- WHERE o.name = ? AND NOT o.declared
+ WHERE o.name = ?
    AND NOT EXISTS (SELECT 1 FROM content c WHERE c.source = o.no)
    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.source = o.no AND e.restore IS NOT NULL)
    AND NOT EXISTS (SELECT 1 FROM record r JOIN state s USING (no)
