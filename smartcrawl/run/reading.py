@@ -313,8 +313,10 @@ class Reading:
         ):
             return Fault.LOGIN, "a login form instead of the page: the stored page stays"
         found_so = page.state.error_count if page.state.http_status == Fault.COLLAPSED else 0
-        repeated = self._replacements.is_repeated(visit, document, withheld=found_so > 0)
         collapsed = is_collapsed(text_length=length, held_text_length=before)
+        # Only where it decides: to look for the text reads all contents of the source.
+        looks = found_so > 0 and not (collapsed or accepts_collapse(found_so))
+        repeated = self._replacements.is_repeated(visit, document, withheld=looks)
         if (collapsed or repeated) and not (accepts_collapse(found_so) or pages.had_text(visit)):
             what = f"{length:,} of {before:,} characters remain" if collapsed else _REPEATED
             return Fault.COLLAPSED, f"{what}: the stored page stays for now"

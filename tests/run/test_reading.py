@@ -7,8 +7,8 @@ import pytest
 
 from smartcrawl.extract.documents import DocumentLimits, DocumentReader
 from smartcrawl.model.exceptions import GivenUpError, RegistryError
-from smartcrawl.model.pages import Page, PageAnswer, Visit
-from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.model.pages import Page, PageAnswer, PageState, Visit
+from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run import reading
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.reading import Reading
@@ -172,3 +172,35 @@ def test_the_probe_decides_whether_a_page_is_a_soft_404(tmp_path, soft_404: bool
     assert bool(visit.parsed.chunks)
     assert "probe" in run.calls
     assert "follow" in run.calls
+
+
+@pytest.mark.parametrize(
+    ("before", "runs", "looks"), [(60, 1, 1), (60, 2, 0), (9_000, 1, 0), (9_000, 2, 0)]
+)
+def test_a_text_is_looked_for_in_the_whole_source_only_where_it_decides(
+    tmp_path, before: int, runs: int, looks: int
+):
+    """Not of a page that has collapsed anyway, nor of one that is accepted by now."""
+    run, visit = Parts(tmp_path), html_page()
+    visit.page.state = PageState(
+        standing=Standing.HELD, http_status=Fault.COLLAPSED, error_count=runs
+    )
+    run.stands_aside = lambda visit: False
+    run.collapses = SimpleNamespace(undecided=False)
+
+    def content_hash(page: Page) -> bytes:
+        page.text_hash = b"former text"
+        return b"former"
+
+    run.stored_pages = SimpleNamespace(
+        **vars(run.stored_pages),
+        content_hash=content_hash,
+        text_length=lambda page: before,
+        text=lambda page: "another text",
+        had_text=lambda visit: False,
+        has_text=lambda text: run.calls.append("look") or True,
+    )
+
+    assert read(run, visit) is None
+    assert run.calls.count("look") == looks
+    assert visit.outcome is (Outcome.UNPROCESSABLE if runs == 1 else Outcome.CHANGED)
