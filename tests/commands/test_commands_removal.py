@@ -577,6 +577,29 @@ def test_a_dry_run_says_of_a_declared_source_what_the_order_does(world: World):
     assert (dry.out, result.out) == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("table", "columns", "values"),
+    [
+        ("due_run", "source, at", ("docs", NOW)),
+        (
+            "ordered_address",
+            "source, id, url, forced, at",
+            ("docs", url_digest(f"{SITE}/b"), f"{SITE}/b", 0, NOW),
+        ),
+    ],
+)
+def test_a_source_for_which_an_order_waits_stays(
+    world: World, table: str, columns: str, values: tuple[object, ...]
+):
+    world.declare("")
+    world.crawl({"": 503})
+    places = ", ".join("?" * len(values))
+    world.desk.connection.execute(f"INSERT INTO {table} ({columns}) VALUES ({places})", values)
+
+    assert world.run("forget", "--source", "docs").out == "nothing to remove\n"
+    assert world.desk.rows("SELECT name FROM source") == [("docs",)]
+
+
 def test_a_source_that_undo_can_bring_back_stays(world: World):
     world.declare("")
     world.crawl(FIRST, LINKS)

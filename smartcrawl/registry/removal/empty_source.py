@@ -10,7 +10,8 @@ from smartcrawl.registry.removal.tombstones import MOST, delete_record_rows
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 
 _KINDS: Final = (SITE.name, FILES.name, GITHUB.name)
-#: A source that never had content, or whose content is gone for good, and whose runs no job names.
+#: A source that never had content, or whose content is gone for good, whose runs no job names, and
+#: for which no order waits: without its row, the process that carries out the order fails.
 _EMPTY: Final = """
 SELECT o.no, o.kind FROM source o
  WHERE o.name = ?
@@ -20,6 +21,8 @@ SELECT o.no, o.kind FROM source o
                     WHERE r.source = o.no AND s.standing > 0)
    AND NOT EXISTS (SELECT 1 FROM store_file f WHERE f.source = o.no)
    AND NOT EXISTS (SELECT 1 FROM job_run j JOIN run r ON r.no = j.run WHERE r.source = o.no)
+   AND NOT EXISTS (SELECT 1 FROM ordered_address a WHERE a.source = o.name)
+   AND NOT EXISTS (SELECT 1 FROM due_run d WHERE d.source = o.name)
 """
 _RECORDS: Final = f"SELECT no FROM record WHERE source = ? LIMIT {MOST}"
 _OF_RECORDS: Final = tuple(
