@@ -48,7 +48,7 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     if result.is_one_stored:
         output.say("Search it:", command=_command("search", data_dir, words))
-    elif run.source.ad_hoc and result.finished_at is not None and not result.complete:
+    elif result.is_empty and run.source.ad_hoc and result.finished_at and not result.complete:
         name = f"--source {shlex.quote(run.source.name)}"
         output.say(
             "Nothing is stored of it; to remove this source:",

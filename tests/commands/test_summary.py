@@ -97,12 +97,12 @@ def test_a_source_of_which_nothing_is_stored_is_named_with_the_way_to_remove_it(
     failed: dict[str, object] = {"complete": False, "reasons": ("no_pages",)}
     way = "Nothing is stored of it; to remove this source:  scrapy forget --source docs\n"
 
-    assert way in shown(**failed, is_one_stored=False, ad_hoc=True)
+    empty: dict[str, object] = {"is_one_stored": False, "is_empty": True}
+    assert way in shown(**failed, **empty, ad_hoc=True)
     assert "to remove" not in shown(**failed, is_one_stored=True, ad_hoc=True)
-    assert "to remove" not in shown(**failed, is_one_stored=False)
-    assert "to remove" not in shown(
-        complete=False, finished_at=None, is_one_stored=False, ad_hoc=True
-    )
+    assert "to remove" not in shown(**failed, is_one_stored=False, ad_hoc=True)
+    assert "to remove" not in shown(**failed, **empty)
+    assert "to remove" not in shown(complete=False, finished_at=None, **empty, ad_hoc=True)
 
 
 def test_a_run_that_others_go_on_with_is_told_so(shown):

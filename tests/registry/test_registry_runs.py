@@ -355,6 +355,24 @@ def test_a_run_tells_its_own_records_from_those_of_earlier_runs(desk: Desk):
     assert (after.own_counts, after.still_gone) == ({"unchanged": 1}, 1)
 
 
+def test_a_source_is_empty_until_a_page_is_stored_that_undo_may_bring_back(desk: Desk):
+    desk.closing = closing(lost_threshold=1)
+    page = "http://a.example/page"
+    desk.write(desk.visit(page, outcome=Outcome.TRANSIENT, status=503))
+    failed = desk.seal("unreachable: 1 of 1 visits")
+    desk.open()
+    desk.index(page, "words")
+    stored = desk.seal()
+    desk.open()
+    desk.reach(page)
+    desk.write(desk.visit(page, outcome=Outcome.NOT_FOUND, status=404))
+    removed = desk.seal()
+
+    results = (failed, stored, removed)
+    assert [result.is_one_stored for result in results] == [False, True, False]
+    assert [result.is_empty for result in results] == [True, False, False]
+
+
 def test_reasons_make_a_run_incomplete_and_are_reported(desk: Desk):
     result = desk.seal("max_pages", "pending: 3")
 

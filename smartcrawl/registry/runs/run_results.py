@@ -9,6 +9,7 @@ from typing import Any
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_page_counts
+from smartcrawl.registry.removal.empty_source import is_empty_source
 from smartcrawl.rules.model import Word
 
 _RESULT = """
@@ -42,6 +43,7 @@ SELECT s.outcome, s.visited_run = :run, count(*) FROM state s
 _IS_ONE_STORED = """
 SELECT EXISTS (SELECT 1 FROM content c JOIN record r ON r.content = c.no WHERE c.source = ?)
 """
+_NAME = "SELECT name FROM source WHERE no = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class RunResult:
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
     earlier: dict[str, int] = field(default_factory=dict)  #: those of ``counts`` from earlier runs
     still_gone: int = 0  #: those of ``earlier`` that this run asked for, and that were missing
+    is_empty: bool = False  #: whether nothing is stored of the source, and ``forget`` deletes it
 
     @property
     def own_counts(self) -> dict[str, int]:
@@ -94,7 +97,8 @@ def stored_run_result(connection: Connection, run: int) -> RunResult:
     values: list[Any] = [bool(row[0]), tuple(reasons), counts, *row[3:-3], tuple(notes), *maps]
     stored = bool(connection.execute(_IS_ONE_STORED, (row[-1],)).get)
     values += [empty, stored, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
-    values += [earlier, still_gone]
+    name = str(connection.execute(_NAME, (row[-1],)).get)
+    values += [earlier, still_gone, not stored and is_empty_source(connection, name)]
     return RunResult(run, *values)
 
 
