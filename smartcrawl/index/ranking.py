@@ -148,7 +148,7 @@ class _Finder:
             for n, t in enumerate(terms)
             if len(t.stems) == 1
         }
-        self._joined = [(n, list(t.stems)) for n, t in enumerate(terms) if len(t.stems) > 1]
+        self._joined = [(n, self._stems(t.text)) for n, t in enumerate(terms) if len(t.stems) > 1]
 
     def _stems(self, text: str) -> list[str]:
         """Return the stems of a text, of which each word like C++ is one that no text has."""

@@ -43,6 +43,14 @@ def test_a_word_with_signs_is_found_ahead_of_its_letter_however_many_pages_have_
     assert ranked("C++ language", *letters, *others, signed).split()[0] == "gtk-c++"
 
 
+@pytest.mark.parametrize("query", ["C++ C++17", 'C++ "C++17 news"'])
+def test_a_word_with_signs_leaves_the_words_that_go_on_behind_it_to_be_found(query: str):
+    older = page("older", "C++ news are C++98 news of C++")
+    asked = page("asked", "here is what one hears of it: C++17 news")
+
+    assert ranked(query, older, asked).split()[0] == "asked"
+
+
 def test_words_with_signs_are_looked_for_among_all_that_an_index_may_propose():
     plain, signed = parsed_search_query("c lamp"), parsed_search_query("c# lamp")
 
