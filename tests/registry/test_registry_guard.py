@@ -2,7 +2,8 @@
 
 import pytest
 
-from smartcrawl.registry.removal import purge
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.removal import candidates, purge
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.model import Outcome, RemovalRule, Word
 from tests.registry.build import LATER, Desk, closing
@@ -163,3 +164,29 @@ def test_what_came_since_counts_by_itself_as_well(site: Desk):
 
     assert site.seal().withheld == 21
     assert site.removed == []
+
+
+def test_while_removals_stay_withheld_a_run_counts_no_more_than_two_sets_of_addresses(
+    site: Desk, monkeypatch: pytest.MonkeyPatch
+):
+    """Not one for each run that reached one of the orphans last: they are more with each run."""
+    counted: list[int] = []
+    found = candidates.lowest_stored_number_met
+
+    def lowest(connection: Connection, source: int, run: int) -> int:
+        counted.append(run)
+        return found(connection, source, run)
+
+    monkeypatch.setattr(candidates, "lowest_stored_number_met", lowest)
+    site.closing = closing(lost_threshold=1, orphan_threshold=1)
+    for number in range(5):
+        site.open()
+        answer(site, 200, HOME)
+        for n in range(20 if number == 0 else 1):
+            site.index(f"http://a.example/new/{number}/{n}", f"words of {number}, {n}")
+        counted.clear()
+        result = site.seal()
+
+    assert result.withheld > len(PAGES)
+    assert len(site.rows("SELECT DISTINCT seen_run FROM state")) == 6
+    assert len(counted) <= 1

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain, groupby
 from typing import Any, Final
 
 from smartcrawl.registry.connection import Connection
@@ -265,9 +266,7 @@ def _may_go(absence: Absence, policy: Policy, now: int) -> bool:
 def propose_answered_rows(connection: Connection, ending: EndingRunRow) -> None:
     """Propose pages by the answers of this run: gone, not acceptable, excluded."""
     policy = ending.closing.policy
-    names = ending.names | {
-        "threshold": policy.lost_threshold,
-    }
+    names = ending.names | {"threshold": policy.lost_threshold}
     gone: list[Proposal] = [
         (row[0], RemovalRule.GONE, _gone_detail(*row[1:]))
         for row in _rows(connection, _GONE, names)
@@ -351,12 +350,14 @@ def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int
     ]
     connection.execute(_DROP, (numbers_for_sql(early),))
     connection.execute(_IS_THERE, values | {"spoken": numbers_for_sql(SPOKEN)})
-    met = {int(reached) + 1 for (reached,) in _rows(connection, _LAST_REACHED, values)}
-    if (since := connection.execute(_WITHHELD_SINCE, values).get) is not None:
-        met.add(int(since))
-    ends = {EVERY, *(lowest_stored_number_met(connection, ending.source, run) for run in met)}
+    since = sorted(int(reached) + 1 for (reached,) in _rows(connection, _LAST_REACHED, values))
+    if (withheld := connection.execute(_WITHHELD_SINCE, values).get) is not None:
+        since.insert(0, int(withheld))
+    # Each end reads the source: while removals stay withheld, one of the first is too much.
+    ends = (lowest_stored_number_met(connection, ending.source, run) for run in since)
     too_many = stored_trimmed_items(connection, ending.source, ending.run) > 0 or any(
-        _is_too_much(connection, ending, values | {"end": end}) for end in ends
+        _is_too_much(connection, ending, values | {"end": end})
+        for end, _ in groupby(chain((EVERY,), ends))
     )
     connection.execute(_WITHHOLD, values | {"withheld": too_many})
     return int(connection.execute(_WITHHELD, names).get)
