@@ -10,7 +10,8 @@ from smartcrawl.rules.shield import is_repeated, text_without_ids
 from smartcrawl.run.stored_pages import StoredPages
 
 _TEXTS: Final = 10_000  #: texts in memory; the oldest is forgotten first
-_PAGES: Final = 3  #: pages in memory that got one text
+_PAGES: Final = 3  #: pages in memory that got one text, each in place of another one
+_MANY: Final = 2  #: other pages; their text is repeated, however short it is
 _LOOKS: Final = 100  #: looks at all contents of the source
 _PREFIX: Final = 8  #: bytes in memory of the hash of a text
 
@@ -23,7 +24,7 @@ class Replacements:
 
     def __init__(self, pages: StoredPages) -> None:
         self._pages = pages
-        #: Text -> the number of each page that got it -> the text that this page had.
+        #: Text -> the number of a page that got it -> the text that it had; no two had the same.
         self._known: dict[bytes, dict[int, bytes]] = {}
         self._stored: dict[bytes, bool] = {}  #: whether any page had a text when it was looked for
         self._waiting: set[bytes] = set()  #: texts of collapsed pages that wait
@@ -41,11 +42,13 @@ class Replacements:
         former = page.text_hash[:_PREFIX]
         known = self._known.setdefault(text[:_PREFIX], {})
         had = {had for number, had in known.items() if number != page.no and had != former}
-        if len(known) < _PAGES:
+        if len(known) < _PAGES and former not in known.values():
             known[page.no] = former
         if len(self._known) > _TEXTS:
             del self._known[next(iter(self._known))]
-        others = len(had) or (2 if withheld and self._is_stored(text) else 0)
+        others = len(had)
+        if others < _MANY and withheld and self._is_stored(text):
+            others = _MANY
         return is_repeated(text_length=len(document.text), others=others) and (
             text_without_ids(self._pages.text(page)) != text_without_ids(document.text)
         )
@@ -53,11 +56,13 @@ class Replacements:
     def may_wait(self, visit: Visit) -> bool:
         """Whether the answer of a collapsed page may wait for the decision of its run.
 
-        The decision compares pages that wait. One with the text of a page that was committed is
-        withheld at once.
+        The decision compares pages that wait. One with the text of a page that was committed, in
+        this run or an earlier one, is withheld at once.
         """
-        text = (visit.parsed.text_hash or b"")[:_PREFIX]
-        if text not in self._waiting and self._known.get(text, {}).keys() - {visit.page.no}:
+        whole = visit.parsed.text_hash or b""
+        text = whole[:_PREFIX]
+        others = self._known.get(text, {}).keys() - {visit.page.no}
+        if text not in self._waiting and (others or self._stored.get(whole)):
             return False
         self._waiting.add(text)
         return True

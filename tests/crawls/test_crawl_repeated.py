@@ -140,3 +140,35 @@ def test_after_a_wall_a_page_that_was_edited_meanwhile_is_taken(site: Site, craw
     crawl(site.url("/"))
     assert crawl.outcomes()["/page/5"] == "modified"
     assert crawl.hits("gold") == ["/page/5"]
+
+
+def test_a_short_text_that_stays_takes_no_further_page_in_the_second_run(site: Site, crawl: Crawl):
+    """A page that got it in the first run speaks against each one that was withheld then."""
+    house(site, words=15)
+    crawl(site.url("/"))
+    wall(site, "Back soon.", *PATHS)
+    for _ in range(2):
+        crawl(site.url("/"), expect=3)
+        assert treasures(crawl) == 6
+
+
+def test_pages_that_had_one_text_do_not_open_the_way_for_a_short_one(site: Site, crawl: Crawl):
+    """Three pages that are still to be written are the first to get the text of an error."""
+    house(site, words=15)
+    for path in PATHS[:3]:
+        site.pages[path] = html("Soon", text="This page is being written.")
+    one = {"CONCURRENT_REQUESTS_PER_DOMAIN": 1}
+    crawl(site.url("/"), settings=one)
+    wall(site, "We are sorry. Come again.", *PATHS)
+    crawl(site.url("/"), settings=one, expect=3)
+    assert treasures(crawl) == 4, "one of five, whose text was the second to be replaced"
+
+
+def test_a_site_of_two_pages_waits_for_the_third_run_as_well(site: Site, crawl: Crawl):
+    """The other page has the text since the last run, and alone would be an edit."""
+    house(site, pages=1)
+    crawl(site.url("/"))
+    wall(site, WALL)
+    for left in (1, 1, 0):
+        crawl(site.url("/"), expect=3 if left else 0)
+        assert treasures(crawl) == left
