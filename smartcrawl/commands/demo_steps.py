@@ -93,7 +93,10 @@ def _three_changes(scene: Scene) -> Claims:
 
 def _still_found(scene: Scene) -> Claims:
     output = scene.answers[-1].output
-    return {"the lost page is found, and marked": scene.finds_deleted() and "last visit failed" in output}
+    return {
+        "the lost page is found, and marked": scene.finds_deleted()
+        and "last visit failed" in output
+    }
 
 
 def _removal(scene: Scene) -> list[Words]:

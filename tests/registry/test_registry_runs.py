@@ -285,11 +285,14 @@ def test_a_run_that_was_looking_at_what_it_did_not_reach_goes_on_when_it_is_resu
     """What it looked at is looked at again: it may be reached, or answer otherwise, by now."""
     desk.closing = closing(orphan_threshold=1)
     desk.index("http://a.example/", "words")
-    desk.index("http://a.example/stays", "other words")
+    stays = [f"http://a.example/stays{n}" for n in range(3)]  # more than go
+    for n, url in enumerate(stays):
+        desk.index(url, f"other words {n}")
     desk.seal()
     desk.open()
-    desk.reach("http://a.example/stays")
-    desk.write(touched=[2])
+    for url in stays:
+        desk.reach(url)
+    desk.write(touched=[2, 3, 4])
     assert desk.verify() == ["http://a.example/"]
 
     resumed = desk.open(resume=True)
