@@ -9,10 +9,10 @@ from smartcrawl.model.pages import Visit
 from smartcrawl.rules.shield import is_repeated, text_without_ids
 from smartcrawl.run.stored_pages import StoredPages
 
-_TEXTS: Final = 10_000  #: texts in memory; the oldest is forgotten first
+_TEXTS: Final = 10_000  #: texts in memory; the one that came longest ago is forgotten first
 _PAGES: Final = 3  #: pages in memory that got one text, each in place of another one
 _MANY: Final = 2  #: other pages; their text is repeated, however short it is
-_LOOKS: Final = 100  #: looks at all contents of the source
+_LOOKS: Final = 10  #: looks at all contents of the source; a wall has one text
 _PREFIX: Final = 8  #: bytes in memory of the hash of a text
 
 
@@ -40,7 +40,7 @@ class Replacements:
         if page.text_hash is None or text is None or text == page.text_hash:
             return False  # another part of the content changed
         former = page.text_hash[:_PREFIX]
-        known = self._known.setdefault(text[:_PREFIX], {})
+        known = self._known[text[:_PREFIX]] = self._known.pop(text[:_PREFIX], {})  # the newest
         had = {had for number, had in known.items() if number != page.no and had != former}
         if len(known) < _PAGES and former not in known.values():
             known[page.no] = former

@@ -6,10 +6,11 @@ from types import SimpleNamespace
 import pytest
 
 from smartcrawl.extract.documents import DocumentLimits, DocumentReader
+from smartcrawl.model.documents import Document, Section
 from smartcrawl.model.exceptions import GivenUpError, RegistryError
 from smartcrawl.model.pages import Page, PageAnswer, PageState, Visit
 from smartcrawl.rules.model import Fault, Outcome, Standing
-from smartcrawl.run import reading
+from smartcrawl.run import reading, replacements
 from smartcrawl.run.halt import Halt
 from smartcrawl.run.reading import Reading
 from smartcrawl.sources.extraction import SourceExtractionConfig
@@ -204,3 +205,18 @@ def test_a_text_is_looked_for_in_the_whole_source_only_where_it_decides(
     assert read(run, visit) is None
     assert run.calls.count("look") == looks
     assert visit.outcome is (Outcome.UNPROCESSABLE if runs == 1 else Outcome.CHANGED)
+
+
+def test_of_many_new_texts_those_that_still_come_are_kept_in_memory(monkeypatch):
+    monkeypatch.setattr(replacements, "_TEXTS", 2)
+    known = replacements.Replacements(SimpleNamespace(text=lambda page: "former"))
+    document = Document(sections=(Section(0, "", "We value your privacy. " * 20),))
+    found = []
+    for number, text in enumerate(("wall", "a", "wall", "b", "wall", "c", "wall")):
+        page = Page(number, f"{URL}{number}", "a.example", 0)
+        page.text_hash = f"former {number}".encode()[-8:]
+        visit = Visit(page, Outcome.CHANGED)
+        visit.parsed.text_hash = text.encode()
+        found.append(known.is_repeated(visit, document, withheld=False))
+
+    assert found == [False, False, True, False, True, False, True]
