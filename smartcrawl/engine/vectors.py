@@ -117,7 +117,7 @@ async def _drop_leftovers_at_crawler_end(crawler: Crawler, run: Run) -> None:
         with run.registry.database.translated("write"):
             await asyncio.to_thread(_drop_leftovers, run, lambda: not crawler.crawling)
     except (RegistryError, RunHeldError, SinkError) as error:
-        logger.error("unused vectors stay for now: %s", error)
+        logger.warning("unused vectors stay for now: %s", error)
 
 
 def _drop_leftovers(run: Run, is_ending: Callable[[], bool]) -> None:

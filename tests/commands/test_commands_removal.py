@@ -600,6 +600,15 @@ def test_a_source_for_which_an_order_waits_stays(
     assert world.desk.rows("SELECT name FROM source") == [("docs",)]
 
 
+def test_a_source_of_which_elasticsearch_has_a_document_stays(world: World):
+    """It refused the removal, which is tried again."""
+    world.crawl({"": 503})
+    assert world.desk.rows("UPDATE record SET sunk = 1 RETURNING no")
+
+    assert world.run("forget", "--source", "docs").out == "nothing to remove\n"
+    assert world.desk.rows("SELECT name FROM source") == [("docs",)]
+
+
 def test_a_source_that_undo_can_bring_back_stays(world: World):
     world.declare("")
     world.crawl(FIRST, LINKS)

@@ -271,6 +271,7 @@ def test_what_is_withheld_is_not_offered_for_removal_by_a_run_that_is_incomplete
     assert "look at them:" in out
     assert "to remove them, let a run be complete first\n" in out
     assert "--approve" not in out
+    assert "--approve" in shown(withheld=15, complete=False, reasons=("not_due: 4 pages",))
 
 
 def test_nothing_is_said_of_removals_where_there_are_none(shown):

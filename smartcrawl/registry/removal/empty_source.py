@@ -10,8 +10,9 @@ from smartcrawl.registry.removal.tombstones import MOST, delete_record_rows
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 
 _KINDS: Final = (SITE.name, FILES.name, GITHUB.name)
-#: A source that never had content, or whose content is gone for good, whose runs no job names, and
-#: for which no order waits: without its row, the process that carries out the order fails.
+#: A source that never had content, or whose content is gone for good, from Elasticsearch, too. No
+#: job names its runs, and no order waits for it: without its row, the process that carries out the
+#: order fails.
 _EMPTY: Final = """
 SELECT o.no, o.kind FROM source o
  WHERE o.name = ?
@@ -19,6 +20,7 @@ SELECT o.no, o.kind FROM source o
    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.source = o.no AND e.restore IS NOT NULL)
    AND NOT EXISTS (SELECT 1 FROM record r JOIN state s USING (no)
                     WHERE r.source = o.no AND s.standing > 0)
+   AND NOT EXISTS (SELECT 1 FROM record r WHERE r.source = o.no AND r.sunk IS NOT NULL)
    AND NOT EXISTS (SELECT 1 FROM store_file f WHERE f.source = o.no)
    AND NOT EXISTS (SELECT 1 FROM job_run j JOIN run r ON r.no = j.run WHERE r.source = o.no)
    AND NOT EXISTS (SELECT 1 FROM ordered_address a WHERE a.source = o.name)
