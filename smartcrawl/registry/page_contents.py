@@ -21,6 +21,7 @@ _HAS_TEXT = "SELECT EXISTS (SELECT 1 FROM content WHERE source = ? AND text_hash
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
 _LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
+_TURNED = "SELECT at FROM event WHERE record = ? ORDER BY no DESC LIMIT 1"
 _CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
 
 
@@ -43,6 +44,11 @@ class ContentReader:
     def had_text(self, no: int, text_hash: bytes) -> bool:
         """Whether a page recently had a text (collapsed.stored_row_had_text)."""
         return stored_row_had_text(self._connection, no, text_hash)
+
+    def turned_at(self, no: int) -> int | None:
+        """Return when a page last changed its status (Unix seconds); None: no event tells it."""
+        value: int | None = self._connection.execute(_TURNED, (no,)).get
+        return value
 
     def text(self, content: int) -> str:
         """Return a content's text."""

@@ -43,7 +43,7 @@ class DuePages:
         self._frontier = frontier
         self._extractions = extractions
         self._batches = batches
-        self._now = now
+        self.now = now  #: Unix seconds at which the run began
         self._modified: dict[int, int] = {}  #: Unix seconds of the last change, as sitemaps say
 
     def due(self, pages: Iterable[Page]) -> list[Page]:
@@ -55,7 +55,7 @@ class DuePages:
             else:
                 self._skip(page)
         if self._batches.batch.full:
-            self._batches.submit(self._now)
+            self._batches.submit(self.now)
             self._batches.collect()
         return asked
 
@@ -68,7 +68,7 @@ class DuePages:
             > 0  # its signed links can be read from its body alone
             or (_needs_a_visit(page) and not state.error_count)
             or state.last_checked is None
-            or is_due(state.next_visit, self._now)
+            or is_due(state.next_visit, self.now)
             or (modified is not None and modified > state.last_checked)
         )
 
@@ -96,7 +96,7 @@ class DuePages:
         news: dict[str, int] = {}
         for link in entries:
             if link.anchor and link.anchor != before.get(link.url):
-                modified = modified_by_lastmod(link.anchor, self._now)
+                modified = modified_by_lastmod(link.anchor, self.now)
                 if modified is not None:
                     news[link.url] = modified
         for number, modified in self._links.numbers_of(news).items():

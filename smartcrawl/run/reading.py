@@ -20,7 +20,7 @@ from smartcrawl.model.exceptions import (
     SnapshotError,
     SnapshotStoreError,
 )
-from smartcrawl.model.pages import NAMES_SIGNED, Visit
+from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.http import http_redirects_followed
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
@@ -314,13 +314,21 @@ class Reading:
             return Fault.LOGIN, "a login form instead of the page: the stored page stays"
         found_so = page.state.error_count if page.state.http_status == Fault.COLLAPSED else 0
         collapsed = is_collapsed(text_length=length, held_text_length=before)
-        # Only where it decides: to look for the text reads all contents of the source.
-        looks = found_so > 0 and not (collapsed or accepts_collapse(found_so))
+        accepted = self._accepts(page, found_so)
+        # Only where it decides: to look for the text reads the last changes of the registry.
+        looks = found_so > 0 and not (collapsed or accepted)
         repeated = self._replacements.is_repeated(visit, document, withheld=looks)
-        if (collapsed or repeated) and not (accepts_collapse(found_so) or pages.had_text(visit)):
+        if (collapsed or repeated) and not (accepted or pages.had_text(visit)):
             what = f"{length:,} of {before:,} characters remain" if collapsed else _REPEATED
             return Fault.COLLAPSED, f"{what}: the stored page stays for now"
         return None
+
+    def _accepts(self, page: Page, found_so: int) -> bool:
+        run, age = self._run, None
+        if found_so and run.due_pages is not None:
+            age = run.due_pages.now - (run.stored_pages.turned_at(page) or 0)
+        schedule = run.options.schedule
+        return accepts_collapse(found_so, age=age, pace=schedule.spread(schedule.base, 0))
 
     def _follow(self, visit: Visit, document: Document, *, nofollow: bool) -> None:
         run, links = self._run, document.links

@@ -100,6 +100,10 @@ class StoredPages:
         assert visit.parsed.text_hash is not None, "it was read"
         return self._contents.had_text(visit.page.no, visit.parsed.text_hash)
 
+    def turned_at(self, page: Page) -> int | None:
+        """Return when a page last changed its status (Unix seconds); None: no event tells it."""
+        return self._contents.turned_at(page.no)
+
     def text(self, page: Page) -> str:
         """Return a page's stored text."""
         record = page.record

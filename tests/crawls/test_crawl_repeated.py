@@ -6,7 +6,7 @@ ADR 93 has the rule; a page that lost nearly all of its text is in test_crawl_co
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.site_server import Site, html
+from tests.site_server import Page, Site, html
 
 WALL = "We value your privacy. We and our partners store cookies, to measure and to improve. " * 4
 PATHS = [f"/page/{n}" for n in range(8)]
@@ -171,4 +171,30 @@ def test_a_site_of_two_pages_waits_for_the_third_run_as_well(site: Site, crawl: 
     wall(site, WALL)
     for left in (1, 1, 0):
         crawl(site.url("/"), expect=3 if left else 0)
+        assert treasures(crawl) == left
+
+
+def test_a_run_that_found_another_error_is_none_that_found_the_text(site: Site, crawl: Crawl):
+    """A server that is down answers 503 first, and with a notice then."""
+    house(site)
+    crawl(site.url("/"))
+    for path in PATHS:
+        site.pages[path] = Page("down", status=503)
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0}, expect=3)
+    wall(site, WALL, *PATHS)
+    for left in (7, 7, 0):
+        crawl(site.url("/"), expect=3 if left else 0)
+        assert treasures(crawl) == left
+
+
+def test_due_crawls_take_the_text_after_as_many_days_as_daily_ones(site: Site, crawl: Crawl):
+    """A page that failed is due again after ten minutes, and then after twenty."""
+    house(site)
+    crawl(site.url("/"))
+    wall(site, WALL)
+    crawl(site.url("/"), expect=3)
+    for days, left in ((0, 8), (0, 8), (1, 8), (2, 0)):
+        crawl.rows(f"UPDATE event SET at = at - {86_400 * days}")
+        crawl.rows("UPDATE state SET next_visit = 0")
+        crawl.run("due", expect=3 if left else 0)
         assert treasures(crawl) == left

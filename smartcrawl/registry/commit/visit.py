@@ -168,6 +168,8 @@ class VisitWriter:
         same = visit.action is Action.TOUCH or after.word is Word.UNCHANGED
         unchanged = state.unchanged_count + 1 if same else 0
         errors = state.error_count + 1 if failed else 0
+        if visit.http_status == Fault.COLLAPSED and state.http_status != Fault.COLLAPSED:
+            errors = 1  # rules.shield.accepts_collapse counts these alone
         schedule = self._judgement.schedule
         if failed:
             interval = schedule.backoff(errors, visit.answer.retry_after)
