@@ -18,6 +18,12 @@ SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_ha
 """
 _DOCUMENT = "SELECT document FROM content WHERE no = ?"
 _HAS_TEXT = "SELECT EXISTS (SELECT 1 FROM content WHERE source = ? AND text_hash = ?)"
+_CHANGED_TO = """
+SELECT r.no FROM record r JOIN content c ON c.no = r.content
+ WHERE c.source = :source AND c.text_hash = :text AND r.first_run < r.changed_run
+   AND r.changed_run > (SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete)
+ LIMIT 9
+"""
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
 _LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
@@ -46,7 +52,7 @@ class ContentReader:
         return stored_row_had_text(self._connection, no, text_hash)
 
     def turned_at(self, no: int) -> int | None:
-        """Return when a page last changed its status (Unix seconds); None: no event tells it."""
+        """Return when a page last changed its status (Unix seconds); None: no event reports it."""
         value: int | None = self._connection.execute(_TURNED, (no,)).get
         return value
 
@@ -58,6 +64,11 @@ class ContentReader:
     def has_text(self, text_hash: bytes) -> bool:
         """Whether any page of the source has a text; reads all contents."""
         return bool(self._connection.execute(_HAS_TEXT, (self._source, text_hash)).get)
+
+    def changed_to(self, text_hash: bytes) -> list[int]:
+        """Return some pages that got a text since the last complete run; reads all contents."""
+        names = {"source": self._source, "text": text_hash}
+        return [no for (no,) in self._connection.execute(_CHANGED_TO, names).fetchall()]
 
     def text_length(self, content: int) -> int:
         """Return the length of a content's text in characters."""

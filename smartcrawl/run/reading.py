@@ -78,7 +78,7 @@ class Reading:
             unreadable=run.stored_pages.unreadable,
             is_stopping=is_stopping,
         )
-        self._replacements = Replacements(run.stored_pages)
+        self._replacements = Replacements(run.stored_pages, due=run.opened.due)
         run.halt.when_dropped(self._documents.give_up)
 
     async def take(self, visit: Visit) -> RegistryError | None:
@@ -318,7 +318,9 @@ class Reading:
         # Only where it decides: to look for the text reads the last changes of the registry.
         looks = found_so > 0 and not (collapsed or accepted)
         repeated = self._replacements.is_repeated(visit, document, withheld=looks)
-        if (collapsed or repeated) and not (accepted or pages.had_text(visit)):
+        if (collapsed or repeated) and not (
+            accepted or pages.had_text(page.no, visit.parsed.text_hash)
+        ):
             what = f"{length:,} of {before:,} characters remain" if collapsed else _REPEATED
             return Fault.COLLAPSED, f"{what}: the stored page stays for now"
         return None

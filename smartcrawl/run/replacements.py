@@ -22,8 +22,11 @@ class Replacements:
     Source: docs/adr/0093.
     """
 
-    def __init__(self, pages: StoredPages) -> None:
+    def __init__(self, pages: StoredPages, *, due: bool) -> None:
+        """``due``: whether the run is one of those that see the source in slices."""
         self._pages = pages
+        self._due = due
+        self._changed: dict[bytes, list[int]] = {}  #: text -> pages that got it in earlier slices
         #: Text -> the number of a page that got it -> the text that it had; no two had the same.
         self._known: dict[bytes, dict[int, bytes]] = {}
         self._stored: dict[bytes, bool] = {}  #: whether any page had a text when it was looked for
@@ -49,6 +52,8 @@ class Replacements:
         others = len(had)
         if others < _MANY and withheld and self._is_stored(text):
             others = _MANY
+        elif others < _MANY and self._due:
+            others = max(others, self._others_before(text, page.text_hash))
         return is_repeated(text_length=len(document.text), others=others) and (
             text_without_ids(self._pages.text(page)) != text_without_ids(document.text)
         )
@@ -62,10 +67,21 @@ class Replacements:
         whole = visit.parsed.text_hash or b""
         text = whole[:_PREFIX]
         others = self._known.get(text, {}).keys() - {visit.page.no}
-        if text not in self._waiting and (others or self._stored.get(whole)):
+        earlier = self._stored.get(whole) or self._changed.get(whole)
+        if text not in self._waiting and (others or earlier):
             return False
         self._waiting.add(text)
         return True
+
+    def _others_before(self, text: bytes, former: bytes) -> int:
+        """Return how many pages got a text since the last complete run, in place of another one.
+
+        The due crawls between two complete runs together are one look at the source.
+        """
+        if text not in self._changed and len(self._changed) < _LOOKS:
+            self._changed[text] = self._pages.changed_to(text)
+        numbers = self._changed.get(text, ())
+        return sum(not self._pages.had_text(number, former) for number in numbers)
 
     def _is_stored(self, text: bytes) -> bool:
         """Whether a page has a text; one look for each."""

@@ -95,13 +95,13 @@ class StoredPages:
         found, page.text_hash = self._contents.hashes(page.no)
         return found
 
-    def had_text(self, visit: Visit) -> bool:
-        """Whether the text of a visit is one of the last five texts of its page."""
-        assert visit.parsed.text_hash is not None, "it was read"
-        return self._contents.had_text(visit.page.no, visit.parsed.text_hash)
+    def had_text(self, number: int, text_hash: bytes | None) -> bool:
+        """Whether a text is one of the last five that a page had before its present one."""
+        assert text_hash is not None, "it was read"
+        return self._contents.had_text(number, text_hash)
 
     def turned_at(self, page: Page) -> int | None:
-        """Return when a page last changed its status (Unix seconds); None: no event tells it."""
+        """Return when a page last changed its status (Unix seconds); None: no event reports it."""
         return self._contents.turned_at(page.no)
 
     def text(self, page: Page) -> str:
@@ -112,6 +112,10 @@ class StoredPages:
     def has_text(self, text_hash: bytes) -> bool:
         """Whether any page of the source has a text; reads all contents."""
         return self._contents.has_text(text_hash)
+
+    def changed_to(self, text_hash: bytes) -> list[int]:
+        """Return some pages that got a text since the last complete run; reads all contents."""
+        return self._contents.changed_to(text_hash)
 
     def text_length(self, page: Page) -> int:
         """Return the length of a page's stored text in characters."""

@@ -198,3 +198,22 @@ def test_due_crawls_take_the_text_after_as_many_days_as_daily_ones(site: Site, c
         crawl.rows("UPDATE state SET next_visit = 0")
         crawl.run("due", expect=3 if left else 0)
         assert treasures(crawl) == left
+
+
+def test_due_crawls_of_a_few_pages_each_are_one_run_together(site: Site, crawl: Crawl):
+    """An hourly timer asks a page or two, and each of them would be the first with its text."""
+    house(site)
+    site.pages[PATHS[6]] = site.pages[PATHS[7]] = html("Two", text="Treasure of two houses. " * 60)
+    crawl(site.url("/"))
+    wall(site, WALL, *PATHS[:6])
+    site.pages[PATHS[6]] = site.pages[PATHS[7]] = html("Two", text="Treasure of two candles. " * 60)
+    for path in PATHS:
+        page = f"SELECT no FROM record WHERE url LIKE '%{path}'"
+        crawl.rows(f"UPDATE state SET next_visit = 0 WHERE no IN ({page})")
+        crawl.run("due", expect=None)
+
+    found = crawl.pages()
+    assert [found[path]["status"] for path in PATHS[:6]] == ["Indexed", *["Error"] * 5]
+    assert treasures(crawl) == 5 + 1, "the first page with a text cannot be told"
+    assert [found[path]["status"] for path in PATHS[6:]] == ["Indexed"] * 2
+    assert len(crawl.hits("candles")) == 1, "a page under two addresses is edited in both places"
