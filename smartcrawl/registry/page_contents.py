@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.pages import Unreadable
 from smartcrawl.registry.commit.collapsed import stored_row_had_text
@@ -17,13 +17,15 @@ SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_ha
   FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
 """
 _DOCUMENT = "SELECT document FROM content WHERE no = ?"
-_HAS_TEXT = "SELECT EXISTS (SELECT 1 FROM content WHERE source = ? AND text_hash = ?)"
-_CHANGED_TO = """
-SELECT r.no FROM record r JOIN content c ON c.no = r.content
- WHERE c.source = :source AND c.text_hash = :text AND r.first_run < r.changed_run
-   AND r.changed_run > (SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete)
- LIMIT 9
+#: Changes ascend by number; the last ones of all sources are at hand.
+_LAST_CHANGES = """
+SELECT r.no, c.text_hash,
+       h.run > (SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete)
+  FROM (SELECT record, run FROM change ORDER BY no DESC LIMIT :most) AS h
+  JOIN record r ON r.no = h.record JOIN content c ON c.no = r.content
+ WHERE r.source = :source
 """
+_MOST_CHANGES: Final = 1_000
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
 _LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
@@ -61,14 +63,14 @@ class ContentReader:
         packed: bytes | None = self._connection.execute(_DOCUMENT, (content,)).get
         return "" if packed is None else unpack_stored_document(packed).text
 
-    def has_text(self, text_hash: bytes) -> bool:
-        """Whether any page of the source has a text; reads all contents."""
-        return bool(self._connection.execute(_HAS_TEXT, (self._source, text_hash)).get)
+    def last_changes(self) -> list[tuple[int, bytes, bool]]:
+        """Return the pages that changed last: number, text by now, whether since a complete run.
 
-    def changed_to(self, text_hash: bytes) -> list[int]:
-        """Return some pages that got a text since the last complete run; reads all contents."""
-        names = {"source": self._source, "text": text_hash}
-        return [no for (no,) in self._connection.execute(_CHANGED_TO, names).fetchall()]
+        They are of the last 1,000 changes of the registry.
+        """
+        names = {"source": self._source, "most": _MOST_CHANGES}
+        rows: Any = self._connection.execute(_LAST_CHANGES, names).fetchall()
+        return [(no, bytes(text), bool(since)) for no, text, since in rows]
 
     def text_length(self, content: int) -> int:
         """Return the length of a content's text in characters."""

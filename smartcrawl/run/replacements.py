@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from smartcrawl.model.documents import Document
@@ -12,7 +13,6 @@ from smartcrawl.run.stored_pages import StoredPages
 _TEXTS: Final = 10_000  #: texts in memory; the one that came longest ago is forgotten first
 _PAGES: Final = 3  #: pages in memory that got one text, each in place of another one
 _MANY: Final = 2  #: other pages; their text is repeated, however short it is
-_LOOKS: Final = 10  #: looks at all contents of the source; a wall has one text
 _PREFIX: Final = 8  #: bytes in memory of the hash of a text
 
 
@@ -26,10 +26,10 @@ class Replacements:
         """``due``: whether the run is one of those that see the source in slices."""
         self._pages = pages
         self._due = due
-        self._changed: dict[bytes, list[int]] = {}  #: text -> pages that got it in earlier slices
         #: Text -> the number of a page that got it -> the text that it had; no two had the same.
         self._known: dict[bytes, dict[int, bytes]] = {}
-        self._stored: dict[bytes, bool] = {}  #: whether any page had a text when it was looked for
+        #: Text -> the number of each page that got it lately -> whether since a complete run.
+        self._lately: dict[bytes, dict[int, bool]] | None = None
         self._waiting: set[bytes] = set()  #: texts of collapsed pages that wait
 
     def is_repeated(self, visit: Visit, document: Document, *, withheld: bool) -> bool:
@@ -50,10 +50,8 @@ class Replacements:
         if len(self._known) > _TEXTS:
             del self._known[next(iter(self._known))]
         others = len(had)
-        if others < _MANY and withheld and self._is_stored(text):
-            others = _MANY
-        elif others < _MANY and self._due:
-            others = max(others, self._others_before(text, page.text_hash))
+        if others < _MANY and (withheld or self._due):
+            others = max(others, self._others_before(visit, withheld=withheld))
         return is_repeated(text_length=len(document.text), others=others) and (
             text_without_ids(self._pages.text(page)) != text_without_ids(document.text)
         )
@@ -67,24 +65,25 @@ class Replacements:
         whole = visit.parsed.text_hash or b""
         text = whole[:_PREFIX]
         others = self._known.get(text, {}).keys() - {visit.page.no}
-        earlier = self._stored.get(whole) or self._changed.get(whole)
-        if text not in self._waiting and (others or earlier):
+        if text not in self._waiting and (others or (self._lately or {}).get(whole)):
             return False
         self._waiting.add(text)
         return True
 
-    def _others_before(self, text: bytes, former: bytes) -> int:
-        """Return how many pages got a text since the last complete run, in place of another one.
+    def _others_before(self, visit: Visit, *, withheld: bool) -> int:
+        """Return how many pages got the text of a visit in earlier runs, in place of another one.
 
-        The due crawls between two complete runs together are one look at the source.
+        Where the last run withheld the page, any page that has the text by now speaks against it.
+        Else those count that got it since the last complete run: the due crawls between two of
+        them together are one look at the source.
         """
-        if text not in self._changed and len(self._changed) < _LOOKS:
-            self._changed[text] = self._pages.changed_to(text)
-        numbers = self._changed.get(text, ())
+        if self._lately is None:
+            self._lately = defaultdict(dict)
+            for number, text, since in self._pages.last_changes():
+                self._lately[text][number] = since or self._lately[text].get(number, False)
+        text, former = visit.parsed.text_hash or b"", visit.page.text_hash
+        found = self._lately.get(text, {})
+        if withheld and found:
+            return _MANY
+        numbers = [number for number, since in found.items() if since and self._due]
         return sum(not self._pages.had_text(number, former) for number in numbers)
-
-    def _is_stored(self, text: bytes) -> bool:
-        """Whether a page has a text; one look for each."""
-        if text not in self._stored and len(self._stored) < _LOOKS:
-            self._stored[text] = self._pages.has_text(text)
-        return self._stored.get(text, False)

@@ -109,13 +109,9 @@ class StoredPages:
         record = page.record
         return self._contents.text(record.content) if record.content is not None else ""
 
-    def has_text(self, text_hash: bytes) -> bool:
-        """Whether any page of the source has a text; reads all contents."""
-        return self._contents.has_text(text_hash)
-
-    def changed_to(self, text_hash: bytes) -> list[int]:
-        """Return some pages that got a text since the last complete run; reads all contents."""
-        return self._contents.changed_to(text_hash)
+    def last_changes(self) -> list[tuple[int, bytes, bool]]:
+        """Return the pages that changed last: number, text by now, whether since a complete run."""
+        return self._contents.last_changes()
 
     def text_length(self, page: Page) -> int:
         """Return the length of a page's stored text in characters."""

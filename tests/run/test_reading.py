@@ -30,6 +30,7 @@ class Parts:
         self.calls: list[str] = []
         self.error = error
         self.halt = Halt()
+        self.opened, self.due_pages = SimpleNamespace(due=False), None
         self.options = options(tmp_path)
         self.source = SiteSource(name="a", seeds=(URL,))
         self.configuration = SourceExtractionConfig.of(self.source, self.options)
@@ -178,7 +179,7 @@ def test_the_probe_decides_whether_a_page_is_a_soft_404(tmp_path, soft_404: bool
 @pytest.mark.parametrize(
     ("before", "runs", "looks"), [(60, 1, 1), (60, 2, 0), (9_000, 1, 0), (9_000, 2, 0)]
 )
-def test_a_text_is_looked_for_in_the_whole_source_only_where_it_decides(
+def test_a_text_is_looked_for_among_the_last_changes_only_where_it_decides(
     tmp_path, before: int, runs: int, looks: int
 ):
     """Not of a page that has collapsed anyway, nor of one that is accepted by now."""
@@ -198,8 +199,8 @@ def test_a_text_is_looked_for_in_the_whole_source_only_where_it_decides(
         content_hash=content_hash,
         text_length=lambda page: before,
         text=lambda page: "another text",
-        had_text=lambda visit: False,
-        has_text=lambda text: run.calls.append("look") or True,
+        had_text=lambda number, text: False,
+        last_changes=lambda: run.calls.append("look") or [(9, visit.parsed.text_hash, True)],
     )
 
     assert read(run, visit) is None
@@ -209,7 +210,7 @@ def test_a_text_is_looked_for_in_the_whole_source_only_where_it_decides(
 
 def test_of_many_new_texts_those_that_still_come_are_kept_in_memory(monkeypatch):
     monkeypatch.setattr(replacements, "_TEXTS", 2)
-    known = replacements.Replacements(SimpleNamespace(text=lambda page: "former"))
+    known = replacements.Replacements(SimpleNamespace(text=lambda page: "former"), due=False)
     document = Document(sections=(Section(0, "", "We value your privacy. " * 20),))
     found = []
     for number, text in enumerate(("wall", "a", "wall", "b", "wall", "c", "wall")):
