@@ -249,6 +249,23 @@ def test_pages_behind_a_home_page_without_links_wait_for_an_approval(
     assert story.removed() == dict.fromkeys(paths, "orphan")
 
 
+@pytest.mark.covers("R4-12", "M-04")
+@pytest.mark.parametrize(("status", "stays"), [(302, True), (307, True), (301, False)])
+def test_pages_of_a_small_site_that_lead_to_its_maintenance_page_wait_for_an_approval(
+    site: Site, crawl: Crawl, status: int, stays: bool
+):
+    story, paths = begin(site, crawl, 3, ORPHAN_THRESHOLD=1)
+    site.pages["/"] = MAINTENANCE
+    for path in paths:
+        site.pages[path] = Page(redirect="/", status=status)
+
+    for _ in range(2):
+        story.run()
+
+    assert (story.removed() == {}) is stays
+    assert bool(crawl.hits("treasure")) is stays
+
+
 @pytest.mark.covers("R4-12", "R4-08", "M-04")
 def test_orphans_of_a_small_site_that_answer_404_go_by_themselves(site: Site, crawl: Crawl):
     story, paths = begin(site, crawl, 3, ORPHAN_THRESHOLD=1, LOST_THRESHOLD=3)

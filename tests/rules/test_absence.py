@@ -441,8 +441,8 @@ def test_the_guard_counts_orphans_that_answer_whatever_the_size(there, removals,
     assert not withholds_sweep(loss, loss, max_ratio=1, min_count=0, answering=int(there))
 
 
-def test_orphans_answer_by_200_and_304_alone():
-    assert ANSWERING == {200, 304} < SPOKEN
+def test_orphans_answer_by_200_and_304_and_temporary_redirects():
+    assert ANSWERING == {200, 302, 303, 304, 307} < SPOKEN
 
 
 LOSSES = st.builds(Loss, st.integers(0, 300), st.integers(0, 300))
