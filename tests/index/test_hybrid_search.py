@@ -26,7 +26,12 @@ from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
-from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
+from smartcrawl.model.exceptions import (
+    EmbedderError,
+    NoVectorsError,
+    SettingError,
+    UnknownNameError,
+)
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.fusion import fuse
@@ -223,7 +228,7 @@ def crowded(
 def test_text_searches_find_the_same_with_and_without_vectors(new: New, server: EmbeddingsServer):
     searched = new(None)
     desk = searched.desk
-    for source in ("docs", "shop"):
+    for source in ("docs", "shop", "other"):  # queries name all three
         desk.source = source
         desk.open()
         visits = []
@@ -444,17 +449,26 @@ FILTERS = {
     "words that must occur": ('fruit "a day"', {"shop/apple"}),
     "a phrase that must not occur": ('fruit -"an apple" in:shop', {"shop/abort", "shop/snow"}),
     "all of them": ('fruit "banana" in:docs -road site:docs.example', {"docs/banana"}),
-    "an unknown source": ("fruit in:nowhere", set()),
 }  # fmt: skip
 
 
-@pytest.mark.few(18)
+@pytest.mark.few(16)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize(("query", "found"), FILTERS.values(), ids=FILTERS)
 def test_conditions_hold_for_pages_that_are_near(
     library: tuple[Searched, EmbeddingsServer], query: str, found: set[str], mode: SearchMode
 ):
     assert set(library[0].find(query, mode)) == found
+
+
+@pytest.mark.few(3)
+@pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
+@pytest.mark.parametrize("name", ["nowhere", "'"])
+def test_a_source_of_a_query_that_does_not_exist_is_refused(
+    library: tuple[Searched, EmbeddingsServer], name: str, mode: SearchMode
+):
+    with pytest.raises(UnknownNameError, match="no source is called"):
+        library[0].find(f"fruit in:{name}", mode)
 
 
 @pytest.mark.few(3)
@@ -844,7 +858,7 @@ def test_a_query_without_a_word_finds_nothing_in_any_mode_and_asks_no_embedder(
 SYNTAX = [
     "title:banana", "banana*", "^banana", "NEAR(banana day)", "banana AND day", "banana NOT day",
     '"banana', "(banana", "banana ; DROP TABLE vector; --", "bana\0na banana", "banana \ud800",
-    "😀 banana", "b" * 5_000, "banana p.content c.no :vector ?1", "site:% banana", "in:' banana",
+    "😀 banana", "b" * 5_000, "banana p.content c.no :vector ?1", "site:% banana", "site:' banana",
 ]  # fmt: skip
 
 
@@ -856,7 +870,7 @@ def test_no_syntax_is_an_error_in_any_mode(
 ):
     found = library[0].find(query, mode)
 
-    if "banana" in query and "site:" not in query and "in:" not in query:
+    if "banana" in query and "site:" not in query:
         assert found[0] in ("docs/banana", "docs/words", "shop/apple")
 
 
