@@ -259,9 +259,9 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         withheld = report_noun(result.withheld, "removal")
         output.say(f"[yellow]{withheld} {verb} withheld:[/] {why}")
         output.say(f"  look at {them}:", command=listed, indent=4)
-        if result.complete or _only_not_due(result):
+        if result.complete or not run.source.traits.is_listed:
             output.say(f"  remove {them}:", command=approved, gap=3, indent=4)
-        else:  # what the run did not see may be there
+        else:  # what the listing did not see may be there
             output.say(f"  to remove {them}, let a run be complete first", indent=4)
 
 

@@ -264,14 +264,15 @@ def test_an_undo_that_brings_back_the_former_names_of_files_says_so(shown):
     assert "2 removed; to bring them back, with the old addresses of 8 renamed files:" in out
 
 
-def test_what_is_withheld_is_not_offered_for_removal_by_a_run_that_is_incomplete(shown):
+def test_what_is_withheld_is_not_offered_for_removal_by_an_incomplete_listing(shown):
     """It may not have seen its source: a drive that is not mounted has no files."""
-    out = shown(withheld=15, complete=False, reasons=("listing: /srv/docs is not there",))
+    cut = {"withheld": 15, "complete": False, "reasons": ("listing: /srv/docs is not there",)}
+    out = shown(kind=FILES, **cut)
 
     assert "look at them:" in out
     assert "to remove them, let a run be complete first\n" in out
     assert "--approve" not in out
-    assert "--approve" in shown(withheld=15, complete=False, reasons=("not_due: 4 pages",))
+    assert "--approve" in shown(kind=SITE, **cut), "each page of a site had an answer of its own"
 
 
 def test_nothing_is_said_of_removals_where_there_are_none(shown):
