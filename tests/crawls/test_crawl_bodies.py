@@ -180,9 +180,9 @@ def test_pages_that_only_a_script_would_write_are_counted_and_listed(site: Site,
     assert [json.loads(line)["url"] for line in listed.splitlines()] == [
         site.url("/app"), site.url("/other"),
     ]  # fmt: skip
-    told = {path: crawl.run("why", site.url(path)).out for path in ("/", "/app")}
+    reports = {path: crawl.run("why", site.url(path)).out for path in ("/", "/app")}
     line = "  text       none: the stored page has no text to search\n"
-    assert {path: line in text for path, text in told.items()} == {"/": False, "/app": True}
+    assert {path: line in text for path, text in reports.items()} == {"/": False, "/app": True}
     (story,) = json.loads(crawl.run("why", site.url("/app"), "--format", "json").out)["records"]
     assert story["textLength"] == 0
     site.pages["/app"] = html("App", text="rendered by the server now")

@@ -37,7 +37,7 @@ def test_a_wall_with_one_text_replaces_one_page_and_no_other(site: Site, crawl: 
     wall(site, WALL)
     result = crawl(site.url("/"), expect=3)  # most of the source was not seen
 
-    assert crawl.outcomes()["/"] == "modified", "the first page with a text cannot be told"
+    assert crawl.outcomes()["/"] == "modified", "the first page looks like an edit"
     assert [crawl.outcomes()[path] for path in PATHS] == ["failed"] * 8
     assert treasures(crawl) == 8
     assert "not believed: collapsed: 8 pages" in result.out
@@ -214,6 +214,6 @@ def test_due_crawls_of_a_few_pages_each_are_one_run_together(site: Site, crawl: 
 
     found = crawl.pages()
     assert [found[path]["status"] for path in PATHS[:6]] == ["Indexed", *["Error"] * 5]
-    assert treasures(crawl) == 5 + 1, "the first page with a text cannot be told"
+    assert treasures(crawl) == 5 + 1, "the first page looks like an edit"
     assert [found[path]["status"] for path in PATHS[6:]] == ["Indexed"] * 2
     assert len(crawl.hits("candles")) == 1, "a page under two addresses is edited in both places"

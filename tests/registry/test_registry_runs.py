@@ -332,7 +332,7 @@ def test_a_run_tells_its_own_records_from_those_of_earlier_runs(desk: Desk):
     desk.closing = closing(lost_threshold=1, orphan_threshold=1)
     desk.index("http://a.example/held", "words")
     desk.index("http://a.example/gone", "no more words")
-    desk.index("http://a.example/orphan", "words of nobody")
+    desk.index("http://a.example/orphan", "words without a link")
     desk.write(desk.visit("http://a.example/typo", outcome=Outcome.NOT_FOUND, status=404))
     desk.seal()
     gone = ("http://a.example/gone", "http://a.example/held")
