@@ -228,18 +228,19 @@ def is_repeated(*, text_length: int, others: int) -> bool:
     return others >= (1 if text_length >= MIN_REPEATED else 2)
 
 
-def accepts_collapse(errors: int, *, age: int | None = None, pace: int = 0) -> bool:
+def accepts_collapse(errors: int, *, age: int, pace: int) -> bool:
     """Whether to accept a collapsed page after so many consecutive runs found it collapsed.
 
     A failed page is due again within minutes. So a due crawl also needs ``age``, the seconds since
-    the page failed, to be those of as many daily crawls; ``pace``: seconds from one to the next.
+    the page failed, to be those of as many daily crawls. ``pace``: seconds from one daily crawl to
+    the next; 0 in a whole run, where ``age`` does not count.
 
-    >>> [accepts_collapse(errors) for errors in range(4)]
+    >>> [accepts_collapse(errors, age=0, pace=0) for errors in range(4)]
     [False, False, True, True]
     >>> [accepts_collapse(5, age=age, pace=100) for age in (199, 200)]
     [False, True]
     """
-    return errors >= BELIEVED_AFTER and (age is None or age >= BELIEVED_AFTER * pace)
+    return errors >= BELIEVED_AFTER and age >= BELIEVED_AFTER * pace
 
 
 def text_without_ids(text: str) -> str:

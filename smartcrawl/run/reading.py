@@ -326,11 +326,12 @@ class Reading:
         return None
 
     def _accepts(self, page: Page, found_so: int) -> bool:
-        run, age = self._run, None
+        run, age, pace = self._run, 0, 0
         if found_so and run.due_pages is not None:
+            schedule = run.options.schedule
             age = run.due_pages.now - (run.stored_pages.turned_at(page) or 0)
-        schedule = run.options.schedule
-        return accepts_collapse(found_so, age=age, pace=schedule.spread(schedule.base, 0))
+            pace = schedule.spread(schedule.base, 0)
+        return accepts_collapse(found_so, age=age, pace=pace)
 
     def _follow(self, visit: Visit, document: Document, *, nofollow: bool) -> None:
         run, links = self._run, document.links

@@ -657,7 +657,16 @@ def test_what_grows_has_not_collapsed(left, held):
 
 def test_what_two_runs_in_a_row_found_collapsed_the_third_believes():
     assert BELIEVED_AFTER == 2
-    assert [accepts_collapse(errors) for errors in range(5)] == [False, False, True, True, True]
+    believed = [accepts_collapse(errors, age=0, pace=0) for errors in range(5)]
+    assert believed == [False, False, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("errors", "age", "found"),
+    [(1, 10**6, False), (2, 199, False), (2, 200, True), (2, 201, True), (9, 100, False)],
+)
+def test_a_due_crawl_believes_after_the_time_of_two_daily_crawls(errors, age, found):
+    assert accepts_collapse(errors, age=age, pace=100) is found
 
 
 @pytest.mark.parametrize(
