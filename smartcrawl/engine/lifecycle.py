@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import threading
 import time
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
+from smartcrawl.engine.memory import rare_garbage_collection
 from smartcrawl.engine.pushing import push_pages_at_crawler_end
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
 from smartcrawl.engine.vectors import (
@@ -47,6 +48,7 @@ class RunLifecycle:
         self._crawler = crawler
         self._run = run
         self._edits = EditSubmitter(crawler, run)
+        self._collection = ExitStack()  # of garbage, as rarely as it is while the spider is open
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -96,8 +98,7 @@ class RunLifecycle:
             run.watcher = self._send
             if run.listed is not None:
                 run.listed.confirmed = self._send_confirmed
-        gc.collect()
-        gc.freeze()  # imported objects live to the end: 4 % less work for the collector
+        self._collection.enter_context(rare_garbage_collection())
         if run.opened.over:
             logger.warning("nothing is asked: %s", _over_words(run))
             return
@@ -171,6 +172,7 @@ class RunLifecycle:
                 await push_pages_at_crawler_end(self._crawler, run)
         finally:
             close_embedder_at_crawler_end(run)
+            self._collection.close()
         if stale := run.batches.progress.stale:
             logger.warning("visits that came too late and were dropped: %d", stale)
 

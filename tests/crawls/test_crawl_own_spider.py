@@ -8,6 +8,8 @@ from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
 SPIDERS = '''
+import gc
+
 import scrapy
 from smartcrawl.spiders.site import SiteSpider
 
@@ -28,6 +30,20 @@ class Catalogue(SiteSpider):
         yield {"feed": response.url, "size": len(response.body)}
         yield scrapy.Request(response.urljoin("/item"), self.parse_feed)
         yield scrapy.Request("http://127.0.0.1:1/outside", self.parse_feed)
+
+
+class Collected(SiteSpider):
+    """Says how rarely garbage is looked for."""
+
+    name = "collected"
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        gc.set_threshold(700)
+
+    def parse(self, response, **_):
+        self.logger.warning("garbage: %d", gc.get_threshold()[0])
+        yield from super().parse(response)
 
 
 class Plain(scrapy.Spider):
@@ -107,6 +123,15 @@ def test_a_spider_without_a_run_works_as_with_scrapy_alone(site: Site, own: Craw
     assert sorted(str(item["title"]) for item in items(own)) == ["A", "Home", "None"]
     assert [site.count(path) for path in ("/", "/a", "/missing")] == [1, 1, 1]
     assert not own.registry.exists()
+
+
+def test_garbage_is_looked_for_rarely_in_a_crawl(site: Site, own: Crawl):
+    site.pages["/"] = html("Home")
+
+    settings = {"SPIDER_MODULES": "own_spiders.spiders"}
+    told = own(site.url("/"), spider="collected", settings=settings)
+
+    assert "garbage: 50000" in told.err
 
 
 def test_a_feed_export_of_a_crawl_is_refused_with_the_command_that_exports(

@@ -13,7 +13,8 @@ from scrapy.http import Response
 from scrapy.responsetypes import responsetypes
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.extract.encodings import ACCEPTED, decode_encodings
+from smartcrawl.engine.memory import UndecodedBodies
+from smartcrawl.extract.encodings import ACCEPTED, EncodingError, decode_encodings
 
 _PATIENCE = 10  #: seconds before the rate of a body counts
 
@@ -27,6 +28,7 @@ class DecodingMiddleware:
 
     def __init__(self, max_size: int) -> None:
         self._max_size = max_size
+        self._undecoded = UndecodedBodies()
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -50,7 +52,11 @@ class DecodingMiddleware:
             return response
         words = [word.strip() for line in lines for word in line.decode("latin-1").split(",")]
         limit = request.meta.get("download_maxsize", self._max_size)
-        body = decode_encodings(response.body, words, limit=limit)
+        try:
+            body = decode_encodings(response.body, words, limit=limit)
+        except EncodingError:
+            self._undecoded.add(len(response.body))
+            raise
         del response.headers["Content-Encoding"]
         kind = responsetypes.from_args(headers=response.headers, url=response.url, body=body)
         return response.replace(cls=kind, body=body)
