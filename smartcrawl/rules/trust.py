@@ -216,12 +216,20 @@ def is_sampled(number: int, visits: int, ratio: float) -> bool:
     """Whether to request a page without validators this time, to verify them.
 
     One in ``1 / ratio`` visits of a page is such a sample, and about the same share of the pages of
-    a run. ``visits``: the number of earlier visits of the page; ``ratio`` 0: never.
+    a run. The samples of pages with neighbouring numbers are far apart, so that those of a small
+    site are spread over its runs: it takes two of them to show that validators are false.
+    ``visits``: the number of earlier visits of the page; ``ratio`` 0: never.
 
     >>> [visits for visits in range(1, 101) if is_sampled(7, visits, 0.05)]
-    [13, 33, 53, 73, 93]
+    [14, 34, 54, 74, 94]
+    >>> [number for number in range(1, 61) if is_sampled(number, 8, 0.05)]
+    [1, 35, 56]
     """
-    return ratio > 0 and (number + visits) % max(1, round(1 / ratio)) == 0
+    if ratio <= 0:
+        return False
+    period = max(1, round(1 / ratio))
+    phase = number * _SCATTER % _PHASES * period // _PHASES
+    return (phase + visits) % period == 0
 
 
 def is_unverified(verified_at: int | None, now: int, days: int, number: int) -> bool:

@@ -188,7 +188,7 @@ def test_the_visit_after_a_sample_sends_the_etag_that_the_sample_brought(crawl: 
             after = {path for path, told in sent.items() if told == (True, True)}
             assert run < 3 or after == sampled, run
             sampled = {path for path, told in sent.items() if told == (False, False)}
-            assert run == 0 or len(sampled) == 4
+            assert run == 0 or 3 <= len(sampled) <= 5
 
 
 @pytest.mark.covers("M-10")

@@ -239,13 +239,25 @@ def test_every_page_has_its_turn_once_in_so_many_visits(number, turns, first):
 
 
 def test_a_share_of_the_pages_is_asked_in_each_run():
-    assert sum(is_sampled(number, 4, 0.01) for number in range(1_000)) == 10
+    shares = [sum(is_sampled(n, visits, 0.01) for n in range(1_000)) for visits in range(100)]
+    assert (min(shares), max(shares), sum(shares)) == (8, 13, 1_000)
     assert not any(is_sampled(number, 4, 0) for number in range(1_000))
     assert not is_sampled(0, 0, -1)
     assert all(is_sampled(number, 4, 1) for number in range(10))
     assert all(is_sampled(number, 4, 0.9) for number in range(10))
     assert all(is_sampled(number, 4, 3) for number in range(10))
-    assert [n for n in range(1, 101) if is_sampled(7, n, 0.05)] == [13, 33, 53, 73, 93]
+    assert [n for n in range(1, 101) if is_sampled(7, n, 0.05)] == [14, 34, 54, 74, 94]
+    assert is_sampled(65_536 + 7, 14, 0.05), "numbers may be higher than there are phases"
+
+
+@pytest.mark.parametrize(("pages", "most"), [(5, 95), (20, 30), (40, 14)])
+@pytest.mark.parametrize("first", [1, 78, 1_000_003])
+def test_two_samples_of_a_small_site_never_wait_for_the_whole_period(first, pages, most):
+    """Two pages make evidence; next to each other in time, the third would wait for 180 runs."""
+    runs = [run for run in range(600) for n in range(first, first + pages)
+            if is_sampled(n, run, 0.005)]  # fmt: skip
+
+    assert max(late - early for early, late in zip(runs, runs[2:], strict=False)) <= most
 
 
 def test_no_304_counts_for_ever():
