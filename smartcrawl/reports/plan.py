@@ -10,7 +10,7 @@ from typing import Any
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.removal.candidates import EVERY, lowest_stored_number_met
+from smartcrawl.registry.removal.known_before import EVERY, lowest_stored_number_met
 from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal, reported_records
 from smartcrawl.reports.listed_walk import ListedWalkReport
@@ -110,7 +110,7 @@ def _ends(
     waiting: Iterable[Target],
     orphans: Iterable[ReportedRecord],
 ) -> set[int]:
-    """Return the record numbers below which a guard counts (registry.candidates.guard)."""
+    """Return the record numbers below which a guard counts (removal.candidates.withhold_candidate_rows)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
     runs = {entry.seen_run + 1 for entry in orphans} | ({min(since)} if since else set())

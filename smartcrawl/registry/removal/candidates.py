@@ -8,11 +8,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, groupby
-from typing import Any, Final
+from typing import Any
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.shortfall import stored_trimmed_items
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.removal.known_before import EVERY, lowest_stored_number_met
 from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.rules.absence import (
     ANSWERING,
@@ -119,9 +120,6 @@ _LAST_REACHED = f"""
 SELECT DISTINCT s.seen_run FROM candidate c JOIN state s USING (no)
  WHERE c.source = :source AND c.renewed = :run AND c.rule = {int(RemovalRule.ORPHAN)} AND {GOES}
 """
-#: Address numbers ascend in the order in which the runs of a source found them.
-_MET_SINCE = "SELECT min(no) FROM record WHERE source = :source AND first_run >= :since"
-EVERY: Final = 1 << 62  #: higher than any record.no
 _WITHHOLD = f"""
 UPDATE candidate SET withheld = :withheld AND {GOES} AND {_IS_LOSS}
  WHERE source = :source AND renewed = :run
@@ -361,15 +359,6 @@ def withhold_candidate_rows(connection: Connection, ending: EndingRunRow) -> int
     )
     connection.execute(_WITHHOLD, values | {"withheld": too_many})
     return int(connection.execute(_WITHHELD, names).get)
-
-
-def lowest_stored_number_met(connection: Connection, source: int, run: int) -> int:
-    """Return the lowest number that ``run`` or a later run found in a source, else ``EVERY``.
-
-    ``source``: source.no.
-    """
-    first = connection.execute(_MET_SINCE, {"source": source, "since": run}).get
-    return EVERY if first is None else int(first)
 
 
 def _is_too_much(
