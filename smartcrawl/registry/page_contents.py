@@ -17,19 +17,21 @@ SELECT coalesce(c.content_hash, r.content_hash), coalesce(c.text_hash, r.text_ha
   FROM record r LEFT JOIN content c ON c.no = r.content WHERE r.no = ?
 """
 _DOCUMENT = "SELECT document FROM content WHERE no = ?"
-#: Changes ascend by number; the last ones of all sources are at hand.
+#: Changes ascend by number. In a CROSS JOIN, SQLite reads the last ones of all sources first, and
+#: not every record of the source.
 _LAST_CHANGES = """
 SELECT r.no, c.text_hash,
-       h.run > (SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete)
+       max(h.run) > (SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete)
   FROM (SELECT record, run FROM change ORDER BY no DESC LIMIT :most) AS h
-  JOIN record r ON r.no = h.record JOIN content c ON c.no = r.content
- WHERE r.source = :source
+ CROSS JOIN record r CROSS JOIN content c
+ WHERE r.no = h.record AND c.no = r.content AND r.source = :source
+ GROUP BY r.no, c.text_hash
 """
 _MOST_CHANGES: Final = 1_000
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
 _LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
-_TURNED = "SELECT at FROM event WHERE record = ? ORDER BY no DESC LIMIT 1"
+_TURNED = "SELECT max(at) FROM event WHERE record = ?"
 _CONFIGURATIONS = "SELECT no FROM fingerprint WHERE extraction = ?"
 
 

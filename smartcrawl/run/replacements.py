@@ -80,7 +80,7 @@ class Replacements:
         if self._lately is None:
             self._lately = defaultdict(dict)
             for number, text, since in self._pages.last_changes():
-                self._lately[text][number] = since or self._lately[text].get(number, False)
+                self._lately[text][number] = since
         text, former = visit.parsed.text_hash or b"", visit.page.text_hash
         found = self._lately.get(text, {})
         if withheld and found:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from smartcrawl.model.pages import Collapse, Visit
+from smartcrawl.registry import page_contents
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs import runs
@@ -208,6 +209,26 @@ def test_the_last_five_texts_of_a_page_are_known(known: Desk):
     assert known.connection.execute("SELECT count(*) FROM former_text").get == 1
     other = known.number(B)
     assert not known.readers.contents.had_text(other, known.visit(A, texts[3]).parsed.text_hash)
+
+
+def test_a_page_that_changed_often_is_one_of_the_last_changes_once(known: Desk):
+    replaced(known, "text 1", "text 2")
+    number, text = known.number(A), known.visit(A, "text 2").parsed.text_hash
+
+    assert known.readers.contents.last_changes() == [(number, text, True)]
+    known.seal()
+    assert known.readers.contents.last_changes() == [(number, text, False)]
+
+
+@pytest.mark.sqlite
+def test_the_last_changes_are_read_before_the_pages_of_the_source(known: Desk):
+    """Else SQLite reads each record of the source, with its content."""
+    values = {"source": 1, "most": page_contents._MOST_CHANGES}  # SQLite plans by the number
+    plan = known.connection.execute(
+        f"EXPLAIN QUERY PLAN {page_contents._LAST_CHANGES}", values
+    ).fetchall()
+
+    assert "record_id" not in str(plan)
 
 
 def test_another_title_is_no_other_text(known: Desk):
