@@ -110,7 +110,7 @@ def _ends(
     waiting: Iterable[Target],
     orphans: Iterable[ReportedRecord],
 ) -> set[int]:
-    """Return the record numbers below which a guard counts (removal.candidates.withhold_candidate_rows)."""
+    """Return the record numbers below which a guard counts (registry.removal.candidates)."""
     known = {entry.no for entry in going}
     since = [target.run for target in waiting if target.no in known and target.run is not None]
     runs = {entry.seen_run + 1 for entry in orphans} | ({min(since)} if since else set())

@@ -232,8 +232,8 @@ def accepts_collapse(errors: int, *, age: int, pace: int) -> bool:
     """Whether to accept a collapsed page after so many consecutive runs found it collapsed.
 
     A failed page is due again within minutes. So a due crawl also needs ``age``, the seconds since
-    the page failed, to be those of as many daily crawls. ``pace``: seconds from one daily crawl to
-    the next; 0 in a whole run, where ``age`` does not count.
+    the page was found so first, to be those of as many daily crawls. ``pace``: seconds from one
+    daily crawl to the next; 0 in a whole run, where ``age`` does not count.
 
     >>> [accepts_collapse(errors, age=0, pace=0) for errors in range(4)]
     [False, False, True, True]

@@ -217,3 +217,18 @@ def test_due_crawls_of_a_few_pages_each_are_one_run_together(site: Site, crawl: 
     assert treasures(crawl) == 5 + 1, "the first page looks like an edit"
     assert [found[path]["status"] for path in PATHS[6:]] == ["Indexed"] * 2
     assert len(crawl.hits("candles")) == 1, "a page under two addresses is edited in both places"
+
+
+def test_the_days_of_another_error_are_none_of_those_that_found_the_text(site: Site, crawl: Crawl):
+    """A server that was down for days comes back with a notice in place of all pages."""
+    house(site)
+    crawl(site.url("/"))
+    for path in PATHS:
+        site.pages[path] = Page("down", status=503)
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0}, expect=3)
+    crawl.rows("UPDATE event SET at = at - 864000")
+    wall(site, WALL, *PATHS)
+    for _ in range(3):
+        crawl.rows("UPDATE state SET next_visit = 0")
+        crawl.run("due", expect=3)
+        assert treasures(crawl) == 7

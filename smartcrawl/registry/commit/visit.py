@@ -84,6 +84,12 @@ def _is_item_moved(visit: Visit) -> bool:
     return file is not None and file.path is not None and visit.url != visit.page.url
 
 
+def _begins_to_collapse(visit: Visit) -> bool:
+    """Whether a page collapses that did not at its last visit."""
+    before = visit.page.state.http_status
+    return visit.http_status == Fault.COLLAPSED and before != Fault.COLLAPSED
+
+
 class _After(NamedTuple):
     """State of a page after a visit."""
 
@@ -168,7 +174,7 @@ class VisitWriter:
         same = visit.action is Action.TOUCH or after.word is Word.UNCHANGED
         unchanged = state.unchanged_count + 1 if same else 0
         errors = state.error_count + 1 if failed else 0
-        if visit.http_status == Fault.COLLAPSED and state.http_status != Fault.COLLAPSED:
+        if _begins_to_collapse(visit):
             errors = 1  # rules.shield.accepts_collapse counts these alone
         schedule = self._judgement.schedule
         if failed:
@@ -207,14 +213,17 @@ class VisitWriter:
         }
 
     def _note_turn(self, visit: Visit, after: _After, now: int, changed: set[int]) -> None:
-        """Record an event if a page became lost, was found, or changed its status or standing."""
+        """Record an event if a page became lost, was found, or changed its status or standing.
+
+        So does a page that failed otherwise and collapses now: the time counts for its acceptance.
+        """
         page, counts = visit.page, after.counts
         state = page.state
         turned = (counts.lost > 0) is not (state.lost_count > 0)
         if turned and counts.lost == 0 and page.record.content is not None:
             changed.add(page.record.content)  # another page may have become the original
         turned = turned or (after.status, after.standing) != (state.status, state.standing)
-        turned = turned or _is_item_moved(visit)
+        turned = turned or _is_item_moved(visit) or _begins_to_collapse(visit)
         if turned and (state.status is not Status.PENDING or state.visited_run):  # not its first
             why = visit.error or (_AN_EDIT if visit.accepted else None)
             if why is None and _is_item_moved(visit):
