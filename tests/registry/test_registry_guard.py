@@ -166,6 +166,20 @@ def test_what_came_since_counts_by_itself_as_well(site: Desk):
     assert site.removed == []
 
 
+def test_orphans_that_keep_links_only_do_not_count_as_pages_that_answer(site: Desk):
+    menus = [f"http://a.example/menu/{n}" for n in range(8)]
+    site.open()
+    answer(site, 200, HOME, *PAGES)
+    links_only(site, *menus)
+    site.seal()
+    site.closing = closing(lost_threshold=1, orphan_threshold=1)
+    site.open()
+    answer(site, 200, HOME, *PAGES)
+
+    assert site.seal().withheld == 0
+    assert {page.url for page in site.removed} == {LOGIN, *menus}
+
+
 def test_while_removals_stay_withheld_a_run_counts_no_more_than_two_sets_of_addresses(
     site: Desk, monkeypatch: pytest.MonkeyPatch
 ):

@@ -358,6 +358,38 @@ def test_a_run_tells_its_own_records_from_those_of_earlier_runs(desk: Desk):
     assert (after.own_counts, after.still_gone) == ({"unchanged": 1}, 1)
 
 
+def test_removed_pages_that_a_run_did_not_ask_for_are_none_of_its_own(desk: Desk):
+    desk.closing = closing(lost_threshold=1, orphan_threshold=1)
+    desk.index("http://a.example/held", "words")
+    desk.index("http://a.example/gone", "no more words")
+    desk.index("http://a.example/orphan", "words without a link")
+    desk.seal()
+    gone = ("http://a.example/gone", "http://a.example/held")
+    desk.open()
+    desk.reach(*gone)
+    desk.write(desk.visit(gone[0], outcome=Outcome.NOT_FOUND, status=404))
+    desk.write(desk.visit(gone[1], outcome=Outcome.NOT_MODIFIED, status=304))
+    assert desk.seal().removed == 2
+
+    desk.open()
+    desk.reach(gone[1])
+    desk.write(desk.visit(gone[1], outcome=Outcome.NOT_MODIFIED, status=304))
+    result = desk.seal()
+
+    assert result.counts == {"unchanged": 1, "gone": 1, "deleted": 1}
+    assert (result.own_counts, result.still_gone) == ({"unchanged": 1}, 0)
+
+
+def test_a_run_that_has_not_ended_has_all_that_it_found(desk: Desk):
+    """Its counts are those of its visits: no record of an earlier run is among them."""
+    desk.write(desk.visit("http://a.example/typo", outcome=Outcome.NOT_FOUND, status=404))
+    desk.seal()
+    desk.open()
+    desk.write(desk.visit("http://a.example/mistake", outcome=Outcome.NOT_FOUND, status=404))
+
+    assert stored_run_result(desk.connection, 2).own_counts == {"failed": 1}
+
+
 def test_a_source_is_empty_until_a_page_is_stored_that_undo_may_bring_back(desk: Desk):
     desk.closing = closing(lost_threshold=1)
     page = "http://a.example/page"

@@ -35,7 +35,7 @@ SELECT count(*) FROM content c JOIN record r ON r.content = c.no
 _EARLIER = f"""
 SELECT s.outcome, s.visited_run = :run, count(*) FROM state s
  WHERE s.standing = 0 AND s.outcome IS NOT NULL
-   AND (s.reached_run < :run OR s.outcome IN ({int(Word.GONE)}, {int(Word.DELETED)}))
+   AND (s.reached_run < :run OR s.outcome = {int(Word.GONE)})
    AND s.reached_run IN (SELECT no FROM run WHERE source = :source)
    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.record = s.no AND e.run = :run)
  GROUP BY 1, 2
@@ -114,4 +114,4 @@ def _earlier(
     for code, visited, n in rows:
         if swept or visited:
             earlier[Word(code).word] += n
-    return dict(earlier), sum(n for code, visited, n in rows if visited and code == Word.GONE)
+    return dict(earlier), sum(n for _, visited, n in rows if visited)
