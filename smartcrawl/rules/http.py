@@ -18,6 +18,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
 #: How servers mark the coded form of a version: "v-gzip", "v--gzip", "v;br", and "v;;;" for plain.
 _CODED = re.compile(r"(.+?)[-;:+]+(gzip|gz|br|deflate|zstd|;)")
+#: The year of an HTTP date before 1990.
+_CLEARED = re.compile(r" (?:[01][0-8]\d|19[0-8])\d ")
+_UNITS = (1, 1000, 1_000_000)  #: of a second, in which servers write times into ETags
 MAX_RETRY_AFTER = 86_400  #: seconds; longer waits are cut to this
 
 
@@ -29,7 +32,7 @@ def http_conditional_headers(
     Both validators are sent as they were received, byte for byte (RD-04); the server gives
     If-None-Match precedence. ``trusted`` is false when the request must bring a body in any case:
     in a forced run, for another configuration or another spelling of the address, or where
-    nothing is stored. Then no header is returned.
+    nothing is stored. Then no header is returned. Validators of a cleared time are left out.
 
     >>> dict(http_conditional_headers('W/"a"', None, trusted=True))
     {'If-None-Match': 'W/"a"'}
@@ -40,12 +43,39 @@ def http_conditional_headers(
     """
     if not trusted:
         return {}
+    etag, last_modified = http_validators_believed(etag, last_modified)
     headers = {}
     if etag:
         headers["If-None-Match"] = etag
     if last_modified:
         headers["If-Modified-Since"] = last_modified
     return headers
+
+
+def http_validators_believed(
+    etag: str | None, last_modified: str | None
+) -> tuple[str | None, str | None]:
+    """Return validators without those of a cleared time, which hide edits.
+
+    Package managers and image builders set the times of all files to one moment: 1970 (Nix), 1980
+    (zip archives), 1985 (npm). Some programs send an empty time as year 1 or 1601. The web began in
+    1990, so an earlier date is no time of an edit. Web servers make ETags of time and length, in
+    hexadecimal: nginx of seconds, Node.js of milliseconds, Apache of microseconds. Those of such a
+    time hide edits of equal length.
+
+    >>> http_validators_believed('"1-264"', "Thu, 01 Jan 1970 00:00:01 GMT")
+    (None, None)
+    >>> http_validators_believed('"v7"', "Thu, 01 Jan 1970 00:00:01 GMT")
+    ('"v7"', None)
+    """
+    if last_modified is None or not _CLEARED.search(last_modified):
+        return etag, last_modified
+    moment = _moment(last_modified)
+    if etag is not None and moment is not None:
+        times = {f"{int(moment) * unit:x}" for unit in _UNITS}
+        if not times.isdisjoint(_version(etag).split("-")):
+            etag = None
+    return etag, None
 
 
 def http_validators_kept(
@@ -57,9 +87,9 @@ def http_validators_kept(
     to a day ahead is accepted. No server needs a validator of more than 8 KiB, or
     one with control characters, which other servers refuse.
 
-    >>> http_validators_kept('"a"', "Thu, 01 Jan 1970 00:00:10 GMT", now=0)
-    ('"a"', 'Thu, 01 Jan 1970 00:00:10 GMT')
-    >>> http_validators_kept("a" * 9000, "Sun, 04 Jan 1970 00:00:00 GMT", now=0)
+    >>> http_validators_kept('"a"', "Sun, 09 Sep 2001 01:46:40 GMT", now=1_000_000_000)
+    ('"a"', 'Sun, 09 Sep 2001 01:46:40 GMT')
+    >>> http_validators_kept("a" * 9000, "Tue, 11 Sep 2001 01:46:40 GMT", now=1_000_000_000)
     (None, None)
 
     Source: RFC 9110 section 8.8.2.1; ATT-39.
@@ -70,7 +100,7 @@ def http_validators_kept(
         moment = _moment(last_modified)
         if _is_unfit(last_modified) or (moment is not None and moment > now + _CLOCK):
             last_modified = None
-    return etag, last_modified
+    return http_validators_believed(etag, last_modified)
 
 
 def is_304_of_other_version(asked: str | None, answered: str | None) -> bool:
@@ -143,7 +173,7 @@ def is_same_by_head(
     """Whether a HEAD response confirms that the stored copy is current.
 
     Each pair is (stored, answered). The ETag or, where it is missing, the date must be equal, and
-    so must the length in bytes.
+    so must the length in bytes. Validators of a cleared time confirm nothing.
 
     >>> is_same_by_head(('"a"', '"a"'), (None, None), (9, 9))
     True
@@ -155,7 +185,8 @@ def is_same_by_head(
     length, answered_length = lengths
     if length is None or length != answered_length:
         return False
-    stored, answered = etags if None not in etags else dates
+    etag, date = http_validators_believed(etags[0], dates[0])
+    stored, answered = (etag, etags[1]) if None not in (etag, etags[1]) else (date, dates[1])
     return stored is not None and stored == answered
 
 

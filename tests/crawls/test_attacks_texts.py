@@ -53,7 +53,7 @@ def test_no_value_that_comes_back_begins_another_header(crawl: Crawl):
 @pytest.mark.parametrize("char", ["\0", "\x1b", "\x7f"])
 def test_no_validator_with_control_characters_is_sent_back(char: str):
     """ATT-19: RFC 9110, section 5.5; servers answer 400, and the page would count as failing."""
-    kept = http_validators_kept(f'"a{char}b"', f"Thu, 01 Jan 1970{char}00:00:10 GMT", 0)
+    kept = http_validators_kept(f'"a{char}b"', f"Sun, 09 Sep 2001{char}01:46:40 GMT", 10**9)
 
     assert not any(
         char in value for value in http_conditional_headers(*kept, trusted=True).values()

@@ -72,6 +72,35 @@ def test_a_false_date_is_not_believed_and_an_etag_beside_it_still_is(site: Site,
 
 
 @pytest.mark.covers("M-10")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+@pytest.mark.parametrize("etag", [None, '"1-%x"', 'W/"%x-3e8"'])
+def test_edits_are_found_though_all_files_have_one_cleared_time(
+    site: Site, crawl: Crawl, lane: str, etag: str | None
+):
+    """As nginx serves files of Nix, and Node.js those of npm: the edit keeps date and length."""
+    crawl.environment["REVALIDATION_LANE"] = lane
+    date = "Thu, 01 Jan 1970 00:00:01 GMT"
+
+    def publish(text: str) -> None:
+        for path, body in (("/", html("Home", "/a", "/b")), ("/a", html("A", text=text))):
+            named = etag and etag % len(body)
+            site.pages[path] = Page(body, etag=named, last_modified=date)
+        site.pages["/b"] = Page(html("B"), etag='"v1"', last_modified=date)
+
+    publish("the first text")
+    crawl(site.url("/"))
+    assert crawl.pages()["/a"]["lastModifiedReceived"] is None
+    publish("a second text.")
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert crawl.hits("second") == ["/a"]
+    assert conditions(site) == {"/": (False, False), "/a": (False, False), "/b": (True, False)}
+    assert crawl.outcomes() == {"/": "unchanged", "/a": "modified", "/b": "unchanged"}
+
+
+@pytest.mark.covers("M-10")
 def test_a_rotating_etag_is_left_out_so_that_the_date_counts(site: Site, crawl: Crawl):
     date = "Mon, 05 Jan 2026 10:00:00 GMT"
     for n in range(4):  # the second may be a rebuild

@@ -14,6 +14,7 @@ from smartcrawl.rules.http import (
     REDIRECTS,
     http_conditional_headers,
     http_redirects_followed,
+    http_validators_believed,
     http_validators_kept,
     is_304_of_other_version,
     is_same_by_head,
@@ -194,6 +195,84 @@ def test_a_star_names_no_version(etag):
 def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other):
     """RFC 9111, 4.3.4: the opaque part names the version, however weak or coded it is."""
     assert is_304_of_other_version(asked, answered) is other
+
+
+NIX = "Thu, 01 Jan 1970 00:00:01 GMT"
+NPM = "Sat, 26 Oct 1985 08:15:00 GMT"
+
+
+@pytest.mark.covers("M-10")
+@pytest.mark.parametrize(
+    ("last_modified", "believed"),
+    [
+        (NIX, False),
+        (NPM, False),
+        ("Sun, 31 Dec 1989 23:59:59 GMT", False),
+        ("Mon, 01 Jan 1990 00:00:00 GMT", True),
+        ("Tue, 01 Jan 1980 00:00:00 GMT", False),
+        ("Mon, 01 Jan 1900 00:00:00 GMT", False),
+        ("Sun, 31 Dec 1899 00:00:00 GMT", False),
+        ("Mon, 01 Jan 1601 00:00:00 GMT", False),
+        ("Mon, 01 Jan 0001 00:00:00 GMT", False),
+        ("1970", True),  # sent back as it is, like all that is no date
+        (" 197 ", True),
+        (" 70 ", True),
+        ("Tue, 14 Nov 2023 22:13:20 GMT", True),
+        ("Tue, 14 Nov 2023 22:13:20 -0000", True),
+        ("yesterday", True),
+        ("", True),
+    ],
+)
+def test_a_date_of_before_the_web_is_no_time_of_an_edit(last_modified, believed):
+    kept = last_modified if believed else None
+
+    assert http_validators_believed('"a"', last_modified) == ('"a"', kept)
+    assert http_validators_kept('"a"', last_modified, NOW) == ('"a"', kept)
+    sent = http_conditional_headers(None, last_modified, trusted=True)
+    assert sent == ({"If-Modified-Since": kept} if kept else {})
+
+
+@pytest.mark.covers("M-10")
+@pytest.mark.parametrize(
+    ("etag", "last_modified", "believed"),
+    [
+        ('"1-264"', NIX, False),  # nginx
+        ('W/"1-264"', NIX, False),  # nginx, compressed
+        ('"1-264-gzip"', NIX, False),
+        ('W/"264-3e8"', NIX, False),  # Node.js
+        ('"264-f4240"', NIX, False),  # Apache
+        ('"264-f4240-gzip"', NIX, False),
+        ('"2a-264-f4240"', NIX, False),  # Apache, with the number of the file
+        (f'"{499_162_500:x}-264"', NPM, False),
+        (f'W/"264-{499_162_500_000:x}"', NPM, False),
+        ('"0-264"', "Thu, 01 Jan 1970 00:00:00 GMT", False),
+        ('"2-264"', NIX, True),  # of another time than the date
+        ('"1-264"', NPM, True),
+        ('"1264"', NIX, True),
+        ('"0-264"', NIX, True),
+        ('"v1"', NIX, True),
+        (f'"{NOW:x}-264"', date(NOW), True),
+        ('"1-264"', None, True),
+        ('"1-264"', " 1970 ", True),  # that is no date
+        (None, NIX, True),
+    ],
+)
+def test_an_etag_of_a_cleared_time_hides_edits_of_equal_length(etag, last_modified, believed):
+    kept = etag if believed else None
+
+    assert http_validators_believed(etag, last_modified)[0] == kept
+    assert http_validators_kept(etag, last_modified, NOW)[0] == kept
+    sent = http_conditional_headers(etag, last_modified, trusted=True)
+    assert sent.get("If-None-Match") == kept
+
+
+@pytest.mark.covers("M-10")
+def test_a_head_confirms_nothing_by_a_cleared_time():
+    lengths = (9, 9)
+
+    assert not is_same_by_head((None, None), (NIX, NIX), lengths)
+    assert not is_same_by_head(('"1-9"', '"1-9"'), (NIX, NIX), lengths)
+    assert is_same_by_head(('"a"', '"a"'), (NIX, NIX), lengths)
 
 
 @pytest.mark.covers("M-10", "R0-37")
