@@ -122,6 +122,24 @@ def is_304_of_other_version(asked: str | None, answered: str | None) -> bool:
     return named != "" and named != _version(asked)
 
 
+def is_304_of_other_date(asked: str | None, answered: str | None) -> bool:
+    """Whether the Last-Modified of a 304 names another version than the date that was asked about.
+
+    It counts for requests without If-None-Match. A server answers 304, too, if a file became older,
+    for example because an earlier version was restored. A text that is no date names no version.
+
+    >>> date, earlier = "Tue, 06 Jan 2026 10:00:00 GMT", "Mon, 05 Jan 2026 10:00:00 GMT"
+    >>> is_304_of_other_date(date, earlier), is_304_of_other_date(date, date)
+    (True, False)
+
+    Source: RFC 9111 section 4.3.4; RFC 9110 section 13.1.3.
+    """
+    if asked is None or answered is None or asked == answered:
+        return False
+    moments = _moment(asked), _moment(answered)
+    return None not in moments and moments[0] != moments[1]
+
+
 def _version(etag: str) -> str:
     opaque = etag.removeprefix("W/").removeprefix("w/").strip('"')
     coded = _CODED.fullmatch(opaque)

@@ -118,13 +118,18 @@ class Trust:
         return replace(self, honoured=1, matched=max(self.matched, int(by_etag)))
 
     def contradicted(self) -> Trust:
-        """Return the evidence after a 304 with the ETag of another than the requested version."""
+        """Return the evidence after a 304 that named another than the requested version."""
         return replace(self, contradictory=self.contradictory + 1)
 
     @property
     def contradicts(self) -> bool:
         """Whether to distrust its 304s, whichever condition they answer."""
-        return _many(self.contradictory, self.etags + self.contradictory)
+        return _many(self.contradictory, self._verified)
+
+    @property
+    def _verified(self) -> int:
+        """Pages whose validators a download or a contradictory 304 judged."""
+        return self.etags + self.dates + self.contradictory
 
     @property
     def rotates(self) -> bool:
@@ -175,9 +180,8 @@ class Trust:
             )
         if self.contradicts:
             found.append(
-                f"its 304s contradict themselves: {self.contradictory} of"
-                f" {self.etags + self.contradictory} named another version than the one that was"
-                " asked about"
+                f"its 304s contradict themselves: {self.contradictory} of {self._verified} named"
+                " another version than the one that was asked about"
             )
         if self.ignores_conditions:
             found.append("it answers 200 where nothing changed")

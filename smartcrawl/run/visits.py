@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 
 from smartcrawl.model.pages import Visit
-from smartcrawl.rules.http import http_validators_kept, is_304_of_other_version
+from smartcrawl.rules.http import (
+    http_validators_kept,
+    is_304_of_other_date,
+    is_304_of_other_version,
+)
 from smartcrawl.rules.model import Fault, Outcome
 
 
@@ -15,9 +19,9 @@ def fill_confirmed_visit(
     """Fill in the visit of a page that answered 304; ``latency`` is in seconds.
 
     A 304 may renew validators; those that it does not repeat stay (RFC 9111 section 3.2). A 304
-    with the ETag of another version than the request's confirms nothing (section 4.3.4). An ETag
-    of another version is never stored, not even if the request had only a date: the stored text
-    belongs to another version.
+    with the ETag of another version than the request's confirms nothing (section 4.3.4), nor does
+    another date if the request had only a date. An ETag of another version is never stored, not
+    even if the request had only a date: the stored text belongs to another version.
     """
     answer = visit.answer
     page = visit.page
@@ -31,11 +35,19 @@ def fill_confirmed_visit(
     ):
         return visit
     etag, last_modified = http_validators_kept(etag, last_modified, int(time.time()))
-    if is_304_of_other_version(visit.traffic.asked_etag, etag):
-        why = f"a 304 with the ETag {etag:.80} to a request with {visit.traffic.asked_etag:.80}"
-        visit.fail(Fault.OTHER_VERSION, f"{why}: the stored page stays, the next request is whole")
-        return visit
+    asked = visit.traffic.asked_etag
+    if is_304_of_other_version(asked, etag):
+        return _of_other_version(visit, f"the ETag {etag:.80} to a request with {asked:.80}")
+    if asked is None and is_304_of_other_date(record.last_modified, last_modified):
+        dates = f"the date {last_modified:.80} to a request with {record.last_modified:.80}"
+        return _of_other_version(visit, dates)
     if etag and record.etag and not is_304_of_other_version(record.etag, etag):
         answer.etag = etag
     answer.last_modified = last_modified or record.last_modified
+    return visit
+
+
+def _of_other_version(visit: Visit, names: str) -> Visit:
+    why = f"a 304 with {names}: the stored page stays, the next request is whole"
+    visit.fail(Fault.OTHER_VERSION, why)
     return visit

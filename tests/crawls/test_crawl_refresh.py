@@ -185,6 +185,43 @@ def test_a_304_to_a_date_confirms_and_its_etag_is_not_stored(site: Site, crawl: 
     assert crawl.pages()["/page"]["httpEtag"] is None
 
 
+@pytest.mark.covers("R1-15")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_a_version_that_is_restored_with_its_date_is_found(site: Site, crawl: Crawl, lane: str):
+    """Such a file is not younger than the date that is asked about, so that the answer is a 304."""
+    crawl.environment |= {"REVALIDATION_LANE": lane, "TRUST_SAMPLE_RATIO": "0"}
+    early, late = "Mon, 05 Jan 2026 10:00:00 GMT", "Tue, 06 Jan 2026 10:00:00 GMT"
+    others = [f"/p{n}" for n in range(12)]
+    site.pages["/"] = html("Home", "/page", *others)
+    site.pages |= {path: Page(html(path), etag=None, last_modified=late) for path in others}
+    site.pages["/page"] = Page(html("P", text="new words"), etag=None, last_modified=late)
+    crawl(site.url("/"))
+    stored = crawl.stored()
+    site.pages["/page"] = Page(html("P", text="old words"), etag=None, last_modified=early)
+
+    crawl(site.url("/"))
+
+    page = crawl.pages()["/page"]
+    assert (page["lastOutcome"], page["httpStatusCode"]) == ("failed", 1216)
+    assert page["errorMessage"].startswith(f"a 304 with the date {early} to a request with {late}:")
+    assert page["lastModifiedReceived"] == late
+    assert crawl.stored() == stored
+    assert {crawl.outcomes()[path] for path in others} == {"unchanged"}
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert conditions(site)["/page"] == (None, None)
+    assert crawl.outcomes()["/page"] == "modified"
+    assert crawl.hits("words") == crawl.hits("old words") == ["/page"]
+    site.clear()
+
+    crawl(site.url("/"))
+
+    assert conditions(site)["/page"] == (None, early)
+    assert crawl.outcomes()["/page"] == "unchanged"
+
+
 @pytest.mark.covers("RD-04")
 @pytest.mark.parametrize(("sent", "answered"), [('"a-gzip"', '"a"'), ('"a;;;"', 'W/"a;br"')])
 def test_a_304_with_the_etag_of_another_coding_confirms(site: Site, crawl: Crawl, sent, answered):

@@ -556,6 +556,19 @@ def test_a_304_that_names_another_version_of_robots_txt_is_asked_again_without_a
     assert (stored.etag, stored.last_modified) == ('"2"', None)
 
 
+@pytest.mark.parametrize(("etag", "requests"), [(None, 2), ('"1"', 1)])
+def test_a_304_with_another_date_confirms_a_robots_txt_by_its_etag_only(
+    etag: str | None, requests: int
+):
+    early, late = "Mon, 05 Jan 2026 10:00:00 GMT", "Tue, 06 Jan 2026 10:00:00 GMT"
+    run = Run(kept(etag=etag, last_modified=late))
+    engine = Engine((304, {"Last-Modified": early}, b""), OK, run=run)
+
+    ask(engine)
+
+    assert [bool(sent(request)) for request in engine.asked] == [True, False][:requests]
+
+
 def test_a_robots_txt_that_no_version_confirms_counts_as_it_was_kept():
     run = Run(kept())
     engine = Engine((304, {"ETag": '"2"'}, b""), (304, {"ETag": '"3"'}, b""), run=run)

@@ -16,6 +16,7 @@ from smartcrawl.rules.http import (
     http_redirects_followed,
     http_validators_believed,
     http_validators_kept,
+    is_304_of_other_date,
     is_304_of_other_version,
     is_same_by_head,
     outcome_of_http_status,
@@ -195,6 +196,29 @@ def test_a_star_names_no_version(etag):
 def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other):
     """RFC 9111, 4.3.4: the opaque part names the version, however weak or coded it is."""
     assert is_304_of_other_version(asked, answered) is other
+
+
+@pytest.mark.covers("RD-04")
+@pytest.mark.parametrize(
+    ("asked", "answered", "other"),
+    [
+        (date(NOW), date(NOW), False),
+        (date(NOW), date(NOW - 1), True),
+        (date(NOW), date(NOW + 1), True),
+        (date(NOW), "Tue, 14 Nov 2023 23:13:20 +0100", False),
+        (date(NOW), "Tuesday, 14-Nov-23 22:13:20 GMT", False),
+        (date(NOW), None, False),
+        (None, date(NOW), False),
+        (date(NOW), "yesterday", False),
+        ("yesterday", date(NOW), False),
+        ("yesterday", "today", False),
+        ("yesterday", "yesterday", False),
+        (date(NOW), "", False),
+    ],
+)
+def test_a_304_confirms_the_date_that_was_asked_about(asked, answered, other):
+    """RFC 9110, 13.1.3: it is the answer for each file that is not younger."""
+    assert is_304_of_other_date(asked, answered) is other
 
 
 NIX = "Thu, 01 Jan 1970 00:00:01 GMT"

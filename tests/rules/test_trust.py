@@ -97,6 +97,10 @@ def test_each_answer_counts_for_what_it_shows():
         (Trust(etags=38, contradictory=2), False, False, False),
         (Trust(etags=39, contradictory=2), True, True, False),
         (Trust(etags=57, contradictory=3), False, False, False),
+        (Trust(dates=38, contradictory=2), False, False, False),
+        (Trust(dates=39, contradictory=2), True, True, False),
+        (Trust(etags=19, dates=19, contradictory=2), False, False, False),
+        (Trust(etags=20, dates=19, contradictory=2), True, True, False),
     ],
 )
 def test_a_host_is_believed_until_it_was_found_out(trust, etags, dates, ignores):
@@ -123,7 +127,7 @@ def test_what_is_not_believed_is_told_with_its_counts():
         "its ETags are frozen: 2 of 40 pages had changed under the same one",
         "its ETags rotate: 4 of 8 unchanged pages came with another one twice in a row",
         "its dates are false: 3 of 30 pages had changed under the same one",
-        "its 304s contradict themselves: 4 of 44 named another version than the one that was asked"
+        "its 304s contradict themselves: 4 of 74 named another version than the one that was asked"
         " about",
         "it answers 200 where nothing changed",
     ]

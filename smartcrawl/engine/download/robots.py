@@ -30,6 +30,7 @@ from smartcrawl.rules.http import (
     REDIRECTS,
     http_conditional_headers,
     http_validators_kept,
+    is_304_of_other_date,
     is_304_of_other_version,
 )
 from smartcrawl.rules.model import Fault
@@ -185,7 +186,10 @@ class RobotsDownloads:
             _header(response, "ETag"), _header(response, "Last-Modified"), now
         )
         if status == 304 and kept is not None and headers and not hop:
-            if is_304_of_other_version(headers.get("If-None-Match"), etag):
+            asked_etag, asked_date = headers.get("If-None-Match"), headers.get("If-Modified-Since")
+            if is_304_of_other_version(asked_etag, etag) or (
+                asked_etag is None and is_304_of_other_date(asked_date, last_modified)
+            ):
                 return await self._download(url, None, trusted=False)
             return replace(
                 kept,
