@@ -12,6 +12,7 @@ from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
 from smartcrawl.terminal.output import Output
 
 _BEFORE = 13  #: columns of a label
+_PARTS = 5  #: parts of a listing that are named
 #: Evidence of a removal in words.
 _EVIDENCE: Final = {
     "why": "{}", "status": "status {}", "completeRuns": "complete runs absent {}",
@@ -49,6 +50,11 @@ def print_why_command(story: dict[str, Any]) -> None:
             f"Posted at {one['at']} with priority {one['priority']}: the next run of"
             f" {escape(one['source'])} asks it."
         )
+    for one in story["unlisted"]:
+        output.say(
+            f"The listing of {escape(one['source'])} was not complete in run {one['run']}:"
+            f" {escape(_unlisted_text(one))}."
+        )
     for place, one in enumerate(story["records"]):
         if place:
             output.say()
@@ -62,6 +68,9 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     state = f"{record['status']}, {record['lastOutcome'] or 'not visited'}{found}"
     _line(output, "state", f"{state}; {one['standing']}")
     _line(output, "decided", _in_run(one["decision"]["text"], one["decision"]["run"]))
+    if one["unlisted"]:
+        lacking = f"not complete in run {one['unlisted']['run']}: {_unlisted_text(one['unlisted'])}"
+        _line(output, "listing", lacking)
     _line(output, "message", record["errorMessage"])
     if one["textLength"] == 0:
         _line(output, "text", "none: the stored page has no text to search")
@@ -117,6 +126,13 @@ def _links(output: Output, name: str, count: int, shown: list[str]) -> None:
 
 def _in_run(text: str, run: int | None) -> str:
     return f"{text} (run {run})" if run else text
+
+
+def _unlisted_text(unlisted: dict[str, Any]) -> str:
+    """Format the parts that a listing lacks, and what they mean for the address."""
+    parts = unlisted["parts"][:_PARTS]
+    more = len(unlisted["parts"]) - len(parts)
+    return "; ".join([*parts, *([f"{more:,} more"] if more else []), unlisted["text"]])
 
 
 def _counts(record: dict[str, Any]) -> str | None:

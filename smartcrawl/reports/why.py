@@ -36,6 +36,7 @@ from smartcrawl.reports.sources_today import (
 )
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
+from smartcrawl.reports.unlisted import UnlistedParts
 from smartcrawl.reports.vectors import reported_vectors_of_page
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import http_conditional_headers
@@ -45,11 +46,14 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import source_refusals
 
 #: Keys of the answer, and of each of its records.
-KEYS = ("url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisses", "posted")
+KEYS = (
+    "url", "id", "records", "inScopeOf", "listedBy", "refusedBy", "nearMisses", "posted",
+    "unlisted",
+)  # fmt: skip
 STORY_KEYS = (
     "record", "standing", "textLength", "decision", "request", "history", "linksIn", "linksOut",
     "clones", "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal",
-    "nextVisit", "vectors", "pushed",
+    "nextVisit", "vectors", "pushed", "unlisted",
 )  # fmt: skip
 
 _DONE = {
@@ -107,6 +111,7 @@ class Stories:
             [] if pages else self.refused(url),
             [] if pages else reported_near_misses(connection, url, trackers),
             _posted(connection, key, sources),
+            [] if pages else self._unlisted(url),
         )
         return dict(zip(KEYS, values, strict=True))
 
@@ -118,6 +123,11 @@ class Stories:
         """Return those of them that would find it by a listing."""
         holders = [source for source in self._today() if source.scope.allows(url)]
         return [source.name for source in holders if source.lists(url)]
+
+    def _unlisted(self, url: str) -> list[dict[str, Any]]:
+        """Return the parts of their last listings that could not be read, of each that has such."""
+        found = [(name, UnlistedParts.of(self._connection, name)) for name in self.listed_by(url)]
+        return [{"source": name} | lacking.as_data(None, url) for name, lacking in found if lacking]
 
     def refused(self, url: str) -> list[dict[str, str]]:
         """Return the sources of its host that exclude an address today, and why.
@@ -156,6 +166,7 @@ class Stories:
         history = story.reported_story_events(connection, page.no)
         pinned = story.reported_pinned_at(connection, page.no)
         vectors = reported_vectors_of_page(connection, page.no)
+        unlisted = UnlistedParts.of(connection, page.source) if is_listed else None
         values = (
             record,
             Standing(entry.standing).name.lower(),
@@ -179,6 +190,7 @@ class Stories:
             self._next_visit(page, entry, past, source),
             None if vectors is None else vectors.as_data(),
             reported_store_files_of_page(connection, page.no),
+            None if unlisted is None else unlisted.as_data(entry, entry.url),
         )
         return dict(zip(STORY_KEYS, values, strict=True))
 

@@ -1,10 +1,12 @@
 """What a listing lacks goes at once; what was not listed stays."""
 
+import json
 import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,6 +141,48 @@ def test_a_folder_that_is_not_listed_to_its_end_removes_nothing_anywhere(
 
     assert story.counts() == {"unchanged": 12, "deleted": 1, "removed": 1, "notModified": 12}
     assert len(story.hits("treasure")) == 12
+
+
+def test_why_names_the_part_that_the_last_listing_could_not_read(story: FilesStory):
+    guide = path_of(story) / "guide"
+    guide.chmod(0)
+    story.place.remove("notes/0.md")
+    story.run(expect=3)
+    source = story.crawl.runs()[0]["source"]
+    part = f"{guide} (Permission denied; check what this user may do there)"
+    meanings = {
+        "notes/1.md": "this page was listed, so that the failed part does not concern it",
+        "notes/0.md": "this page was not listed, and stays until a listing without a failed part"
+        " lacks it",
+        "guide/1.md": "this page is in a part that was not listed: it may exist, and is not"
+        " removed",
+    }
+
+    for name, text in meanings.items():
+        (one,) = explained(story, name)["records"]
+        assert one["unlisted"] == {"run": 2, "parts": [part], "text": text}
+        shown = " ".join(story.why(name).split())
+        assert f"listing not complete in run 2: {part}; {text}" in shown
+
+    text = "this address is in such a part; a run reads it when a listing has it"
+    unknown = explained(story, "guide/new.md")["unlisted"]
+    assert unknown == [{"source": source, "run": 2, "parts": [part], "text": text}]
+    shown = " ".join(story.why("guide/new.md").split())
+    assert f"The listing of {source} was not complete in run 2: {part}; {text}." in shown
+    (elsewhere,) = explained(story, "new.md")["unlisted"]
+    assert elsewhere["text"].startswith("this address is in no such part; ")
+
+    guide.chmod(0o755)
+    story.run()
+
+    (one,) = explained(story, "guide/1.md")["records"]
+    assert one["unlisted"] is None
+    assert explained(story, "new.md")["unlisted"] == []
+
+
+def explained(story: FilesStory, name: str) -> Any:
+    """What ``why`` says of a file as data."""
+    return json.loads(story.crawl.run("why", story.place.url(name), "--format", "json").out)
 
 
 @both_databases
