@@ -47,8 +47,8 @@ class Command(RegistryCommand):
         return (
             "Search the pages that were crawled, best first: those with all words or most of them."
             ' "Two words" in quotes stay together and must occur; -word or -"two words" must not;'
-            " site:HOST or site:HOST/PATH and in:SOURCE limit the search; -site: and -in: leave"
-            " pages out. Quote the whole query for the shell."
+            " site:HOST, site:HOST/PATH, site:file:///FOLDER and in:SOURCE limit the search; -site:"
+            " and -in: leave pages out. Quote the whole query for the shell."
         )
 
     def add_options(self, parser: ArgumentParser) -> None:

@@ -11,6 +11,8 @@ from typing import Final
 
 from smartcrawl.index.function_words import search_function_words
 from smartcrawl.index.stems import index_stems, index_words
+from smartcrawl.model.exceptions import SearchQueryError
+from smartcrawl.model.file_urls import normalize_file_url, url_of_folder
 
 _PART: Final = re.compile(
     r'(?P<sign>(?<!\S)-(?!-))?(?:"(?P<quoted>[^"]+)"|(?P<name>(?<![^\s-])(?:site|in)):'
@@ -19,6 +21,8 @@ _PART: Final = re.compile(
 #: The name of a programming language with signs at its end, among signs of the sentence.
 _SIGNED: Final = re.compile(r"\W*?(\w+(?:\+\+|#))[^\w+#]*")
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
+#: A path of a folder where a host is expected.
+_PATH: Final = re.compile(r"/|~|\.{1,2}(?:/|\Z)|\\\\|[A-Za-z]:[\\/]")
 MOST: Final = 32  #: words by which one query searches, and parts of each other kind
 _READ: Final = 4_096  #: words of one query that are read
 _QUESTION: Final = 2  #: function words of a question, at least
@@ -50,7 +54,7 @@ class Query:
     terms: tuple[Term, ...]  #: without function words, unless there are only such
     required: tuple[str, ...] = ()  #: words that must occur
     excluded: tuple[str, ...] = ()  #: words or phrases that must not occur
-    sites: tuple[str, ...] = ()  #: hosts or addresses, without their scheme
+    sites: tuple[str, ...] = ()  #: hosts and addresses; those of the web without their scheme
     sources: tuple[str, ...] = ()
     excluded_sites: tuple[str, ...] = ()
     excluded_sources: tuple[str, ...] = ()
@@ -218,13 +222,61 @@ def search_query_sources(sources: Sequence[str], named: Sequence[str]) -> list[s
 
 
 def search_query_site(site: str) -> tuple[str, str]:
-    """Return the host of a site, as addresses spell it, and the path with its slash.
+    """Return the host of a site, as addresses spell it, and the path without a slash at its end.
 
-    >>> search_query_site("Bücher.example/a"), search_query_site("a.example:8000")
+    >>> search_query_site("Bücher.example/a/"), search_query_site("a.example:8000")
     (('xn--bcher-kva.example', '/a'), ('a.example:8000', ''))
     """
     host, slash, path = site.partition("/")
     host = host.lower()
     with suppress(UnicodeError):  # no name of a host: no address has it
         host = host.encode("idna").decode()
-    return host, slash + path
+    return host, (slash + path).rstrip("/")
+
+
+def search_signs_after(path: str) -> str:
+    """Return the signs that may follow the path of a site in an address: a part ends there.
+
+    >>> search_signs_after("/docs"), search_signs_after("/list?id=5")
+    ('/?', '/?&')
+    """
+    return "/?&" if "?" in path else "/?"
+
+
+def search_query_place(site: str) -> str | None:
+    """Return the address of a folder or bucket that a site names, without a slash at its end.
+
+    None: it names a host, with or without a path.
+
+    >>> search_query_place("file:///srv/my notes/"), search_query_place("S3://b/docs")
+    ('file:///srv/my%20notes', 's3://b/docs')
+    >>> search_query_place("file:///"), search_query_place("a.example/docs")
+    ('file://', None)
+
+    Raises:
+        SearchQueryError: it is no address.
+    """
+    if "://" not in site:
+        if _PATH.match(site):
+            raise SearchQueryError(_no_site(site, "is a path"))
+        return None
+    try:
+        found = normalize_file_url(site)
+    except (ValueError, TypeError):
+        found = None
+    if found is None:
+        raise SearchQueryError(_no_site(site, "is no address"))
+    return found.removesuffix("/")
+
+
+def _no_site(site: str, why: str) -> str:
+    """Return why a site is refused, and what to write.
+
+    >>> _no_site("/srv/notes", "is a path")
+    "site:'/srv/notes' is a path: write site:file:///srv/notes"
+    >>> _no_site("9://", "is no address")
+    "site:'9://' is no address: write a host, or such as site:file:///home/me"
+    """
+    with suppress(ValueError):
+        return f"site:{site!r} {why}: write site:{url_of_folder(site)}"
+    return f"site:{site!r} {why}: write a host, or such as site:file:///home/me"

@@ -13,7 +13,11 @@ from smartcrawl.index.embedded import choice as embedded
 from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.index.hits import Answer, Hit, is_lost_hit
 from smartcrawl.index.images import ImageDocument
-from smartcrawl.index.queries import parsed_search_query, search_query_with_sources
+from smartcrawl.index.queries import (
+    parsed_search_query,
+    search_query_place,
+    search_query_with_sources,
+)
 from smartcrawl.index.query_vectors import SearchMode, query_meaning
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
@@ -57,6 +61,7 @@ def search_index(
 
     Raises:
         UnknownNameError: in: or -in: of the query names a source that does not exist.
+        SearchQueryError: site: or -site: of the query names no address.
         SinkError: the index does not answer, or is not the one that the registry wrote.
         NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
         EmbedderError: ``mode`` needs the embedder, which does not answer.
@@ -87,8 +92,11 @@ def _query_of_sources(connection: Connection, query: str) -> str:
 
     Raises:
         UnknownNameError: it names a source that does not exist.
+        SearchQueryError: it names a site that is no address.
     """
     parsed = parsed_search_query(query)
+    for site in (*parsed.sites, *parsed.excluded_sites):
+        search_query_place(site)
     if not parsed.terms or not (parsed.sources or parsed.excluded_sources):
         return query
     known = stored_source_names(connection)

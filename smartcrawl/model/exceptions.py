@@ -66,6 +66,10 @@ class UnknownNameError(RegistryError):
     """The registry has no source of a name; the message lists those that it has."""
 
 
+class SearchQueryError(RegistryError):
+    """A part of a search query means nothing; the message says what to write."""
+
+
 class RunPausedError(SmartcrawlError):
     """The last run of a source is paused, and only the operator decides whether it goes on."""
 

@@ -684,6 +684,14 @@ ASKING = (
         for part in ("site:127.0.0.1", "in:127.0.0.1", "-lamp", "-site:a.example")
     ),
     Mistake(
+        "a path as a site",
+        "scrapy search -- lamp -site:/srv/notes",
+        1,
+        ("site:'/srv/notes' is a path",),
+        ("write site:file:///srv/notes",),
+        crawled,
+    ),
+    Mistake(
         "many excluded words",
         f"scrapy search -- lamp {' '.join(f'-absent{n}' for n in range(1_500))}",
         0,

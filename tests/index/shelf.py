@@ -15,11 +15,16 @@ BASE = "http://a.example/"
 NOW = 1_750_000_000  #: 2025-06-15T15:06:40Z
 
 
+def address(place: str) -> str:
+    """The address of a place below BASE, or one that is whole."""
+    return place if "://" in place else BASE + place
+
+
 def page(
     place: str, *texts: str, title: str = "", language: str = "en", source: str = "docs", **more
 ) -> PageDocument:
-    """The page of an address below BASE, a chunk for each text."""
-    url = BASE + place
+    """The page of an address, a chunk for each text."""
+    url = address(place)
     return PageDocument(
         source=source,
         url_hash=sha256(url.encode()).digest(),

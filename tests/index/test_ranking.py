@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from smartcrawl.index.embedded.near_chunks import NearPage
 from smartcrawl.index.embedded.nearness import joined_index_rankings
 from smartcrawl.index.proposing import MOST_PROPOSED, existing_search_terms, search_pool
-from smartcrawl.index.queries import MOST, Query, Term, parsed_search_query, search_query_sources
+from smartcrawl.index.queries import (
+    MOST,
+    Query,
+    Term,
+    parsed_search_query,
+    search_query_place,
+    search_query_sources,
+)
 from smartcrawl.index.ranking import (
     POOL,
     ProposedPage,
@@ -18,6 +25,7 @@ from smartcrawl.index.ranking import (
     search_term_weight,
 )
 from smartcrawl.index.spelling import SpellingFound, corrected_search_query
+from smartcrawl.model.exceptions import SearchQueryError
 
 
 def page(name: str, *texts: str, title: str = "", headings: str = "") -> ProposedPage:
@@ -103,6 +111,30 @@ def test_excluded_sites_and_sources_of_a_query():
 @pytest.mark.parametrize("part", ["site:", "in:", "-site:", 'site:""', "in:https://"])
 def test_a_filter_without_a_value_is_left_out(part: str):
     assert parsed_search_query(f"lamp {part} oil") == parsed_search_query("lamp oil")
+
+
+@pytest.mark.parametrize(
+    ("site", "why"),
+    [
+        ("/srv/notes", "is a path: write site:file:///srv/notes"),
+        ("~/notes", "is a path: write a host, or such as site:file:///home/me"),
+        ("./notes", "is a path: write a host, or such as site:file:///home/me"),
+        ("..", "is a path: write a host, or such as site:file:///home/me"),
+        (r"C:\notes", "is a path: write site:file:///c:/notes"),
+        ("9://notes", "is no address: write a host, or such as site:file:///home/me"),
+        ("file://a b/c", "is no address: write a host, or such as site:file:///home/me"),
+    ],
+)
+def test_a_site_that_is_no_address_is_refused(site: str, why: str):
+    with pytest.raises(SearchQueryError) as refused:
+        search_query_place(site)
+
+    assert str(refused.value) == f"site:{site!r} {why}"
+
+
+@pytest.mark.parametrize("site", ["a.example", ".example", "a.example/~me", "%", "c:d"])
+def test_a_host_is_no_place_of_files(site: str):
+    assert search_query_place(site) is None
 
 
 def test_the_first_32_parts_of_each_kind_count():

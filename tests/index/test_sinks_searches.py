@@ -10,7 +10,7 @@ import pytest
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from tests.index.asking import search
 from tests.index.searches import PAGES, SEARCHES, Search
-from tests.index.shelf import BASE, entry, opened, page
+from tests.index.shelf import BASE, address, entry, opened, page
 from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import Elasticsearch
@@ -44,7 +44,7 @@ def filled(desk: Desk) -> Iterator[Ask]:
         visits = []
         for held in PAGES:
             if held.source == source:
-                visit = desk.visit(BASE + held.place, held.place, title=held.title)
+                visit = desk.visit(address(held.place), held.place, title=held.title)
                 assert visit.parsed.document is not None
                 visit.parsed.document = replace(visit.parsed.document, language=held.language)
                 visit.parsed.chunks = list(held.chunks)

@@ -11,7 +11,13 @@ from uuid import uuid4
 from smartcrawl.index.elasticsearch.analysis import SUFFIXES, analyzer_suffix
 from smartcrawl.index.elasticsearch.mapping import WEIGHTS
 from smartcrawl.index.hits import HitChunk
-from smartcrawl.index.queries import Query, Term, search_query_site
+from smartcrawl.index.queries import (
+    Query,
+    Term,
+    search_query_place,
+    search_query_site,
+    search_signs_after,
+)
 from smartcrawl.index.ranking import MOST_PARTS, MOST_SHOWN, ProposedPage, RankedPart
 
 MOST_HITS: Final = 10_000  #: Elasticsearch's own limit
@@ -153,18 +159,25 @@ def _anywhere(text: str, held: Sequence[str], *, name: str | None = None) -> dic
 
 
 def _at_sites(sites: Iterable[str]) -> list[dict[str, Any]]:
-    return [{"regexp": {"url": {"value": index_site_pattern(site)}}} for site in sites]
+    found: list[dict[str, Any]] = []
+    for site in sites:
+        place = search_query_place(site)
+        if place is None:
+            found.append({"regexp": {"url": {"value": index_site_pattern(site)}}})
+        else:
+            found += [{"term": {"url": place}}, {"prefix": {"url": f"{place}/"}}]
+    return found
 
 
 def index_site_pattern(site: str) -> str:
-    r"""Return the pattern of the addresses of a site, in Lucene's syntax.
+    r"""Return the pattern of the addresses of a site of the web, in Lucene's syntax.
 
     >>> index_site_pattern("a.example/docs")
-    'https?://([^/]*\\.)?a\\.example(:[0-9]+)?\\/docs.*'
+    'https?://([^/]*\\.)?a\\.example(:[0-9]+)?\\/docs([\\/\\?].*)?'
     """
     host, path = search_query_site(site)
     port = "" if ":" in host else "(:[0-9]+)?"
-    behind = f"{_quoted(path)}.*" if path else "(/.*)?"
+    behind = f"{_quoted(path)}([{_quoted(search_signs_after(path))}].*)?" if path else "(/.*)?"
     return rf"https?://([^/]*\.)?{_quoted(host)}{port}{behind}"
 
 

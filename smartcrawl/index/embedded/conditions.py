@@ -6,7 +6,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
-from smartcrawl.index.queries import Query, Term, search_query_site
+from smartcrawl.index.queries import (
+    Query,
+    Term,
+    search_query_place,
+    search_query_site,
+    search_signs_after,
+)
 from smartcrawl.registry.connection import Connection, Many
 
 NO_CONDITION: Final = "1 = 1"
@@ -16,7 +22,10 @@ _AT_SITES = """p.content IN (
     SELECT r.content FROM record r JOIN host h ON h.no = r.host WHERE r.entry > 0 AND ({sites}))
 """
 _SITE = """((h.name = :{host} OR h.name LIKE :{below} ESCAPE '!' OR h.name LIKE :{ports} ESCAPE '!')
-            AND r.url LIKE '%://' || h.name || :{path} ESCAPE '!')"""
+            AND ({ends}))"""
+#: An address that ends with a path, or goes on with one of the signs that may follow.
+_PATH = "r.url LIKE '%://' || h.name || :{path} || '{rest}' ESCAPE '!'"
+_PLACE = "(r.url = :{place} OR substr(r.url, 1, :{size}) = :{start})"
 _LIKE_SIGNS: Final = re.compile("[!%_]")
 
 
@@ -82,16 +91,28 @@ def site_conditions(query: Query) -> tuple[str, dict[str, Any]]:
     for negation, sites in (("", query.sites), ("NOT ", query.excluded_sites)):
         each: list[str] = []
         for site in sites:
-            host, path = search_query_site(site)
-            name = fts5_value_letters(len(values))
-            names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
-            each.append(_SITE.format(**names))
-            below, start = _LIKE_SIGNS.sub(r"!\g<0>", host), _LIKE_SIGNS.sub(r"!\g<0>", path)
-            given = (host, f"%.{below}", below if ":" in host else f"{below}:%", f"{start}%")
-            values |= dict(zip(names.values(), given, strict=True))
+            condition, given = _site_condition(site, fts5_value_letters(len(values)))
+            each.append(condition)
+            values |= given
         if each:
             conditions.append(f"{negation}({' OR '.join(each)})")
     return " AND ".join(conditions), values
+
+
+def _site_condition(site: str, name: str) -> tuple[str, dict[str, Any]]:
+    """Return the condition of one site, and its values; ``name`` ends their names."""
+    place = search_query_place(site)
+    if place is not None:
+        names = {part: f"{part}_{name}" for part in ("place", "size", "start")}
+        given: tuple[Any, ...] = (place, len(place) + 1, f"{place}/")
+        return _PLACE.format(**names), dict(zip(names.values(), given, strict=True))
+    host, path = search_query_site(site)
+    names = {part: f"{part}_{name}" for part in ("host", "below", "ports", "path")}
+    rests = ("", *(f"{sign}%" for sign in search_signs_after(path))) if path else ("%",)
+    ends = " OR ".join(_PATH.format(path=names["path"], rest=rest) for rest in rests)
+    below, start = _LIKE_SIGNS.sub(r"!\g<0>", host), _LIKE_SIGNS.sub(r"!\g<0>", path)
+    given = (host, f"%.{below}", below if ":" in host else f"{below}:%", start)
+    return _SITE.format(ends=ends, **names), dict(zip(names.values(), given, strict=True))
 
 
 def fts5_value_letters(place: int) -> str:

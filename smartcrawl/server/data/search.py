@@ -17,6 +17,7 @@ from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import (
     EmbedderError,
     NoVectorsError,
+    SearchQueryError,
     SettingError,
     SinkError,
     UnknownNameError,
@@ -92,7 +93,7 @@ def api_search(connection: Connection, query: SearchQuery, options: Options) -> 
             marks=_MARKS,
             mode=SearchMode(query.mode),
         )
-    except UnknownNameError as error:
+    except (UnknownNameError, SearchQueryError) as error:
         raise api_invalid_input("q", str(error)) from error
     images = {}
     if query.nest_images == "true":

@@ -11,7 +11,7 @@ from smartcrawl.index.hits import Hit, HitChunk, is_lost_hit
 from smartcrawl.index.proposing import MOST_PROPOSED
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_index
-from smartcrawl.model.exceptions import UnknownNameError
+from smartcrawl.model.exceptions import SearchQueryError, UnknownNameError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import escaped_text
@@ -94,7 +94,7 @@ def mcp_search(connection: Connection, question: McpQuestion, options: Options) 
             mode=question.mode,
             language=question.language,
         )
-    except UnknownNameError as error:
+    except (UnknownNameError, SearchQueryError) as error:
         raise McpRefusalError(str(error)) from error
     after = question.offset + len(found.hits)
     more = len(found.hits) == question.limit and after < MOST_PROPOSED

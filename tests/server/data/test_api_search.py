@@ -137,6 +137,15 @@ def test_a_query_of_an_unknown_source_is_refused_with_the_sentence_of_the_comman
     assert unknown["details"]["reason"].startswith("no source is called 'x'; known: ")
 
 
+def test_a_query_of_a_site_that_is_no_address_is_refused(library: Library):
+    refused = error_of(library.get(SEARCH, params={"q": "a -site:/srv/notes"}))
+
+    assert refused["details"] == {
+        "field": "q",
+        "reason": "site:'/srv/notes' is a path: write site:file:///srv/notes",
+    }
+
+
 @pytest.mark.covers("E-16")
 def test_an_index_that_is_away_is_unavailable(library: Library):
     library.app = library.server(elasticsearch=ElasticsearchTarget("http://127.0.0.1:1", "none"))

@@ -253,6 +253,7 @@ def test_orders_in_a_page_stay_data_and_control_nothing(session: Session):
         ("search", {"query": "fuse", "sources": "docs"}, "valid list"),
         ("search", {"query": "fuse", "sources": ["none"]}, "called 'none'; known: docs, shop"),
         ("search", {"query": "fuse in:none"}, "called 'none'; known: docs, shop"),
+        ("search", {"query": "fuse site:/srv"}, "is a path: write site:file:///srv"),
         ("search", {"query": "fuse", "mode": "guess"}, "'text', 'vector' or 'hybrid'"),
         ("search", {"query": "fuse", "mode": "vector"}, "vector"),
         ("search", {"query": "fuse", "language": "english"}, "should match pattern"),
