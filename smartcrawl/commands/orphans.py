@@ -11,6 +11,7 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.library.shortfall import accept_library_shortfall_row
+from smartcrawl.registry.removal.emptied import emptied_page_rows
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     source_row_of_run,
@@ -56,8 +57,8 @@ class Command(ChangingCommand):
             "List the stored pages that the latest complete run did not reach or could not ask, and"
             " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
             " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
-            f" earlier and neither reached nor answered since; {program_name()} undo brings"
-            " them back."
+            " earlier, or whose folder or bucket was empty in RUN, and neither reached nor answered"
+            f" since; {program_name()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 
@@ -121,6 +122,9 @@ class Command(ChangingCommand):
             raise RegistryError(self._no_such_run(connection, sources, run))
         with self.leased([known[1]]) as now:
             waiting = withheld_candidate_rows(connection, sources=[known[1]], run=run)
+            withheld = {target.no for target in waiting}
+            emptied = emptied_page_rows(connection, run)
+            waiting += [target for target in emptied if target.no not in withheld]
             ready = [target for target in waiting if target.removable]
             if ready and opts.max is None:
                 pages = report_noun(len(ready), "withheld page")

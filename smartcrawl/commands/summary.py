@@ -43,7 +43,7 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     _print_looks(output, run, result, data_dir)
     _print_unchanged(output, result, ways)
     for reason in result.reasons:
-        output.say(f"[yellow]not complete:[/] {escape(reported_reason(reason))}")
+        output.say(f"[yellow]not complete:[/] {escape(reported_reason(reason, result.no))}")
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     if result.is_one_stored:

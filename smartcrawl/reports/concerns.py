@@ -43,7 +43,8 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     # A due crawl ends with pages that were not due until a whole round was visited: no concern.
     reasons = [] if run is None else [r for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
     for reason in reasons:
-        yield Concern(f"not complete: {reported_reason(reason)}")
+        assert run is not None, "it has the reasons"
+        yield Concern(f"not complete: {reported_reason(reason, run.no)}")
     if status.completed_at is None:
         yield Concern("no run was complete yet, so that orphaned pages cannot be recognized")
     elif (

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import display_url, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader, unread_etag_sql
+from smartcrawl.registry.removal.emptied import emptied_root_problem
 from smartcrawl.reports.entries import ReportedRecord
-from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Status
@@ -94,8 +94,7 @@ class ListedWalkReport(WalkReport):
         stored_files = filter(self.today.is_listed, self.entries.values())
         count = sum(entry.standing > 0 for entry in stored_files)
         if count and not (self.asked or self.new or self.problems or self.is_counted):
-            files = f"{report_noun(count, 'file')} {'is' if count == 1 else 'are'} stored"
-            self.problems.append(f"{root} (it has no file, and {files})")
+            self.problems.append(emptied_root_problem(root, count))
         if source.linked_seeds:
             WalkReport._reach(self, source)
 

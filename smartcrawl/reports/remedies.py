@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from smartcrawl.model.program import program_argument, program_name
+from smartcrawl.registry.removal.emptied import is_emptied_root_reason
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap
 
@@ -30,6 +31,8 @@ REMEDIES = {
     "paused": "by order; only {resume} goes on with it",
     "cancelled": "by order; the next crawl begins a new run",
 }
+#: The same where a folder or bucket has no file.
+_EMPTIED = "mount it, or if it is empty on purpose, remove them: {program} orphans --approve {run}"
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
 NOTES = {
     "temporary_redirects": "their old content stays; is a login needed?",
@@ -55,11 +58,15 @@ def reported_remedy(word: str) -> str:
     return remedy.format(program=program_name(), resume=program_argument("resume"))
 
 
-def reported_reason(reason: str) -> str:
+def reported_reason(reason: str, run: int) -> str:
     """Return the reason that a run is incomplete with its remedy in brackets, if there is one.
 
-    >>> reported_reason("interrupted")
+    >>> reported_reason("interrupted", 2)
     'interrupted (go on with -a resume=1)'
+    >>> print(reported_reason("listing: /docs (it has no file, and 3 files are stored)", 2)[56:])
+    (mount it, or if it is empty on purpose, remove them: scrapy orphans --approve 2)
     """
     remedy = reported_remedy(reason.partition(":")[0])
+    if is_emptied_root_reason(reason):
+        remedy = _EMPTIED.format(program=program_name(), run=run)
     return f"{reason} ({remedy})" if remedy else reason

@@ -25,7 +25,7 @@ class Evidence:
     silent: int = 0  #: skipped pages whose last visit brought no answer about them
     #: addresses registered by hand of which no answer came, with the reason
     pins_failed: tuple[str, ...] = ()
-    is_empty: bool = False  #: a library was listed whole, and has no items
+    is_empty: bool = False  #: a listing was whole and is believed, and has no items
 
 
 def counts_as_unanswered(outcome: Outcome, http_status: int | None) -> bool:

@@ -9,6 +9,7 @@ from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.registry.readers import RegistryReaders
+from smartcrawl.registry.removal.emptied import emptied_root_problem
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
@@ -223,8 +224,9 @@ class ListedFiles:
     def end(self, root: str, listing: Listing) -> None:
         """Take the end of the listing, and the parts of it that could not be listed.
 
-        ``root``: as people know it. A root without any file is no evidence while files are stored.
-        A library is believed, as it says how much it has.
+        ``root``: as people know it. A root without any file is no evidence while files are stored;
+        an operator may approve it (registry.removal.emptied). A library is believed, as it says
+        how much it has.
         """
         self.is_whole = not listing.problems
         self.close()
@@ -237,8 +239,9 @@ class ListedFiles:
             return
         stored = sum(map(len, self._stored()))
         if stored:
-            files = "1 file is" if stored == 1 else f"{stored:,} files are"
-            self._shortcomings.add(f"listing: {root} (it has no file, and {files} stored)")
+            self._shortcomings.add(f"listing: {emptied_root_problem(root, stored)}")
+        elif self._opened.last_complete:  # its files were removed since
+            self._shortcomings.is_empty = True
 
     def fail(self, root: str, why: str) -> None:
         """End the listing by an error, which leaves the run incomplete."""

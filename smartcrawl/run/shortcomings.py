@@ -24,7 +24,7 @@ class Shortcomings:
     #: count and first address, by kind
     refused: dict[str, tuple[int, str]] = field(default_factory=dict)
     changed: bool = False  #: whether it has news since it was written last
-    is_empty: bool = False  #: a library was listed whole, and has no items: that is none
+    is_empty: bool = False  #: a listing was whole, and its lack of items is believed: that is none
     _reported: dict[str, int] = field(default_factory=dict)  #: counts in earlier news, by kind
 
     def add(self, reason: str) -> None:

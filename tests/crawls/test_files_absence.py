@@ -186,6 +186,62 @@ def explained(story: FilesStory, name: str) -> Any:
 
 
 @both_databases
+def test_a_folder_that_was_emptied_on_purpose_is_approved(story: FilesStory):
+    empty_root(path_of(story))
+    result = story.run(expect=3)
+    remedy = "mount it, or if it is empty on purpose, remove them: scrapy orphans --approve 2"
+    assert remedy in result.out
+    assert remedy in " ".join(story.crawl.run("status").out.split())
+
+    refused = story.crawl.run("orphans", "--approve", "2", expect=3)
+
+    assert "12 withheld pages" in refused.err
+    assert len(story.hits("treasure")) == 12
+
+    story.crawl.run("orphans", "--approve", "2", "--max", "12")
+    story.forget()
+
+    assert story.hits("treasure") == []
+    assert "removed, absent: not in the listing" in story.why("guide/0.md")
+
+    story.run()
+
+    assert story.reasons == []
+    story.crawl.run("undo", "2")
+    story.forget()
+    assert len(story.hits("treasure")) == 12
+
+
+@pytest.mark.parametrize("become", [remove_root, refuse_root])
+def test_a_folder_that_could_not_be_listed_is_not_approved(
+    story: FilesStory, become: Callable[[Path], None]
+):
+    become(path_of(story))
+    story.run(expect=3)
+
+    result = story.crawl.run("orphans", "--approve", "2", "--max", "12")
+
+    assert "--max 12: only 0 were waiting" in result.err
+    assert len(story.hits("treasure")) == 12
+
+
+def test_files_that_came_back_are_not_removed_with_an_emptied_folder(
+    story: FilesStory,
+):
+    root = path_of(story)
+    empty_root(root)
+    story.run(expect=3)
+    root.rmdir()
+    root.with_name("aside").rename(root)
+    story.run()
+
+    result = story.crawl.run("orphans", "--approve", "2", "--max", "12")
+
+    assert "--max 12: only 0 were waiting" in result.err
+    assert len(story.hits("treasure")) == 12
+
+
+@both_databases
 @pytest.mark.covers("R1-29", "M-07", "R4-12")
 def test_half_of_a_folder_goes_only_when_somebody_approves(story: FilesStory):
     shutil.rmtree(path_of(story) / "guide")

@@ -32,7 +32,7 @@ def listed_files(stored: int = 0) -> ListedFiles:
     records = {url: record(no) for no, url in PINNED.items()}
     known = [(f"{PAGES}/{no}.md", record(no)) for no in range(1, stored + 1)]
     parts: Any = {
-        "opened": SimpleNamespace(no=2, forced=False),
+        "opened": SimpleNamespace(no=2, forced=False, last_complete=1),
         "readers": SimpleNamespace(
             progress=None,
             pages=SimpleNamespace(
@@ -105,8 +105,17 @@ def test_each_part_that_is_not_listed_is_a_reason():
     [(0, None), (1, "it has no file, and 1 file is stored"), (3, "and 3 files are stored")],
 )
 def test_an_empty_place_is_a_reason_where_files_are_stored(stored: int, why: str | None):
-    reasons = end(listed_files(stored))
+    listed = listed_files(stored)
+    reasons = end(listed)
     assert [why in reason for reason in reasons] == ([True] if why else [])
+    assert listed._shortcomings.is_empty is (stored == 0)
+
+
+def test_an_empty_place_that_never_had_files_is_not_believed():
+    listed: Any = listed_files()
+    listed._opened.last_complete = 0
+    assert end(listed) == []
+    assert not listed._shortcomings.is_empty
 
 
 @pytest.mark.covers("R0-43", "R0-44", "M-07")

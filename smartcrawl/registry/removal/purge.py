@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.documents import Chunk
 from smartcrawl.registry.connection import Connection, Many
@@ -32,11 +32,12 @@ from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule, Status
 
 _WANTED = "(:every OR o.name IN carray(:sources))"
-_PAGE = """
+#: Columns of ``removal_target``.
+PAGE_COLUMNS: Final = """
 SELECT r.no, o.no, o.name, r.url, s.status, s.http_status, s.outcome, s.lost_count, s.gone_count,
        s.seen_run, s.reached_run, s.last_checked, r.error_message, s.standing = 2
 """
-_LOST = f"""{_PAGE}
+_LOST = f"""{PAGE_COLUMNS}
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
  WHERE s.standing = 2 AND s.lost_count > 0 AND {_WANTED} ORDER BY o.name, r.no
 """
@@ -45,7 +46,7 @@ _COMPLETE = "SELECT source, no, finished_at FROM run WHERE complete ORDER BY sou
 #: A page that its listing lacks is still stored only if its removal was withheld.
 _ABSENT = f"""
 WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete GROUP BY source)
-{_PAGE}, c.detail
+{PAGE_COLUMNS}, c.detail
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
   JOIN last ON last.source = o.no
   LEFT JOIN candidate c ON c.no = r.no AND c.rule = {int(RemovalRule.ABSENT)}
@@ -54,14 +55,14 @@ WITH last AS (SELECT source, max(no) AS run FROM run WHERE complete GROUP BY sou
    AND (c.no IS NOT NULL OR NOT EXISTS (SELECT 1 FROM pin WHERE no = r.no))
  ORDER BY o.name, r.no
 """
-_WITHHELD = f"""{_PAGE}, c.rule, c.detail, c.probe, c.run,
+_WITHHELD = f"""{PAGE_COLUMNS}, c.rule, c.detail, c.probe, c.run,
        s.standing > 0 AND s.visited_run <= c.renewed AND s.reached_run <= c.renewed,
        EXISTS (SELECT 1 FROM pin WHERE no = r.no)
   FROM candidate c JOIN state s USING (no) JOIN record r USING (no) JOIN source o ON o.no = r.source
  WHERE c.withheld AND {_WANTED} ORDER BY o.name, r.no
 """
 _HOP = "SELECT r.redirect_no, s.standing = 2 FROM record r JOIN state s USING (no) WHERE r.no = ?"
-_HELD = f"""{_PAGE}
+_HELD = f"""{PAGE_COLUMNS}
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
  WHERE s.standing > 0 AND {_WANTED} ORDER BY o.name, r.no
 """
@@ -131,7 +132,7 @@ def lost_page_rows(
         detail = {"status": row[5], "lostCount": row[7], "goneCount": row[8]}
         why_not = None if removable else f"{row[5]} is not in LOST_PURGE_STATUSES"
         judged = {"removable": removable, "why_not": why_not}
-        found.append(_target(row, RemovalRule.GONE, json.dumps(detail), **judged))
+        found.append(removal_target(row, RemovalRule.GONE, json.dumps(detail), **judged))
     return found
 
 
@@ -148,7 +149,7 @@ def orphaned_page_rows(connection: Connection, *, sources: Sequence[str] = ()) -
         excluded = Status(row[4]) is Status.OUT_OF_SCOPE
         age = len(runs) - first
         if row[14] is not None and not excluded:
-            found.append(_target(row, RemovalRule.ABSENT, row[14], age=age))
+            found.append(removal_target(row, RemovalRule.ABSENT, row[14], age=age))
             continue
         detail = {
             "why": (row[12] or "excluded") if excluded else NO_LINK,
@@ -158,7 +159,7 @@ def orphaned_page_rows(connection: Connection, *, sources: Sequence[str] = ()) -
             "lastReachedRun": row[9],
         }
         rule = RemovalRule.EXCLUDED if excluded else RemovalRule.ORPHAN
-        found.append(_target(row, rule, json.dumps(detail), age=age))
+        found.append(removal_target(row, rule, json.dumps(detail), age=age))
     return found
 
 
@@ -183,7 +184,7 @@ def withheld_candidate_rows(
         elif not _is_replaced(connection, row[0], RemovalRule(rule), json.loads(detail)):
             why_not = "the page in its place is not indexed any more"
         judged = {"run": proposed, "removable": why_not is None, "why_not": why_not}
-        found.append(_target(page, RemovalRule(rule), detail, **judged))
+        found.append(removal_target(page, RemovalRule(rule), detail, **judged))
     return found
 
 
@@ -209,7 +210,7 @@ def forgettable_page_rows(connection: Connection, source: str) -> list[Target]:
     """Return all stored pages of a source, to be forgotten."""
     detail = json.dumps({"why": "the source was forgotten"})
     rows = _rows(connection, _HELD, [source])
-    return [_target(row, RemovalRule.FORGOTTEN, detail) for row in rows]
+    return [removal_target(row, RemovalRule.FORGOTTEN, detail) for row in rows]
 
 
 def _rows(connection: Connection, statement: str, sources: Sequence[str]) -> list[Any]:
@@ -217,7 +218,8 @@ def _rows(connection: Connection, statement: str, sources: Sequence[str]) -> lis
     return connection.execute(statement, names).fetchall()
 
 
-def _target(row: Sequence[Any], rule: RemovalRule, detail: str, **judged: Any) -> Target:
+def removal_target(row: Sequence[Any], rule: RemovalRule, detail: str, **judged: Any) -> Target:
+    """Return a page of PAGE_COLUMNS as a target; ``judged``: further fields of it."""
     values: list[Any] = [*row[:4], Status(row[4]), *row[5:13], rule, detail]
     return Target(*values, **(judged | {"content": bool(row[13])}))
 
