@@ -23,7 +23,7 @@ _SIGNED: Final = re.compile(r"\W*?(\w+(?:\+\+|#))[^\w+#]*")
 _SCHEME: Final = re.compile(r"https?://", re.IGNORECASE)
 #: A path of a folder where a host is expected.
 _PATH: Final = re.compile(r"/|~|\.{1,2}(?:/|\Z)|\\\\|[A-Za-z]:[\\/]")
-MOST: Final = 32  #: words by which one query searches, and parts of each other kind
+MOST: Final = 32  #: words by which one query searches, and parts of each other kind but sources
 _READ: Final = 4_096  #: words of one query that are read
 _QUESTION: Final = 2  #: function words of a question, at least
 
@@ -88,7 +88,8 @@ def parsed_search_query(query: str, language: str = "") -> Query:
     Words that signs join stay together, and so do "quoted words", which must occur. Function words
     are left out, unless there are no others. Parts without a letter or digit are left out, and so
     are sites and sources without a value, and characters that no index takes: NUL and halves of
-    surrogate pairs. Of the words, and of each other kind of part, the first ``MOST`` count.
+    surrogate pairs. Of the words, and of each other kind of part, the first ``MOST`` count; all
+    sources count, because one name may stand for many.
 
     >>> [term.text for term in parsed_search_query('how do I "undo it" state-of-the-art ?!').terms]
     ['undo it', 'state-of-the-art']
@@ -124,9 +125,9 @@ def parsed_search_query(query: str, language: str = "") -> Query:
         required,
         excluded=_first(excluded),
         sites=_first(filters["site", False]),
-        sources=_first(filters["in", False]),
+        sources=tuple(dict.fromkeys(filters["in", False])),
         excluded_sites=_first(filters["site", True]),
-        excluded_sources=_first(filters["in", True]),
+        excluded_sources=tuple(dict.fromkeys(filters["in", True])),
         language=language,
         is_question=left_out >= _QUESTION,
     )

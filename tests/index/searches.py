@@ -219,6 +219,8 @@ SEARCHES = [
     Search("a-quoted-site", 'varnish site:"b example"', ()),
     Search("a-quoted-source", 'red in:"shop"', ("shop",)),
     Search("excluded-source", "apples -in:docs", ("shop",)),
+    Search("many-excluded-sources", f"apples {MANY.format('-in:')} -in:shop", ()),
+    Search("many-sources", f"apples {MANY.format('in:')} in:shop", ("shop",)),
     Search("excluded-sources", "apples -in:shop -in:other", ()),
     Search("in-a-source", "red in:shop", ("shop",)),
     Search("in-sources-of-both", "red in:shop in:docs", ("shop",), sources=("shop",)),

@@ -144,7 +144,14 @@ def test_the_first_32_parts_of_each_kind_count():
 
     assert found.excluded == ("x", *(f"w{n}" for n in range(31)))
     assert found.sites == tuple(f"s{n}" for n in range(32))
-    assert found.sources == tuple(f"i{n}" for n in range(32))
+
+
+def test_all_sources_of_a_query_count():
+    """A host stands for all of its ports."""
+    found = parsed_search_query("lamp " + " ".join(f"in:i{n} -in:x{n} in:i{n}" for n in range(99)))
+
+    assert found.sources == tuple(f"i{n}" for n in range(99))
+    assert found.excluded_sources == tuple(f"x{n}" for n in range(99))
 
 
 @given(st.text(max_size=60))
