@@ -63,6 +63,12 @@ _PACKAGES: Final = frozenset({DOCX, PPTX, XLSX, ODT, EPUB})
 _OLD_OFFICE: Final = frozenset(
     {"application/msword", "application/vnd.ms-excel", "application/vnd.ms-powerpoint"}
 )
+#: Types of OLE files, whose bytes do not say which program wrote them, by the ending of the name.
+_OLE_ENDINGS: Final = {
+    **dict.fromkeys(("doc", "dot"), "application/msword"),
+    **dict.fromkeys(("xls", "xlt"), "application/vnd.ms-excel"),
+    **dict.fromkeys(("ppt", "pps", "pot"), "application/vnd.ms-powerpoint"),
+}
 #: Types of files with a fixed beginning, so that no markup is of these types.
 _FILES: Final = _PACKAGES | _OLD_OFFICE | {PDF, ZIP}
 _TEXTS: Final = TEXT_TYPES | {""}
@@ -145,9 +151,9 @@ def sniffed_media_type(content_type: str, body: bytes, url: str = "") -> str:
     The header counts, unless it is missing or unknown (servers send ``application/octet-stream``
     for files of unknown type), calls binary data ``text/plain``, or contradicts the beginning of
     the body. So a PDF is a PDF under any header, and an error page that is served as PDF is HTML.
-    ZIP files are typed by their parts. Texts of unknown or plain type are CSV, Markdown or JSON if
-    the path of ``url`` has that ending. Several names of one type become one (``text/xml``,
-    ``application/rss+xml`` and ``application/xml``).
+    ZIP files are typed by their parts, old files of Office by the ending of ``url``. Texts of
+    unknown or plain type are CSV, Markdown or JSON if the path of ``url`` has that ending. Several
+    names of one type become one (``text/xml``, ``application/rss+xml`` and ``application/xml``).
 
     It reads no more than 4,096 bytes, except of ZIP (at most 320 KiB) and JSON (64 KiB).
 
@@ -158,7 +164,7 @@ def sniffed_media_type(content_type: str, body: bytes, url: str = "") -> str:
     if named not in HTML_TYPES:
         start = _narrow(start)
     if signed := _signed(start):
-        return _settled(signed, named, body)
+        return _settled(signed, named, body, url)
     if named in _TEXTS:
         if _BINARY.search(start):
             return BINARY
@@ -199,8 +205,8 @@ def _signed(start: bytes) -> str:
     return next((mime for mark, mime in _SIGNATURES if start.startswith(mark)), "")
 
 
-def _settled(signed: str, named: str, body: bytes) -> str:
-    """Return the type of a body with a signature; the header may be more precise."""
+def _settled(signed: str, named: str, body: bytes, url: str) -> str:
+    """Return the type of a body with a signature; the header or the ending may be more precise."""
     if signed == PDF:
         return PDF
     if signed == ZIP:
@@ -208,8 +214,17 @@ def _settled(signed: str, named: str, body: bytes) -> str:
         kin = named and named not in _OVERRULED - _PACKAGES
         return named if inside == ZIP and kin else inside
     if signed == OLE and (named in _OLD_OFFICE or named in _PACKAGES):
-        return named if named in _OLD_OFFICE or ENCRYPTED_MARK in body else OLE
-    return signed if named in _OVERRULED else named
+        is_named = named in _OLD_OFFICE or ENCRYPTED_MARK in body
+        return named if is_named else _OLE_ENDINGS.get(_ending(url), OLE)
+    if named not in _OVERRULED:
+        return named
+    return _OLE_ENDINGS.get(_ending(url), OLE) if signed == OLE else signed
+
+
+def _ending(url: str) -> str:
+    """Return the ending of the last name in a URL, in lower case; empty if it has none."""
+    name = url.partition("#")[0].partition("?")[0].rpartition("/")[2]
+    return name.rpartition(".")[2].lower() if "." in name else ""
 
 
 def _by_ending(named: str, start: bytes, body: bytes, url: str) -> str:
@@ -217,8 +232,7 @@ def _by_ending(named: str, start: bytes, body: bytes, url: str) -> str:
     text = start.lstrip()
     if not text or (not named and _PAGE_START.match(start)):
         return ""
-    name = url.partition("#")[0].partition("?")[0].rpartition("/")[2]
-    ending = name.rpartition(".")[2].lower() if "." in name else ""
+    ending = _ending(url)
     if text[:1] in b"{[" and (ending == "json" or not named):
         if len(body) > _JSON_TRIED:
             return JSON if ending == "json" else _ENDINGS.get(ending, "")

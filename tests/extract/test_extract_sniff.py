@@ -195,8 +195,28 @@ def test_old_office_is_not_read_and_an_encrypted_new_one_is_known():
     assert sniffed("application/msword", OLE, URL) == "application/msword"
     assert sniffed("", OLE, URL) == "application/x-ole-storage"
     assert sniffed(DOCX, OLE, URL) == "application/x-ole-storage"
+    assert sniffed("text/plain", OLE, f"{URL}a.doc/b") == "application/x-ole-storage"
     assert sniffed(DOCX, OLE + sniff.ENCRYPTED_MARK, URL) == DOCX
     assert not FORMATS & {"application/msword", "application/x-ole-storage"}
+
+
+@pytest.mark.parametrize(
+    ("name", "media_type"),
+    [
+        ("a.doc", "application/msword"),
+        ("a.DOT?v=1#top", "application/msword"),
+        ("a.xls", "application/vnd.ms-excel"),
+        ("a.xlt", "application/vnd.ms-excel"),
+        ("a.ppt", "application/vnd.ms-powerpoint"),
+        ("a.pps", "application/vnd.ms-powerpoint"),
+        ("a.pot", "application/vnd.ms-powerpoint"),
+        ("a.msi", "application/x-ole-storage"),
+    ],
+)
+@pytest.mark.parametrize("header", ["", "application/octet-stream", "text/plain", DOCX])
+def test_an_old_file_of_office_is_named_by_its_ending(name: str, media_type: str, header: str):
+    assert sniffed(header, OLE, f"{URL}{name}") == media_type
+    assert sniffed("application/x-other", OLE, f"{URL}{name}") == "application/x-other"
 
 
 def test_pictures_and_archives_under_the_header_of_a_text_are_what_they_are():
