@@ -11,7 +11,9 @@ import pytest
 
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.removal.empty_source import delete_empty_source_rows
 from smartcrawl.registry.runs import evidence, runs
 from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.http import outcome_of_http_status
@@ -27,6 +29,31 @@ def state(desk: Desk, run: int) -> tuple[object, ...]:
 
 
 # Opening
+
+
+def test_the_number_of_a_deleted_run_is_not_given_again():
+    desk = Desk()
+    given = []
+    for name in ("docs", "docs", "shop"):
+        desk.source = name
+        given.append(desk.open(now=NOW).no)
+        with transaction(desk.connection):
+            assert delete_empty_source_rows(desk.connection, name)
+
+    assert given == [1, 2, 3]
+    assert desk.rows("SELECT count(*) FROM run") == [(0,)]
+
+
+@pytest.mark.sqlite
+def test_the_number_of_a_run_that_found_a_host_unreliable_is_not_given_again():
+    """A run that an earlier version deleted left no other trace."""
+    desk = Desk()
+    desk.connection.execute("INSERT INTO host (no, name) VALUES (1, 'a.example')")
+    columns = [row[1] for row in desk.rows("PRAGMA table_info(trust)")]
+    values = ", ".join(str({"host": 1, "run": 7}.get(str(name), 0)) for name in columns)
+    desk.connection.execute(f"INSERT INTO trust VALUES ({values})")
+
+    assert desk.open(now=NOW).no == 8
 
 
 def test_the_first_run_of_a_source_is_new_and_open():

@@ -7,6 +7,7 @@ from typing import Any, Final
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.tombstones import MOST, delete_record_rows
+from smartcrawl.registry.runs.run_numbers import keep_last_run_number
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 
 _KINDS: Final = (SITE.name, FILES.name, GITHUB.name)
@@ -55,6 +56,7 @@ def delete_empty_source_rows(connection: Connection, name: str) -> bool:
     number = _empty_source_number(connection, name)
     if number is None:
         return False
+    keep_last_run_number(connection)
     while found := [no for (no,) in connection.execute(_RECORDS, (number,)).fetchall()]:
         for statement in _OF_RECORDS:
             connection.execute(statement, (numbers_for_sql(found),))

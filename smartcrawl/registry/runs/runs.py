@@ -40,6 +40,7 @@ from smartcrawl.registry.removal.tombstones import delete_expired_tombstone_rows
 from smartcrawl.registry.removal.verified import verified_orphan_rows
 from smartcrawl.registry.runs.job_runs import store_job_process_row
 from smartcrawl.registry.runs.last_runs import LastRun
+from smartcrawl.registry.runs.run_numbers import insert_run_row
 from smartcrawl.registry.runs.run_orders import lock_run_row, run_order_row, withdraw_run_order_row
 from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, Word
 from smartcrawl.rules.run_orders import INTERRUPTED, Beginning, state_after_order
@@ -59,10 +60,6 @@ _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete"
 _INTERRUPT = """
 UPDATE run SET state = ?, complete = FALSE, finished_at = ?, reasons = ?
  WHERE no = ? AND state < ?
-"""
-_OPEN = """
-INSERT INTO run (source, number, forced, started_at, due, job) VALUES (?, ?, ?, ?, ?, ?)
-RETURNING no
 """
 _REOPEN = """
 UPDATE run SET number = ?, state = 0, complete = FALSE, finished_at = NULL, reasons = '[]',
@@ -252,7 +249,7 @@ def open_run_row_within(
     number = draw_sequence_numbers(connection, "number")
     complete = last_complete_row(connection, source)
     row = (source, number, forced, now, request.due, request.job)
-    no = int(connection.execute(_OPEN, row).get)
+    no = insert_run_row(connection, row)
     begin_run_row_counts(connection, no, now)
     return OpenRun(no, source, number, now, forced, False, interrupted, complete, due=request.due)
 
