@@ -45,6 +45,14 @@ class PlainSettings(CommandSettings):
         """Return a setting as a switch; Options has checked its value."""
         return str(self._values.get(name)) in _TRUE
 
+    def getint(self, name: str) -> int:
+        """Return a setting as a whole number; Options has checked its value."""
+        return int(self._values.get(name) or 0)
+
+    def getfloat(self, name: str) -> float:
+        """Return a setting as a number; Options has checked its value."""
+        return float(self._values.get(name) or 0)
+
     def getpriority(self, name: str) -> int | None:
         """Return how strong the origin of a setting is; None where there is no such setting."""
         if name not in self._values:

@@ -28,6 +28,14 @@ class CommandSettings(Mapping[str, Any]):
         """Return a setting as a switch."""
 
     @abstractmethod
+    def getint(self, name: str) -> int:
+        """Return a setting as a whole number."""
+
+    @abstractmethod
+    def getfloat(self, name: str) -> float:
+        """Return a setting as a number."""
+
+    @abstractmethod
     def getpriority(self, name: str) -> int | None:
         """Return how strong the origin of a setting is; CMDLINE if it was given with -s."""
 

@@ -276,6 +276,8 @@ def test_settings_without_scrapy_are_those_of_the_project():
     assert [settings.getbool(name) for name in ("ROBOTSTXT_OBEY", "COOKIES_ENABLED")] == [
         True, False,
     ]  # fmt: skip
+    settings.set("RETRY_TIMES", "5", given=True)
+    assert (settings.getint("RETRY_TIMES"), settings.getfloat("DOWNLOAD_TIMEOUT")) == (5, 30.0)
     assert len(settings) == len(list(settings))
     settings.set("DATA_DIR", str(Path.cwd()), given=False)
     assert Options.of(settings).depth_limit == 3

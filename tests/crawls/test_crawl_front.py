@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.github_peer import GithubPeer
 from tests.site_server import Site, html
 
 ROOT = Path(__file__).parents[2]
@@ -94,3 +95,14 @@ def test_a_local_folder_of_state_needs_no_name(smartcrawl, tmp_path: Path):
         assert site.url("/") in smartcrawl("search", "undoing")
         assert (tmp_path / "here" / ".smartcrawl" / "registry.db").exists()
         assert "of docs: incomplete" in smartcrawl("due")
+
+
+def test_a_repository_is_crawled_and_its_next_run_is_planned(smartcrawl, tmp_path: Path):
+    with GithubPeer(tmp_path) as peer:
+        docs = peer.repository("octo/docs")
+        docs.write("a.md", "# Whale")
+        docs.commit()
+        words = [word for pair in peer.settings.items() for word in ("-s", "=".join(pair))]
+        smartcrawl("crawl", *words, "https://github.com/octo/docs/tree/HEAD")
+
+        assert "1 it did not change" in smartcrawl("plan", *words)
