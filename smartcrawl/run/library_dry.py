@@ -315,9 +315,8 @@ class _Comparison:
     ) -> None:
         """Count an item that would be read, as the handler of downloads decides about it."""
         found = self._result
-        if self._largest and item.file_size > self._largest:
-            return
-        if self._places.refusal(item) is not None:
+        is_too_large = self._largest and item.file_size > self._largest
+        if is_too_large or self._places.refusal(item) is not None:
             found.failed += 1
             return
         is_named = self._places.excess(item) is None

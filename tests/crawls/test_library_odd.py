@@ -126,6 +126,29 @@ def test_a_name_that_is_too_long_counts_once(crawl: Crawl, stage: LibraryStage) 
     assert crawl.hits("warm") == []
 
 
+def test_a_file_that_grows_too_large_keeps_its_former_text(
+    crawl: Crawl, stage: LibraryStage
+) -> None:
+    libraries, library = stage.begin(crawl)
+    library.update("Reports/Q1.txt", b"stormy " * 100)
+    crawl.environment["DOWNLOAD_MAXSIZE"] = "500"
+
+    for _ in range(2):
+        found = libraries.download(expect=3)
+        assert (found["failed"], found["unchanged"], found["removed"]) == (1, 2, 0), found["log"]
+        assert libraries.downloads() == 0
+        assert libraries.disk() == BEFORE
+        assert libraries.hits("warm") == [f"{_ROOT}/Reports/Q1.txt"]
+    error = libraries.rows("files_map.csv")[f"{_ROOT}/Reports/Q1.txt"]["sharepoint_error"]
+    assert error.endswith(
+        "it has 700 bytes, more than DOWNLOAD_MAXSIZE permits: raise DOWNLOAD_MAXSIZE"
+    )
+
+    crawl.environment["DOWNLOAD_MAXSIZE"] = "800"
+    assert libraries.download()["downloaded"] == 1
+    assert libraries.hits("stormy") == [f"{_ROOT}/Reports/Q1.txt"]
+
+
 @pytest.mark.covers("R3-54", "R3-75")
 def test_a_missing_file_that_cannot_be_had_has_no_path(crawl: Crawl, stage: LibraryStage) -> None:
     """The map names no file that is not there; the next crawl brings it."""

@@ -13,11 +13,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.files import (
-    TOO_LARGE,
-    downloader_headers_of_file,
-    downloader_media_type,
-)
+from smartcrawl.engine.download.files import downloader_headers_of_file, downloader_media_type
 from smartcrawl.engine.download.headers import BoundedHttpHandler
 from smartcrawl.engine.download.library_api import (
     LIBRARY_REQUEST,
@@ -96,8 +92,9 @@ class LibraryHandler(BoundedHttpHandler):
         request.meta["download_latency"] = 0.0
         request.meta[LIBRARY_FILE] = LibraryFile(item, None, error="it was not read")
         if self._most and item.file_size > self._most:
-            return Response(
-                page.url, status=TOO_LARGE, headers={"Content-Length": str(item.file_size)}
+            raise DefiniteRefusalError(
+                f"it has {item.file_size:,} bytes, more than DOWNLOAD_MAXSIZE permits: raise"
+                " DOWNLOAD_MAXSIZE"
             )
         row = await asyncio.to_thread(self._library.row, page.no, item)
         file, body = await self._file(request, entry, item, row)
