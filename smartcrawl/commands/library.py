@@ -260,7 +260,7 @@ class Command(CrawlCommand):
             return
         try:
             with printed():
-                print_library_report(report, order.words.format)
+                print_library_report(report, order.words.format, str(self.settings["DATA_DIR"]))
         except OutputError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED

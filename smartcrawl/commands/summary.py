@@ -18,6 +18,7 @@ from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
+from smartcrawl.sources.kinds import SHAREPOINT
 from smartcrawl.terminal.output import Output
 from smartcrawl.terminal.state_folder import LOCAL, data_dir_words
 from smartcrawl.terminal.tables import print_table, printed_number_column, printed_word_column
@@ -43,16 +44,17 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     _print_looks(output, run, result, data_dir)
     _print_unchanged(output, result, ways)
     for reason in result.reasons:
-        output.say(f"[yellow]not complete:[/] {escape(reported_reason(reason, result.no))}")
+        told = reported_reason(reason, result.no, is_library=SHAREPOINT in run.source.kinds)
+        output.say(f"[yellow]not complete:[/] {escape(told)}")
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     if result.is_one_stored:
-        output.say("Search it:", command=_command("search", data_dir, words))
+        output.say("Search it:", command=summary_command_line("search", data_dir, words))
     elif result.is_empty and run.source.ad_hoc and result.finished_at and not result.complete:
         name = f"--source {shlex.quote(run.source.name)}"
         output.say(
             "Nothing is stored of it; to remove this source:",
-            command=_command("forget", data_dir, name),
+            command=summary_command_line("forget", data_dir, name),
         )
     if program_name() == OURS and Path(data_dir) != Path(LOCAL).absolute():
         output.line(f"Stored in:  {escape(data_dir)}")
@@ -137,7 +139,7 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
         output.say(
             f"{report_noun(result.no_text, 'page')} {have} no text:"
             f" {'' if run.source.traits.is_listed else script}to list {them}:",
-            command=_command(
+            command=summary_command_line(
                 "registry", data_dir, f"--no-text --source {shlex.quote(run.source.name)}"
             ),
         )
@@ -166,7 +168,9 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
             command, which = "orphans", ""
         elif one is Word.ORPHANED:
             why = f": this run was cut short before it came to {them}, which says nothing"
-        listed = _command(command, data_dir, f"{which}--source {shlex.quote(run.source.name)}")
+        listed = summary_command_line(
+            command, data_dir, f"{which}--source {shlex.quote(run.source.name)}"
+        )
         if before:  # the command lists by word
             them += f", with {before:,} of earlier runs"
         output.say(f"{report_noun(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
@@ -239,15 +243,19 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
         what = {"extraction_budget": "not read", "trimmed": "withheld"}.get(kind, "not believed")
         output.say(f"[yellow]{what}:[/] {escape(note)} ({NOTES.get(kind, '')})")
     if result.removed:
-        undo = _command("undo", data_dir, str(result.no))
+        undo = summary_command_line("undo", data_dir, str(result.no))
         back = f"{'it' if result.removed == 1 else 'them'} back"
         if moved := result.own_counts.get(Word.MOVED.word, 0):
             back += f", with the old addresses of {report_noun(moved, 'renamed file')}"
         output.say(f"{result.removed:,} removed; to bring {back}:", command=undo)
     if result.withheld:
         share, count = run.options.sweep_max_ratio, run.options.sweep_min_count
-        listed = _command("orphans", data_dir, f"--source {shlex.quote(run.source.name)}")
-        approved = _command("orphans", data_dir, f"--approve {result.no} --max {result.withheld}")
+        listed = summary_command_line(
+            "orphans", data_dir, f"--source {shlex.quote(run.source.name)}"
+        )
+        approved = summary_command_line(
+            "orphans", data_dir, f"--approve {result.no} --max {result.withheld}"
+        )
         verb = "is" if result.withheld == 1 else "are"
         them = "it" if result.withheld == 1 else "them"
         why = (
@@ -278,7 +286,7 @@ def _size(count: int) -> str:
     return f"{value:.0f} {units[0]}" if units[0] == "B" else f"{value:.1f} {units[0]}"
 
 
-def _command(name: str, data_dir: str, arguments: str) -> str:
+def summary_command_line(name: str, data_dir: str, arguments: str) -> str:
     """Return the command line of a command over the same registry."""
     setting = "" if data_dir == LOCAL else f" -s DATA_DIR={shlex.quote(data_dir)}"
     if program_name() == OURS:

@@ -80,12 +80,12 @@ class RunLifecycle:
         """Log the beginning of the run, and an interrupted run that was closed."""
         run = self._run
         if run.opened.interrupted is not None:
+            resume = f" ({program_argument('resume')} would have gone on with it)"
             logger.warning(
-                "run %d of %s was interrupted and is closed now; this is a new run"
-                " (%s would have gone on with it)",
+                "run %d of %s was interrupted and is closed now; this is a new run%s",
                 run.opened.interrupted,
                 run.source.name,
-                program_argument("resume"),
+                "" if run.library is not None else resume,  # its commands have no such argument
             )
         resolver = installed_resolver()
         if resolver is not None:

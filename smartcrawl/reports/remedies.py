@@ -26,13 +26,16 @@ REMEDIES = {
     "pending": "the next run finds them again",
     NOT_DUE: "no run had an answer of these pages since the last complete one began; nothing is"
     " missing, but pages without a link to them do not age by this run",
-    "no_pages": "nothing was visited: check the seeds or the root, and the scope",
+    "no_pages": "nothing was visited: where no other reason says why, check the seeds or the root,"
+    " and the scope",
     "interrupted": "go on with {resume}",
     "paused": "by order; only {resume} goes on with it",
     "cancelled": "by order; the next crawl begins a new run",
 }
 #: The same where a folder or bucket has no file.
 _EMPTIED = "mount it, or if it is empty on purpose, remove them: {program} orphans --approve {run}"
+#: Remedies that differ for document libraries, whose commands resume no run.
+_OF_LIBRARIES = {"interrupted": "the next download brings the rest"}
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
 NOTES = {
     "temporary_redirects": "their old content stays; is a login needed?",
@@ -52,21 +55,25 @@ NOTES = {
 }
 
 
-def reported_remedy(word: str) -> str:
+def reported_remedy(word: str, *, is_library: bool = False) -> str:
     """Return the remedy for a reason by its first word, as the called program names it; or ""."""
     remedy = REMEDIES.get(word, "")
+    if is_library:
+        remedy = _OF_LIBRARIES.get(word, remedy)
     return remedy.format(program=program_name(), resume=program_argument("resume"))
 
 
-def reported_reason(reason: str, run: int) -> str:
+def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
     """Return the reason that a run is incomplete with its remedy in brackets, if there is one.
 
     >>> reported_reason("interrupted", 2)
     'interrupted (go on with -a resume=1)'
+    >>> reported_reason("interrupted", 2, is_library=True)
+    'interrupted (the next download brings the rest)'
     >>> print(reported_reason("listing: /docs (it has no file, and 3 files are stored)", 2)[56:])
     (mount it, or if it is empty on purpose, remove them: scrapy orphans --approve 2)
     """
-    remedy = reported_remedy(reason.partition(":")[0])
+    remedy = reported_remedy(reason.partition(":")[0], is_library=is_library)
     if is_emptied_root_reason(reason):
         remedy = _EMPTIED.format(program=program_name(), run=run)
     return f"{reason} ({remedy})" if remedy else reason

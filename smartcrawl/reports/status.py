@@ -194,6 +194,7 @@ class SourceStatus:
     vectors: VectorCounts | None = None  #: of one source; None: no embedder was ever used
     pushed: Sequence[StoreCounts] = ()  #: files of one source in vector stores
     trimmed: int = 0  #: items that a library lacks in its last listing, beyond those accepted
+    is_library: bool = False  #: whether the commands of libraries crawl it
 
 
 def status_report(
@@ -231,6 +232,7 @@ def status_report(
             vectors.get(no),
             pushed.get(no, ()),
             0 if (lacking := shortfalls.get(no)) is None else lacking.trimmed,
+            kind == SHAREPOINT.name,
         )
         for no, (name, kind) in names.items()
     ]

@@ -1,0 +1,95 @@
+"""The report of a library's steps for people: what is missing, and the command that goes on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from smartcrawl.commands.library_text import print_library_report
+from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
+from smartcrawl.run.library_steps import StepResult
+from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
+
+_SOURCE = {
+    "source_id": "one",
+    "site_url": "https://contoso.sharepoint.com/sites/demo",
+    "sharepoint_url_part": "/Shared Documents",
+    "filter": "",
+}
+
+
+@pytest.fixture
+def report(tmp_path: Path) -> LibraryReport:
+    """The report of a domain with one library, to which nothing was done."""
+    folder = tmp_path / "domains" / "D1"
+    folder.mkdir(parents=True)
+    domain = {"name": "Demo", "description": "", "file_sources": [_SOURCE]}
+    text = json.dumps(domain | {"list_sources": [], "sitepage_sources": []})
+    (folder / "domain.json").write_text(text, encoding="utf-8")
+    return LibraryReport(load_sharepoint_domain(tmp_path, "D1"), "check", "incremental", "all")
+
+
+def printed(
+    report: LibraryReport, found: LibrarySourceReport, capsys: pytest.CaptureFixture[str]
+) -> list[str]:
+    """Return the lines of a report whose only source came out so."""
+    report.sources["one"] = found
+    print_library_report(report, "table", ".smartcrawl")
+    return capsys.readouterr().out.strip().splitlines()
+
+
+def test_a_check_that_found_nothing_is_not_called_incomplete(
+    report: LibraryReport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (source,) = report.domain.sources("all", None)
+    line = "Integrity check passed: 3 files verified"
+    report.add_step(source, StepResult(reasons=[line]))
+
+    lines = printed(report, report.sources["one"], capsys)
+
+    assert lines == ["check of D1.one: complete", line]
+
+
+def test_what_a_download_lacks_comes_with_its_command(
+    report: LibraryReport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (source,) = report.domain.sources("all", None)
+    found = LibrarySourceReport(source, "incremental", runs=[7], failed=1, withheld=2)
+    reason = "listing: https://a.example/[x] (HTTP status 429)"
+
+    lines = printed(replace(report, action="download"), replace(found, reasons=[reason]), capsys)
+
+    assert lines[2] == (
+        f"not complete: {reason} (nothing that the listing lacks is removed; make the place"
+        " readable, and run again)"
+    )
+    assert lines[3].startswith("1 item failed; the reason is with:  ")
+    assert lines[3].endswith(" registry --outcome failed --source D1.one")
+    assert lines[4].startswith("2 removals wait for an approval; listed with:  ")
+    assert lines[4].endswith(" orphans --source D1.one")
+
+
+def test_a_trimmed_listing_was_complete(
+    report: LibraryReport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (source,) = report.domain.sources("all", None)
+    note = "trimmed: the library counts 1 item more than it lists"
+    found = LibrarySourceReport(source, "incremental", complete=True, reasons=[note])
+
+    lines = printed(report, found, capsys)
+
+    assert lines[1].startswith(f"{note} (rights trim the listing")
+
+
+def test_a_download_that_was_interrupted_names_no_argument_that_it_lacks(
+    report: LibraryReport, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (source,) = report.domain.sources("all", None)
+    found = LibrarySourceReport(source, "incremental", runs=[7], reasons=["interrupted"])
+
+    lines = printed(report, found, capsys)
+
+    assert lines[-1] == "not complete: interrupted (the next download brings the rest)"
