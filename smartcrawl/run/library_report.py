@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.registry.library.shortfall import TRIMMED
+from smartcrawl.rules.run_orders import INTERRUPTED, ORDER_REASONS
 from smartcrawl.run.embed_result import EmbedResult
 from smartcrawl.run.library_dry import DryLibraryResult
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.source import SharepointSource
+
+#: Reasons of a run that ended before it came to every item.
+_UNFINISHED: Final = frozenset({INTERRUPTED, *ORDER_REASONS.values()})
 
 
 def library_run_failed_items(run: Run) -> int:
@@ -105,12 +109,16 @@ class LibraryReport:
         found.downloaded += library.downloaded
         found.added += library.added
         found.changed += library.changed
-        found.removed += library.removed
+        # Pages that an undo restored have no file, and the sweep removes them alone.
+        found.removed += max(library.removed, result.removed)
         found.withheld = result.withheld
         found.failed = library_run_failed_items(run)
         found.listed = library.listed
         found.skipped = library.skipped
-        found.unchanged = library.listed - found.added - found.changed - found.failed
+        known = library.listed
+        if not _UNFINISHED.isdisjoint(result.reasons):
+            known = min(known, result.visits)  # the others were not compared or read
+        found.unchanged = max(0, known - found.added - found.changed - found.failed)
         findings = library.findings
         found.integrity = {
             "missingInMap": findings.missing_in_map,
