@@ -13,7 +13,7 @@ from smartcrawl.commands.crawl_words import CrawlWords, command_line_of_scrapy_c
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.sources.kinds import SPIDERS
+from smartcrawl.sources.kinds import SHAREPOINT, SPIDERS
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.state_folder import state_folder
 from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage_errors
@@ -122,7 +122,23 @@ def _crawl_words(words: Sequence[str]) -> list[str]:
         parser.error("it takes one address, folder or source; declare several in sources.toml")
     _apply(parser, settings, Namespace(set=list(opts.set), data_dir=opts.data_dir))
     declared = _declared(settings)
+    named = opts.source or (args[0] if args else "")
+    if named not in declared and _is_of_library(settings, named):
+        declared[named] = SHAREPOINT.spider
     return command_line_of_scrapy_crawl(opts, args, declared, spider=spider)
+
+
+def _is_of_library(settings: PlainSettings, name: str) -> bool:
+    """Whether a name is DOMAIN.SOURCE, and there is a domain of document libraries of this id."""
+    from smartcrawl.sources.sharepoint.domains import sharepoint_domain_ids  # noqa: PLC0415  # only a crawl needs it
+
+    domain_id, dot, source_id = name.partition(".")
+    if not dot or not source_id:
+        return False
+    try:
+        return domain_id in sharepoint_domain_ids(Options.of(settings).sharepoint.storage)
+    except SmartcrawlError:
+        return False  # the crawl reports it
 
 
 def _declared(settings: PlainSettings) -> dict[str, str]:

@@ -97,6 +97,21 @@ def test_a_local_folder_of_state_needs_no_name(smartcrawl, tmp_path: Path):
         assert "of docs: incomplete" in smartcrawl("due")
 
 
+@pytest.mark.parametrize("option", [[], ["--source"]])
+def test_a_crawl_takes_the_source_of_a_library_by_its_name(
+    smartcrawl, tmp_path: Path, option: list[str]
+):
+    domain = tmp_path / "here" / ".smartcrawl" / "library" / "domains" / "D1"
+    domain.mkdir(parents=True)
+    site = "https://contoso.sharepoint.com/sites/demo"
+    source = f'{{"source_id": "one", "site_url": "{site}", "sharepoint_url_part": "/A"}}'
+    (domain / "domain.json").write_text(f'{{"name": "D", "file_sources": [{source}]}}')
+
+    assert "SHAREPOINT_TENANT is empty" in smartcrawl("crawl", *option, "D1.one", expect=1)
+    said = smartcrawl("crawl", *option, "D1.two", expect=1)
+    assert "has no source 'two': it has one" in " ".join(said.split())
+
+
 def test_a_repository_is_crawled_and_its_next_run_is_planned(smartcrawl, tmp_path: Path):
     with GithubPeer(tmp_path) as peer:
         docs = peer.repository("octo/docs")
