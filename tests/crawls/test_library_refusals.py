@@ -218,3 +218,19 @@ def test_a_source_that_is_refused_is_left_as_it_is(
     assert (found["complete"], found["removed"], found["withheld"]) == (False, 0, 0)
     assert (libraries.facts(), libraries.rows("files_map.csv")) == before
     assert len(libraries.hits("quarter")) == 2
+
+
+def test_a_library_that_is_named_by_its_title_is_answered_with_the_paths_of_the_site(
+    crawl: Crawl, sharepoint: SharepointServer
+) -> None:
+    libraries = LibraryCrawl(crawl, sharepoint, "graph")
+    site = sharepoint.tenant.site("/sites/demo")
+    site.library("Documents", "Shared Documents")
+    site.library("Contracts", "Verträge")
+    libraries.declare(site, "file_sources", sharepoint_url_part="/Documents")
+
+    (reason, _) = libraries.download(expect=3)["reasons"]
+
+    assert reason.endswith(
+        "correct sharepoint_url_part in domain.json; the site has /Shared Documents, /Verträge)"
+    )

@@ -23,6 +23,7 @@ from smartcrawl.sources.sharepoint.payloads import (
 )
 
 _FACTS: Final = "$select=id,webUrl"
+_NAMED: Final = 5  #: libraries of a site that a message names, at most
 
 
 class GraphPlaces:
@@ -87,13 +88,21 @@ class GraphPlaces:
         return sharepoint_payload(GraphPlace, sharepoint_json(self._client.body(url)))
 
     def _of_path(self, url: str, kind: str) -> GraphPlace:
+        others: list[str] = []
         for found in self._all(url):
             if self._is_library(found):
                 return found
+            if kind == "drive" and len(others) < _NAMED:  # most lists are no libraries
+                others.append(self._url_part(found))
+        known = f"; the site has {', '.join(map(sharepoint_words, others))}" if others else ""
         raise LibraryRefusedError(
             f"the site has no {kind} at {sharepoint_words(self.library_path)}: it was renamed, or"
-            " the app may not read it; correct sharepoint_url_part in domain.json"
+            f" the app may not read it; correct sharepoint_url_part in domain.json{known}"
         )
+
+    def _url_part(self, found: GraphPlace) -> str:
+        """Return what sharepoint_url_part would be for another place of the site."""
+        return graph_path(found).removeprefix(sharepoint_site_path(self._place.site_url))
 
     def _all(self, url: str) -> Iterator[GraphPlace]:
         walk: PageWalk | None = None
