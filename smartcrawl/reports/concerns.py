@@ -44,8 +44,8 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     reasons = [] if run is None else [r for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
     for reason in reasons:
         assert run is not None, "it has the reasons"
-        words = reported_reason(reason, run.no, is_library=status.is_library)
-        yield Concern(f"not complete: {words}")
+        why = reported_reason(reason, run.no, is_library=status.is_library)
+        yield Concern(f"not complete: {why}")
     if status.completed_at is None:
         yield Concern("no run was complete yet, so that orphaned pages cannot be recognized")
     elif (
