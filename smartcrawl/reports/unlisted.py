@@ -71,7 +71,7 @@ def _parts_of(reasons: Iterable[str]) -> tuple[str, ...]:
 
 
 def _meaning(lacking: UnlistedParts, entry: ReportedRecord | None, url: str) -> str:
-    """Return what the failed parts mean for one address."""
+    """Return the meaning of the failed parts for one address."""
     within = lacking.holds(url)
     if entry is None or entry.standing == Standing.BARE:
         where = "this address is in such a part" if within else "this address is in no such part"

@@ -7,7 +7,7 @@ from typing import Any, Final
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.removal.tombstones import MOST, delete_record_rows
-from smartcrawl.registry.runs.run_numbers import keep_last_run_number
+from smartcrawl.registry.run_numbers import keep_last_run_number
 from smartcrawl.sources.kinds import FILES, GITHUB, SITE
 
 _KINDS: Final = (SITE.name, FILES.name, GITHUB.name)

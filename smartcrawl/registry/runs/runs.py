@@ -38,9 +38,9 @@ from smartcrawl.registry.removal.sweep import (
 )
 from smartcrawl.registry.removal.tombstones import delete_expired_tombstone_rows
 from smartcrawl.registry.removal.verified import verified_orphan_rows
+from smartcrawl.registry.run_numbers import insert_run_row
 from smartcrawl.registry.runs.job_runs import store_job_process_row
 from smartcrawl.registry.runs.last_runs import LastRun
-from smartcrawl.registry.runs.run_numbers import insert_run_row
 from smartcrawl.registry.runs.run_orders import lock_run_row, run_order_row, withdraw_run_order_row
 from smartcrawl.rules.model import RESUMABLE, RemovalRule, RunOrder, RunState, Word
 from smartcrawl.rules.run_orders import INTERRUPTED, Beginning, state_after_order
