@@ -9,6 +9,7 @@ import pytest
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index.choice import EMBEDDED
+from smartcrawl.index.embedded import unused
 from smartcrawl.index.embedded.batch_vectors import SECONDS, BatchVectors
 from smartcrawl.index.embedded.sqlite import EmbeddedIndex
 from smartcrawl.index.embedded.unused import drop_index_leftovers, has_index_vectors
@@ -25,6 +26,7 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.documents import Chunk, Section
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Visit
+from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document
@@ -701,6 +703,24 @@ def drop(desk: Desk, now: int) -> int:
     """Drop unused vectors as a run without an embedder does."""
     assert has_index_vectors(desk.connection)
     return drop_index_leftovers(desk.connection, now=now, ttl=TTL)
+
+
+@pytest.mark.sqlite
+def test_the_end_of_a_run_reads_no_vector_to_find_those_without_a_use(desk: Desk):
+    """Vectors are large, and few of them are unused: indexes name those."""
+    values = {"used": Many([1]), "now": NOW, "before": NOW}
+    plans = []
+    for statement in (
+        unused._USED_AGAIN, unused._UNUSED_NOW, unused._DROP, unused._DROP_EMBEDDERS,
+    ):  # fmt: skip
+        asked = "EXPLAIN QUERY PLAN " + statement.format(vector="vector", chunks="chunk")
+        rows = desk.connection.execute(asked, values).fetchall()
+        plans += [str(row[3]) for row in rows]
+
+    assert sum("vector_unused" in line for line in plans) == 2
+    scans = [line for line in plans if line.startswith(("SCAN vector", "SCAN v "))]
+    assert len(scans) == 2
+    assert all("COVERING INDEX" in line for line in scans)
 
 
 def test_an_undo_within_the_ttl_finds_the_vectors_again_and_keeps_them(

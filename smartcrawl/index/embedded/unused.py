@@ -25,16 +25,24 @@ _UNUSED: Final = """
 (NOT embedder IN carray(:used)
     OR NOT EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = {vector}.hash))
 """
+#: This and ``_DROP`` read an index of the vectors that are unused (vector_unused).
 _USED_AGAIN = f"""
 UPDATE {{vector}} SET unused_since = NULL WHERE unused_since IS NOT NULL AND NOT {_UNUSED}
 """
-_UNUSED_NOW = f"""
-UPDATE {{vector}} SET unused_since = :now WHERE unused_since IS NULL AND {_UNUSED}
+#: The digests of all vectors are read from their index, and a vector only where it is unused.
+_UNUSED_NOW = """
+UPDATE {vector} SET unused_since = :now
+ WHERE unused_since IS NULL
+   AND (hash, embedder) IN (
+       SELECT v.hash, v.embedder FROM {vector} v
+        WHERE NOT v.embedder IN carray(:used)
+           OR NOT EXISTS (SELECT 1 FROM {chunks} k WHERE k.hash = v.hash))
 """
 _DROP = "DELETE FROM {vector} WHERE unused_since <= :before"
 _DROP_EMBEDDERS = """
 DELETE FROM embedder
- WHERE NOT no IN carray(:used) AND no NOT IN (SELECT embedder FROM {vector})
+ WHERE NOT no IN carray(:used)
+   AND NOT EXISTS (SELECT 1 FROM {vector} v WHERE v.embedder = embedder.no)
 RETURNING no
 """
 
