@@ -342,7 +342,7 @@ def test_unused_vectors_go_where_no_embedder_is_set_and_those_of_documents_stay(
     drop = partial(drop_index_leftovers, shop.desk.connection, ttl=TTL, elsewhere=elsewhere)
 
     gone = [
-        drop(now=NOW, is_ending=lambda: True), drop(now=NOW), drop(now=NOW + TTL - 1),
+        drop(now=NOW - TTL, is_ending=lambda: True), drop(now=NOW), drop(now=NOW + TTL - 1),
         drop(now=NOW + TTL),
     ]  # fmt: skip
 
