@@ -339,8 +339,8 @@ def withholds_sweep(
     ``content`` counts the pages with content; ``records`` counts pages that only keep links, too.
     Each must stay within the limits of ``exceeds``, so that many links-only pages do not hide the
     loss of all content. If more than SMALL pages have content, half of these is too much as well.
-    Of ``answering`` pages, orphans with content that answered 200, 304 or a temporary redirect,
-    half of two or more is too much. A ``max_ratio`` of 1 turns every check off.
+    So is half of two or more pages with content if these are ``answering``: orphans that answered
+    200, 304 or a temporary redirect. A ``max_ratio`` of 1 turns every check off.
 
     >>> limits = {"max_ratio": 0.1, "min_count": 10}
     >>> withholds_sweep(Loss(8, 8), Loss(8, 90), **limits)
