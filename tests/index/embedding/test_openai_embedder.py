@@ -627,6 +627,18 @@ def test_a_single_vector_of_another_length_is_a_wrong_answer_unless_another_text
     assert found.embed(["one"]) == [vector("one")]
 
 
+def test_a_second_wrong_answer_asks_for_no_other_text_where_that_was_right(
+    server: EmbeddingsServer, clock: Clock
+):
+    found = embedder(server, clock)
+    wrong = Reply(embeddings(["one"], [[1.0] * 5]))
+    server.replies = [wrong, None, wrong]
+
+    for _ in range(2):
+        assert isinstance(found.embed(["one"])[0], RefusedText)
+    assert [asked.texts for asked in server.asked] == [["one"], ["text"], ["one"]]
+
+
 def test_another_dimension_in_the_middle_of_a_run_stops_asking(
     server: EmbeddingsServer, clock: Clock
 ):
