@@ -43,7 +43,7 @@ def ranked(query: str, *pages: ProposedPage, weights: tuple[float, ...] | None =
 def test_a_word_with_signs_is_found_ahead_of_its_letter_however_many_pages_have_that():
     letters = [page(f"{n:03}", "C is a language", title="C") for n in range(80)]
     signed = page("signed", "what the compiler makes of C++17 here")
-    others = [page(name, f"this is {name} here") for name in ("gtk-c++", "c+++", "C#")]
+    others = [page(name, f"this is {name} here") for name in ("misc++", "gtk-c++", "c+++", "C#")]
 
     assert ranked("C++", *letters, *others, signed).split()[:2] == ["gtk-c++", "signed"]
     assert ranked("C#", *letters, *others, signed).split()[0] == "C#"
