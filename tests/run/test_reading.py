@@ -221,3 +221,4 @@ def test_of_many_new_texts_those_that_still_come_are_kept_in_memory(monkeypatch)
         found.append(known.is_repeated(visit, document, withheld=False))
 
     assert found == [False, False, True, False, True, False, True]
+    assert len(known._known) == 2, "memory is bounded"
