@@ -32,7 +32,8 @@ WITH last (source, looked) AS (
      WHERE source IN carray(:wanted) GROUP BY source),
 alike AS MATERIALIZED (
     SELECT reached_run, seen_run, visited_run >= reached_run AS visited, status, standing,
-           lost_count > 0 AS lost, next_visit IS NULL OR next_visit <= :now AS due,
+           lost_count > 0 AS lost,
+           next_visit IS NULL OR next_visit <= :now OR last_checked > :now + 86400 AS due,
            no IN (SELECT no FROM record WHERE kind > 0) AS sitemap,
            no IN (SELECT no FROM pin) AS pinned, count(*) AS n
       FROM state

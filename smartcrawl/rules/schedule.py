@@ -10,6 +10,7 @@ from typing import Final
 MAX_DOUBLINGS: Final = 20  #: of the error backoff; 600 s doubled so often are 20 years
 PHASES: Final = 1 << 16
 SCATTER: Final = 40_503  #: odd, near 2**16 / golden ratio: neighbours are far apart
+_DAY: Final = 86_400  #: seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,21 +72,29 @@ class Schedule:
         return wait + wait * self.jitter * (number * SCATTER % PHASES) // (1000 * PHASES)
 
 
-def is_due(next_visit: int | None, now: int) -> bool:
+def is_due(next_visit: int | None, last_visit: int | None, now: int) -> bool:
     """Whether a page's next visit is not in the future; a page without any visit is due.
 
-    >>> is_due(None, 5), is_due(5, 5), is_due(6, 5)
+    A page whose last visit is more than a day in the future is due, too: the clock was wrong then,
+    and so is the time of the next visit.
+
+    >>> is_due(None, None, 5), is_due(5, 0, 5), is_due(6, 0, 5)
     (True, True, False)
+    >>> is_due(200_000, 86_406, 5)
+    True
 
     Source: R0-71, M-11.
     """
-    return next_visit is None or next_visit <= now
+    return (
+        next_visit is None
+        or next_visit <= now
+        or (last_visit is not None and last_visit > now + _DAY)
+    )
 
 
 _LASTMOD: Final = re.compile(
     r"(\d{4})(?:-(\d\d)(?:-(\d\d)(T\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?)?)?"
 )
-_DAY: Final = 86_400  #: seconds
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 
 

@@ -240,7 +240,8 @@ def is_unverified(verified_at: int | None, now: int, days: int, number: int) -> 
     """Whether a page was not downloaded whole for so long that no 304 counts any more.
 
     The time is up to a tenth shorter, by the page's number, so that pages that were crawled on one
-    day are not all downloaded on one day again. ``days`` 0: never.
+    day are not all downloaded on one day again. ``days`` 0: never. A download more than a day in
+    the future proves nothing: the clock was wrong then.
 
     >>> is_unverified(0, 90 * 86_400, 90, 0), is_unverified(0, 80 * 86_400, 90, 0)
     (True, False)
@@ -248,4 +249,4 @@ def is_unverified(verified_at: int | None, now: int, days: int, number: int) -> 
     if not days or verified_at is None:
         return False
     early = days * _DAY * (number * _SCATTER % _PHASES) // (_TENTH * _PHASES)
-    return now - verified_at >= days * _DAY - early
+    return now - verified_at >= days * _DAY - early or verified_at > now + _DAY

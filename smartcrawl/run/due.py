@@ -68,7 +68,7 @@ class DuePages:
             > 0  # its signed links can be read from its body alone
             or (_needs_a_visit(page) and not state.error_count)
             or state.last_checked is None
-            or is_due(state.next_visit, self.now)
+            or is_due(state.next_visit, state.last_checked, self.now)
             or (modified is not None and modified > state.last_checked)
         )
 

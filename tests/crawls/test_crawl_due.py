@@ -1,5 +1,6 @@
 """A due crawl asks only what is due, reaches the rest by its stored links, and loses nothing."""
 
+import json
 import time
 from datetime import UTC, datetime
 
@@ -54,6 +55,26 @@ def test_when_nothing_is_due_nothing_is_asked_and_everything_is_reached(shop: Si
     assert "skipped" in result.out
     assert crawl.counts_add_up()
     assert crawl.hits('"the leaf"') == ["/leaf"]  # it is as searchable as before
+
+
+@pytest.mark.covers("R0-71", "M-11")
+def test_what_was_visited_by_a_clock_a_year_ahead_is_due(shop: Site, crawl: Crawl):
+    year = 365 * DAY
+    ahead = f"last_checked = last_checked + {year}, next_visit = next_visit + {year}"
+    let(crawl, ahead, "/leaf", "/other")
+    [status] = json.loads(crawl.run("status", "--format", "json").out)["sources"]
+    assert status["due"] == 2
+    shop.pages["/leaf"] = html("Leaf", text="the edited leaf")
+
+    due(crawl)
+
+    assert asked(shop) == ["/leaf", "/other"]
+    assert crawl.hits('"the edited leaf"') == ["/leaf"]
+    shop.clear()
+
+    due(crawl)
+
+    assert asked(shop) == []
 
 
 @pytest.mark.covers("R0-71", "M-11", "U-16")

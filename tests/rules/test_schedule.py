@@ -126,7 +126,17 @@ def test_without_jitter_nothing_is_spread():
 @pytest.mark.covers("R0-71", "M-11")
 @pytest.mark.parametrize(("next_visit", "due"), [(None, True), (9, True), (10, True), (11, False)])
 def test_a_page_is_due_when_its_next_visit_is_not_in_the_future(next_visit, due):
-    assert is_due(next_visit, 10) is due
+    assert is_due(next_visit, 9, 10) is due
+    assert is_due(next_visit, None, 10) is due
+
+
+@pytest.mark.covers("M-11")
+@pytest.mark.parametrize(
+    ("ahead", "due"), [(-DAY, False), (0, False), (DAY, False), (DAY + 1, True)]
+)
+def test_a_page_that_was_visited_in_the_future_is_due(ahead, due):
+    """The clock was wrong, and may have put the next visit off by years."""
+    assert is_due(NOW + 400 * DAY, NOW + ahead, NOW) is due
 
 
 # What sitemaps say

@@ -267,6 +267,9 @@ def test_two_samples_of_a_small_site_never_wait_for_the_whole_period(first, page
 def test_no_304_counts_for_ever():
     assert [is_unverified(0, days * DAY, 90, 0) for days in (89, 90, 91)] == [False, True, True]
     assert not is_unverified(0, 10**9, 0, 0)
+    assert not is_unverified(10**9 + DAY, 10**9, 90, 0), "clocks may differ by a day"
+    assert is_unverified(10**9 + DAY + 1, 10**9, 90, 0)
+    assert not is_unverified(10**9 + DAY + 1, 10**9, 0, 0)
     assert not is_unverified(None, 10**9, 90, 0)
     assert [is_unverified(50 * DAY, n * DAY, 90, 0) for n in (100, 139, 140)] == [
         False,

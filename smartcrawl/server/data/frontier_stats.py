@@ -31,7 +31,8 @@ _DOMAIN: Final = f"""
 WITH {_LAST},
 alike AS MATERIALIZED (
     SELECT reached_run, host, visited_run < reached_run AS waits,
-           next_visit IS NULL OR next_visit <= :now AS is_due, count(*) AS n
+           next_visit IS NULL OR next_visit <= :now OR last_checked > :now + 86400 AS is_due,
+           count(*) AS n
       FROM state WHERE status <> 5 GROUP BY 1, 2, 3, 4),
 domain (host, n, ready) AS MATERIALIZED (
     SELECT a.host, sum(n), sum(n) FILTER (WHERE a.is_due OR (a.waits AND u.finished_at IS NULL))

@@ -44,17 +44,18 @@ def test_the_frontier_has_what_is_due_and_what_is_delayed(library: Library):
     for number in range(3):
         library.put(address(number), next_visit=NOW - number)
     library.put(address(3), next_visit=None)
-    library.put(address(4), next_visit=NOW + 1)
+    library.put(address(4), NOW + 86_400, next_visit=NOW + 1)
     library.put(address(5, "other.example"), next_visit=NOW + 86_400)
     library.put(address(6), status=5, next_visit=NOW)
+    library.put(address(7), NOW + 86_401, next_visit=NOW + 10**7)  # by a clock that was wrong
 
     found = library.read(FRONTIER)
 
     assert found == {
-        "total_urls": 6,
-        "by_priority": {"5": 6},
-        "by_domain": {"example.com": 5, "other.example": 1},
-        "ready_to_crawl": 4,
+        "total_urls": 7,
+        "by_priority": {"5": 7},
+        "by_domain": {"example.com": 6, "other.example": 1},
+        "ready_to_crawl": 5,
         "delayed": 2,
     }
     assert list(found["by_domain"]) == ["example.com", "other.example"]
