@@ -134,10 +134,8 @@ def is_304_of_other_date(asked: str | None, answered: str | None) -> bool:
 
     Source: RFC 9111 section 4.3.4; RFC 9110 section 13.1.3.
     """
-    if asked is None or answered is None or asked == answered:
-        return False
-    moments = _moment(asked), _moment(answered)
-    return None not in moments and moments[0] != moments[1]
+    moments = {_moment(date) for date in (asked, answered) if date is not None}
+    return len(moments) > 1 and None not in moments
 
 
 def _version(etag: str) -> str:
