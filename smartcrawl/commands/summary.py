@@ -44,8 +44,8 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     _print_looks(output, run, result, data_dir)
     _print_unchanged(output, result, ways)
     for reason in result.reasons:
-        told = reported_reason(reason, result.no, is_library=SHAREPOINT in run.source.kinds)
-        output.say(f"[yellow]not complete:[/] {escape(told)}")
+        words = reported_reason(reason, result.no, is_library=SHAREPOINT in run.source.kinds)
+        output.say(f"[yellow]not complete:[/] {escape(words)}")
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     if result.is_one_stored:

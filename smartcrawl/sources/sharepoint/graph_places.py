@@ -101,7 +101,7 @@ class GraphPlaces:
         )
 
     def _url_part(self, found: GraphPlace) -> str:
-        """Return what sharepoint_url_part would be for another place of the site."""
+        """Return the sharepoint_url_part that would name a place of the site."""
         return graph_path(found).removeprefix(sharepoint_site_path(self._place.site_url))
 
     def _all(self, url: str) -> Iterator[GraphPlace]:
