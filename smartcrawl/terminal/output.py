@@ -86,7 +86,7 @@ class Output:
             line.rstrip()
         if lines[-1].cell_len + after.cell_len <= room:
             lines[-1] += after
-        else:
+        elif command:
             lines.append(Text(command))
         self._console.print(before + lines[0])
         for line in lines[1:]:

@@ -63,6 +63,17 @@ def test_only_addresses_are_longer_than_a_line(width: int, monkeypatch: pytest.M
     assert "".join(line.strip() for line in lines).count("21 Nov 09:05") == 2
 
 
+def test_an_address_that_is_longer_than_a_line_has_no_empty_line_below(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("COLUMNS", "80")
+    file = io.StringIO()
+
+    Output(file).say(str(LONG["url"]), label="    ", indent=6)
+
+    assert file.getvalue() == f"    {LONG['url']}\n"
+
+
 @pytest.mark.parametrize("width", [20, 40, 60, 80, 200, None])
 def test_no_number_is_broken_in_any_width(width, monkeypatch: pytest.MonkeyPatch):
     def numbers(width: int | None) -> list[str]:
