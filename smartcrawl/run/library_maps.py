@@ -145,7 +145,9 @@ class LibraryMaps:
             written = 0.0
         read = read_sharepoint_files_map(path, is_expected)
         lines = list(read.damaged)
-        if read.state is not MapState.WHOLE and self._root.is_dir():
+        # A library that was never downloaded has no map, and nothing comes again.
+        is_new = read.state is MapState.MISSING and not stored
+        if read.state is not MapState.WHOLE and self._root.is_dir() and not is_new:
             lines.append(f"{path} is {read.state}: as with mode=full, every file comes again")
         return ReadFilesMap(read, self._prefix, tuple(lines), written)
 

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from tests.crawls.commands import Crawl, Running
-from tests.crawls.libraries import DOMAIN
+from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.crawls.library_stage import BEFORE, LibraryStage, rest_stage
+from tests.servers.sharepoint import SharepointServer
 
 __all__ = ["rest_stage"]  # a fixture
 _WORDS = ("library", "download", DOMAIN, "--format", "json")
@@ -58,3 +59,17 @@ def test_a_page_that_an_undo_restored_and_the_library_lacks_counts_as_removed(
 
     assert (found["removed"], crawl.runs()[0]["removed"]) == (1, 1)
     assert libraries.hits("warm") == []
+
+
+def test_the_first_dry_run_of_a_library_warns_of_no_map(
+    crawl: Crawl, sharepoint: SharepointServer
+) -> None:
+    libraries = LibraryCrawl(crawl, sharepoint)
+    site = sharepoint.tenant.site("/sites/demo")
+    site.library().add("one.txt", "a whale")
+    libraries.declare(site, "file_sources", sharepoint_url_part="/Shared Documents")
+
+    found = libraries.download("--dry-run")
+
+    assert (found["added"], found["downloaded"]) == (1, 1)
+    assert "WARNING" not in found["log"]
