@@ -241,6 +241,7 @@ NPM = "Sat, 26 Oct 1985 08:15:00 GMT"
         ("1970", True),  # sent back as it is, like all that is no date
         (" 197 ", True),
         (" 70 ", True),
+        (" 19700 ", True),
         ("Tue, 14 Nov 2023 22:13:20 GMT", True),
         ("Tue, 14 Nov 2023 22:13:20 -0000", True),
         ("yesterday", True),
