@@ -101,7 +101,7 @@ class Connection(SqliteConnection):
 
 _TABLES = (
     "candidate", "chunk", "content", "event", "evidence", "fingerprint", "host", "links", "pin",
-    "record", "robots", "run", "run_host", "seed", "source", "state",
+    "record", "robots", "run", "run_host", "seed", "source", "state", "trust",
 )  # fmt: skip
 _SPARE: list[Connection] = []
 
