@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from smartcrawl.model.documents import Document
-from smartcrawl.rules.shield import text_without_ids
+from smartcrawl.rules.shield import text_to_compare, text_without_ids
 
 
 def body_hash(body: bytes) -> bytes:
@@ -24,12 +24,17 @@ def text_hash(document: Document) -> bytes:
     return sha256(_utf8(document.text)).digest()
 
 
+def compared_text(document: Document) -> str:
+    """Return the part of a text by which pages are compared (``rules.shield.text_to_compare``)."""
+    return text_to_compare((section.heading, section.text) for section in document.sections)
+
+
 def text_hash_without_ids(document: Document) -> bytes:
-    """Return the SHA-256 of the text with one sign in place of each id: 32 bytes.
+    """Return the SHA-256 of the compared text with one sign in place of each id: 32 bytes.
 
     Source: docs/adr/0037.
     """
-    return sha256(_utf8(text_without_ids(document.text))).digest()
+    return sha256(_utf8(text_without_ids(compared_text(document)))).digest()
 
 
 def document_content_hash(document: Document) -> bytes:

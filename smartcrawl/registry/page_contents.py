@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
+from smartcrawl.model.documents import Document
 from smartcrawl.model.pages import Unreadable
 from smartcrawl.registry.commit.collapsed import stored_row_had_text
 from smartcrawl.registry.commit.snapshots import Place, Snapshots
@@ -26,6 +28,14 @@ SELECT r.no, c.text_hash,
  CROSS JOIN record r CROSS JOIN content c
  WHERE r.no = h.record AND c.no = r.content AND r.source = :source
  GROUP BY r.no, c.text_hash
+"""
+#: The same with the documents of texts that are not too long for ``rules.shield``.
+_LAST_DOCUMENTS = """
+SELECT r.no, c.document FROM (SELECT record FROM change ORDER BY no DESC LIMIT :most) AS h
+ CROSS JOIN record r CROSS JOIN content c
+ WHERE r.no = h.record AND c.no = r.content AND r.source = :source AND c.text_length <= :longest
+   AND c.document IS NOT NULL
+ GROUP BY r.no, c.no
 """
 _MOST_CHANGES: Final = 1_000
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
@@ -60,10 +70,10 @@ class ContentReader:
         value: int | None = self._connection.execute(_TURNED, (no,)).get
         return value
 
-    def text(self, content: int) -> str:
-        """Return a content's text."""
+    def document(self, content: int) -> Document:
+        """Return a content's document; without sections if none is stored."""
         packed: bytes | None = self._connection.execute(_DOCUMENT, (content,)).get
-        return "" if packed is None else unpack_stored_document(packed).text
+        return Document() if packed is None else unpack_stored_document(packed)
 
     def last_changes(self) -> list[tuple[int, bytes, bool]]:
         """Return the pages that changed last: number, text by now, whether since a complete run.
@@ -73,6 +83,16 @@ class ContentReader:
         names = {"source": self._source, "most": _MOST_CHANGES}
         rows: Any = self._connection.execute(_LAST_CHANGES, names).fetchall()
         return [(no, bytes(text), bool(since)) for no, text, since in rows]
+
+    def last_documents(self, longest: int) -> Iterator[tuple[int, Document]]:
+        """Yield the number and the document of each page that changed last.
+
+        They are of the last 1,000 changes, and have texts of at most ``longest`` characters.
+        """
+        names = {"source": self._source, "most": _MOST_CHANGES, "longest": longest}
+        rows: Any = self._connection.execute(_LAST_DOCUMENTS, names).fetchall()
+        for number, packed in rows:
+            yield number, unpack_stored_document(packed)
 
     def text_length(self, content: int) -> int:
         """Return the length of a content's text in characters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 START: Final = 65_536  #: bytes at the begin of a body; a wall has its marks there
@@ -17,6 +17,7 @@ BELIEVED_AFTER: Final = 2  #: runs in a row that found a page collapsed
 FEW: Final = 3  #: collapsed pages that are edits in a run of any size
 EDITS: Final = 100  #: in a larger run one body in so many may be an edit
 MIN_REPEATED: Final = 200  #: characters; shorter texts may be equal by chance
+MAX_REPEATED: Final = 5_000  #: characters below the headings of an error or a wall
 MAX_WAITING: Final = 1_000  #: collapsed pages whose bodies wait for the end of their run
 MAX_WAITING_SIZE: Final = 67_108_864  #: bytes of their bodies, compressed
 
@@ -226,6 +227,27 @@ def is_repeated(*, text_length: int, others: int) -> bool:
     Source: C19, docs/adr/0093.
     """
     return others >= (1 if text_length >= MIN_REPEATED else 2)
+
+
+def text_to_compare(sections: Iterable[tuple[str, str]]) -> str:
+    """Return the part of a text by which ``is_repeated`` compares pages.
+
+    ``sections``: heading and text of each. An error or wall may have the page's own title as its
+    heading. So headings do not count where 200 to 5,000 characters are below them.
+
+    >>> notice = "We value your privacy. " * 10
+    >>> text_to_compare([("Pears", notice)]) == text_to_compare([("Plums", notice)])
+    True
+    >>> text_to_compare([("Pears", "Sold out."), ("", "Come again.")])
+    'Pears\\nSold out.\\nCome again.'
+
+    Source: docs/adr/0093.
+    """
+    parts = list(sections)
+    below = "\n".join(text for _, text in parts if text)
+    if MIN_REPEATED <= len(below) <= MAX_REPEATED:
+        return below
+    return "\n".join(part for section in parts for part in section if part)
 
 
 def accepts_collapse(errors: int, *, age: int, pace: int) -> bool:

@@ -293,7 +293,7 @@ class Reading:
             if (
                 refusal[0] is Fault.COLLAPSED
                 and run.collapses.undecided
-                and self._replacements.may_wait(visit)
+                and self._replacements.may_wait(visit, document)
             ):
                 visit.collapse = collapse_in_run(visit, document)
             visit.fail(*refusal)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from smartcrawl.extract.html import DetectedLanguage
-from smartcrawl.model.documents import Link
+from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.exceptions import SnapshotStoreError
 from smartcrawl.model.pages import Page, Unreadable, Visit
 from smartcrawl.registry.equal_bytes import StoredExtraction
@@ -104,14 +105,18 @@ class StoredPages:
         """Return when a page last changed its status (Unix seconds); None: no event reports it."""
         return self._contents.turned_at(page.no)
 
-    def text(self, page: Page) -> str:
-        """Return a page's stored text."""
+    def document(self, page: Page) -> Document:
+        """Return a page's stored document; without sections if there is none."""
         record = page.record
-        return self._contents.text(record.content) if record.content is not None else ""
+        return Document() if record.content is None else self._contents.document(record.content)
 
     def last_changes(self) -> list[tuple[int, bytes, bool]]:
         """Return the pages that changed last: number, text by now, whether since a complete run."""
         return self._contents.last_changes()
+
+    def last_documents(self, longest: int) -> Iterator[tuple[int, Document]]:
+        """Yield the number and the document of each page that changed last (ContentReader)."""
+        return self._contents.last_documents(longest)
 
     def text_length(self, page: Page) -> int:
         """Return the length of a page's stored text in characters."""

@@ -59,6 +59,55 @@ def test_the_third_run_takes_the_text_that_all_pages_have_for_good(site: Site, c
     assert crawl.outcomes()["/page/3"] == "clone"
 
 
+def test_a_wall_below_the_title_of_each_page_is_one_text(site: Site, crawl: Crawl):
+    """The template of the site shows the page's own title above it."""
+    house(site)
+    crawl(site.url("/"))
+    for path in site.pages:
+        site.pages[path] = html(f"Lamps at {path}", *PATHS, text=WALL)
+    for left in (8, 8, 0):
+        crawl(site.url("/"), expect=3 if left else 0)
+        assert treasures(crawl) == left
+    assert len(crawl.hits("privacy")) == 9
+
+
+def test_a_few_pages_that_collapse_to_one_text_below_their_titles_are_no_edits(
+    site: Site, crawl: Crawl
+):
+    house(site, words=200)
+    crawl(site.url("/"))
+    for path, name in zip(PATHS[:3], ("Ann", "Ben", "Cleo"), strict=True):
+        site.pages[path] = html(f"Lamps of {name}", *PATHS, text=WALL)
+    crawl(site.url("/"), expect=3)
+    assert [crawl.outcomes()[path] for path in PATHS[:3]] == ["failed"] * 3
+    assert treasures(crawl) == 8
+
+
+def test_pages_with_one_text_below_several_titles_may_change_together(site: Site, crawl: Crawl):
+    """Variants of an article have one description, whose price changes."""
+    site.pages["/"] = html("Home", *PATHS[:4], text="About the lamps of this house. " * 40)
+
+    def describe(price: str) -> None:
+        for path in PATHS[:4]:
+            text = f"A lamp of brass for the table, at {price} of gold each. " * 8
+            site.pages[path] = html(f"Lamp {path}", text=text)
+
+    describe("nine pieces")
+    crawl(site.url("/"))
+    describe("ten crowns")
+    crawl(site.url("/"))
+    assert {crawl.outcomes()[path] for path in PATHS[:4]} == {"modified"}
+
+
+def test_a_title_may_change_above_a_text_that_other_pages_have(site: Site, crawl: Crawl):
+    house(site, pages=2)
+    for shade in ("red", "blue"):
+        for path in PATHS[:2]:
+            site.pages[path] = html(f"Lamp {path} in {shade}", text=WALL)
+        crawl(site.url("/"))
+    assert {crawl.outcomes()[path] for path in PATHS[:2]} == {"modified"}
+
+
 def test_a_short_text_has_to_come_in_place_of_three_pages(site: Site, crawl: Crawl):
     """Two short texts may be equal by chance, such as those of two lamps that are sold out."""
     house(site, words=15)

@@ -43,6 +43,12 @@ def test_the_hash_without_ids_is_that_of_the_text_with_signs():
     assert text_hash_without_ids(DOCUMENT) == text_hash(DOCUMENT)
 
 
+def test_the_hash_without_ids_has_no_headings_above_a_text_that_may_be_a_notice():
+    one, other = (replace(DOCUMENT, sections=(Section(1, h, "x" * 200),)) for h in ("H", "I"))
+    assert text_hash_without_ids(one) == text_hash_without_ids(other)
+    assert text_hash(one) != text_hash(other)
+
+
 @pytest.mark.covers("R0-32", "G-21")
 @pytest.mark.parametrize(
     "change",

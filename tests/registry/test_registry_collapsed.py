@@ -220,12 +220,22 @@ def test_a_page_that_changed_often_is_one_of_the_last_changes_once(known: Desk):
     assert known.readers.contents.last_changes() == [(number, text, False)]
 
 
+def test_the_documents_of_the_last_changes_are_those_of_pages_with_short_texts(known: Desk):
+    replaced(known, "text 1", "text 2")
+    found = list(known.readers.contents.last_documents(6))
+
+    assert [(number, document.text) for number, document in found] == [(known.number(A), "text 2")]
+    assert list(known.readers.contents.last_documents(5)) == []
+
+
 @pytest.mark.sqlite
-def test_the_last_changes_are_read_before_the_pages_of_the_source(known: Desk):
+@pytest.mark.parametrize("statement", ["_LAST_CHANGES", "_LAST_DOCUMENTS"])
+def test_the_last_changes_are_read_before_the_pages_of_the_source(known: Desk, statement: str):
     """Else SQLite reads each record of the source, with its content."""
-    values = {"source": 1, "most": page_contents._MOST_CHANGES}  # SQLite plans by the number
+    most = page_contents._MOST_CHANGES  # SQLite plans by the number
+    values = {"source": 1, "most": most, "longest": 10_000}
     plan = known.connection.execute(
-        f"EXPLAIN QUERY PLAN {page_contents._LAST_CHANGES}", values
+        f"EXPLAIN QUERY PLAN {getattr(page_contents, statement)}", values
     ).fetchall()
 
     assert "record_id" not in str(plan)

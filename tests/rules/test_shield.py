@@ -10,6 +10,7 @@ from smartcrawl.rules.shield import (
     FEW,
     MAX_BODY,
     MAX_CAPTCHA_TEXT,
+    MAX_REPEATED,
     MAX_TEXT,
     MAX_WAITING,
     MAX_WAITING_SIZE,
@@ -23,6 +24,7 @@ from smartcrawl.rules.shield import (
     is_login_form,
     is_repeated,
     may_collapses_be_edits,
+    text_to_compare,
     text_without_ids,
 )
 
@@ -684,6 +686,24 @@ def test_a_due_crawl_believes_after_the_time_of_two_daily_crawls(errors, age, fo
 def test_a_text_that_other_pages_got_in_the_same_run_replaces_none(length, others, found):
     assert MIN_REPEATED == 200
     assert is_repeated(text_length=length, others=others) is found
+
+
+@pytest.mark.parametrize(
+    ("sections", "compared"),
+    [
+        ([], ""),
+        ([("Pears", "")], "Pears"),
+        ([("Pears", "x" * 199)], "Pears\n" + "x" * 199),
+        ([("Pears", "x" * 200)], "x" * 200),
+        ([("Pears", "x" * 5_000)], "x" * 5_000),
+        ([("Pears", "x" * 5_001)], "Pears\n" + "x" * 5_001),
+        ([("", "a" * 99), ("Pears", ""), ("Plums", "b" * 100)], "a" * 99 + "\n" + "b" * 100),
+        ([("", "a"), ("Pears", ""), ("Plums", "b")], "a\nPears\nPlums\nb"),
+    ],
+)
+def test_headings_do_not_count_above_a_text_that_is_long_enough_for_a_notice(sections, compared):
+    assert (MIN_REPEATED, MAX_REPEATED) == (200, 5_000)
+    assert text_to_compare(sections) == compared
 
 
 def different(count):

@@ -198,9 +198,10 @@ def test_a_text_is_looked_for_among_the_last_changes_only_where_it_decides(
         **vars(run.stored_pages),
         content_hash=content_hash,
         text_length=lambda page: before,
-        text=lambda page: "another text",
+        document=lambda page: told("another text"),
         had_text=lambda number, text: False,
         last_changes=lambda: run.calls.append("look") or [(9, visit.parsed.text_hash, True)],
+        last_documents=lambda longest: [],
     )
 
     assert read(run, visit) is None
@@ -208,17 +209,61 @@ def test_a_text_is_looked_for_among_the_last_changes_only_where_it_decides(
     assert visit.outcome is (Outcome.UNPROCESSABLE if runs == 1 else Outcome.CHANGED)
 
 
+def told(text: str, heading: str = "") -> Document:
+    return Document(sections=(Section(1, heading, text),))
+
+
+def replacing(known: replacements.Replacements, number: int, document: Document, **given) -> bool:
+    """Give a page, which had another text, a document."""
+    page = Page(number, f"{URL}{number}", "a.example", 0)
+    page.text_hash = b"former %d" % number
+    visit = Visit(page, Outcome.CHANGED)
+    visit.parsed.text_hash = document.text.encode()
+    return known.is_repeated(visit, document, **({"withheld": False} | given))
+
+
 def test_of_many_new_texts_those_that_still_come_are_kept_in_memory(monkeypatch):
     monkeypatch.setattr(replacements, "_TEXTS", 2)
-    known = replacements.Replacements(SimpleNamespace(text=lambda page: "former"), due=False)
-    document = Document(sections=(Section(0, "", "We value your privacy. " * 20),))
-    found = []
-    for number, text in enumerate(("wall", "a", "wall", "b", "wall", "c", "wall")):
-        page = Page(number, f"{URL}{number}", "a.example", 0)
-        page.text_hash = f"former {number}".encode()[-8:]
-        visit = Visit(page, Outcome.CHANGED)
-        visit.parsed.text_hash = text.encode()
-        found.append(known.is_repeated(visit, document, withheld=False))
+    pages = SimpleNamespace(document=lambda page: told(f"former {page.no}"))
+    known = replacements.Replacements(pages, due=False)
+    found = [
+        replacing(known, number, told(f"{text} We value your privacy. " * 20))
+        for number, text in enumerate(("wall", "a", "wall", "b", "wall", "c", "wall"))
+    ]
 
     assert found == [False, False, True, False, True, False, True]
     assert len(known._known) == 2, "memory is bounded"
+
+
+@pytest.mark.parametrize(("length", "reads"), [(5_000, 1), (5_001, 0)])
+def test_the_stored_document_is_not_read_for_a_long_new_text(length: int, reads: int):
+    read: list[int] = []
+    pages = SimpleNamespace(document=lambda page: read.append(page.no) or told("former"))
+
+    assert not replacing(replacements.Replacements(pages, due=False), 1, told("x" * length))
+    assert len(read) == reads
+
+
+def test_a_page_that_holds_the_text_below_another_heading_speaks_against_it():
+    """In the run after the one that withheld the page; the page itself does not count."""
+    wall = "We value your privacy. " * 20
+    held: list[tuple[int, Document]] = [(1, told(wall, "Pears"))]
+    pages = SimpleNamespace(
+        document=lambda page: told(f"former {page.no}"),
+        last_changes=list,
+        last_documents=lambda longest: held if longest == 10_000 else [],
+    )
+    plums = told(wall, "Plums")
+
+    assert replacing(replacements.Replacements(pages, due=False), 2, plums, withheld=True)
+    assert not replacing(replacements.Replacements(pages, due=False), 2, plums)
+    assert not replacing(replacements.Replacements(pages, due=False), 1, plums, withheld=True)
+
+
+def test_a_page_whose_headings_change_gets_no_text_and_is_kept_from_none():
+    wall = "We value your privacy. " * 20
+    former = {1: told(wall, "Pears"), 2: told("former")}
+    pages = SimpleNamespace(document=lambda page: former[page.no])
+    for order in ((1, 2), (2, 1)):
+        known = replacements.Replacements(pages, due=False)
+        assert not any(replacing(known, number, told(wall, "Plums")) for number in order)
