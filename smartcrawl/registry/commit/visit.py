@@ -215,7 +215,7 @@ class VisitWriter:
     def _note_turn(self, visit: Visit, after: _After, now: int, changed: set[int]) -> None:
         """Record an event if a page became lost, was found, or changed its status or standing.
 
-        So does a page that failed otherwise and collapses now: the time counts for its acceptance.
+        A page that failed otherwise and collapses now has one, too: its time counts for acceptance.
         """
         page, counts = visit.page, after.counts
         state = page.state
