@@ -243,6 +243,7 @@ def test_text_searches_find_the_same_with_and_without_vectors(new: New, server: 
         return [
             searched.answer(asked.query, mode, sources=asked.sources, limit=asked.limit)
             for asked in SEARCHES
+            if "in:absent" not in asked.query  # thousands of sources that are refused here
         ]
 
     before = answers(SearchMode.BEST)
