@@ -129,9 +129,9 @@ def test_garbage_is_looked_for_rarely_in_a_crawl(site: Site, own: Crawl):
     site.pages["/"] = html("Home")
 
     settings = {"SPIDER_MODULES": "own_spiders.spiders"}
-    told = own(site.url("/"), spider="collected", settings=settings)
+    result = own(site.url("/"), spider="collected", settings=settings)
 
-    assert "garbage: 50000" in told.err
+    assert "garbage: 50000" in result.err
 
 
 def test_a_feed_export_of_a_crawl_is_refused_with_the_command_that_exports(

@@ -29,6 +29,16 @@ def treasures(crawl: Crawl) -> int:
     return len(crawl.hits("treasure"))
 
 
+def assert_treasures_left(site: Site, crawl: Crawl, *counts: int) -> None:
+    """Crawl once for each count: so many treasures are found then, and no run is complete before.
+
+    The last count is 0: that run takes the new text, and is complete.
+    """
+    for left in counts:
+        crawl(site.url("/"), expect=3 if left else 0)
+        assert treasures(crawl) == left
+
+
 @pytest.mark.parametrize("words", [60, 15], ids=["long", "short"])
 def test_a_wall_with_one_text_replaces_one_page_and_no_other(site: Site, crawl: Crawl, words: int):
     """It has more than a tenth of each text, and the pages may be shorter than 500 characters."""
@@ -53,9 +63,7 @@ def test_the_third_run_takes_the_text_that_all_pages_have_for_good(site: Site, c
     house(site)
     crawl(site.url("/"))
     wall(site, WALL)
-    for left in (8, 8, 0):
-        crawl(site.url("/"), expect=3 if left else 0)
-        assert treasures(crawl) == left
+    assert_treasures_left(site, crawl, 8, 8, 0)
     assert crawl.outcomes()["/page/3"] == "clone"
 
 
@@ -65,9 +73,7 @@ def test_a_wall_below_the_title_of_each_page_is_one_text(site: Site, crawl: Craw
     crawl(site.url("/"))
     for path in site.pages:
         site.pages[path] = html(f"Lamps at {path}", *PATHS, text=WALL)
-    for left in (8, 8, 0):
-        crawl(site.url("/"), expect=3 if left else 0)
-        assert treasures(crawl) == left
+    assert_treasures_left(site, crawl, 8, 8, 0)
     assert len(crawl.hits("privacy")) == 9
 
 
@@ -218,9 +224,7 @@ def test_a_site_of_two_pages_waits_for_the_third_run_as_well(site: Site, crawl: 
     house(site, pages=1)
     crawl(site.url("/"))
     wall(site, WALL)
-    for left in (1, 1, 0):
-        crawl(site.url("/"), expect=3 if left else 0)
-        assert treasures(crawl) == left
+    assert_treasures_left(site, crawl, 1, 1, 0)
 
 
 def test_a_run_that_found_another_error_is_none_that_found_the_text(site: Site, crawl: Crawl):
@@ -231,9 +235,7 @@ def test_a_run_that_found_another_error_is_none_that_found_the_text(site: Site, 
         site.pages[path] = Page("down", status=503)
     crawl(site.url("/"), settings={"RETRY_TIMES": 0}, expect=3)
     wall(site, WALL, *PATHS)
-    for left in (7, 7, 0):
-        crawl(site.url("/"), expect=3 if left else 0)
-        assert treasures(crawl) == left
+    assert_treasures_left(site, crawl, 7, 7, 0)
 
 
 def test_due_crawls_take_the_text_after_as_many_days_as_daily_ones(site: Site, crawl: Crawl):

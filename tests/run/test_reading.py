@@ -198,7 +198,7 @@ def test_a_text_is_looked_for_among_the_last_changes_only_where_it_decides(
         **vars(run.stored_pages),
         content_hash=content_hash,
         text_length=lambda page: before,
-        document=lambda page: told("another text"),
+        document=lambda page: document_of("another text"),
         had_text=lambda number, text: False,
         last_changes=lambda: run.calls.append("look") or [(9, visit.parsed.text_hash, True)],
         last_documents=lambda longest: [],
@@ -209,7 +209,7 @@ def test_a_text_is_looked_for_among_the_last_changes_only_where_it_decides(
     assert visit.outcome is (Outcome.UNPROCESSABLE if runs == 1 else Outcome.CHANGED)
 
 
-def told(text: str, heading: str = "") -> Document:
+def document_of(text: str, heading: str = "") -> Document:
     return Document(sections=(Section(1, heading, text),))
 
 
@@ -224,10 +224,10 @@ def replacing(known: replacements.Replacements, number: int, document: Document,
 
 def test_of_many_new_texts_those_that_still_come_are_kept_in_memory(monkeypatch):
     monkeypatch.setattr(replacements, "_TEXTS", 2)
-    pages = SimpleNamespace(document=lambda page: told(f"former {page.no}"))
+    pages = SimpleNamespace(document=lambda page: document_of(f"former {page.no}"))
     known = replacements.Replacements(pages, due=False)
     found = [
-        replacing(known, number, told(f"{text} We value your privacy. " * 20))
+        replacing(known, number, document_of(f"{text} We value your privacy. " * 20))
         for number, text in enumerate(("wall", "a", "wall", "b", "wall", "c", "wall"))
     ]
 
@@ -238,22 +238,22 @@ def test_of_many_new_texts_those_that_still_come_are_kept_in_memory(monkeypatch)
 @pytest.mark.parametrize(("length", "reads"), [(5_000, 1), (5_001, 0)])
 def test_the_stored_document_is_not_read_for_a_long_new_text(length: int, reads: int):
     read: list[int] = []
-    pages = SimpleNamespace(document=lambda page: read.append(page.no) or told("former"))
+    pages = SimpleNamespace(document=lambda page: read.append(page.no) or document_of("former"))
 
-    assert not replacing(replacements.Replacements(pages, due=False), 1, told("x" * length))
+    assert not replacing(replacements.Replacements(pages, due=False), 1, document_of("x" * length))
     assert len(read) == reads
 
 
 def test_a_page_that_holds_the_text_below_another_heading_speaks_against_it():
     """In the run after the one that withheld the page; the page itself does not count."""
     wall = "We value your privacy. " * 20
-    held: list[tuple[int, Document]] = [(1, told(wall, "Pears"))]
+    held: list[tuple[int, Document]] = [(1, document_of(wall, "Pears"))]
     pages = SimpleNamespace(
-        document=lambda page: told(f"former {page.no}"),
+        document=lambda page: document_of(f"former {page.no}"),
         last_changes=list,
         last_documents=lambda longest: held if longest == 10_000 else [],
     )
-    plums = told(wall, "Plums")
+    plums = document_of(wall, "Plums")
 
     assert replacing(replacements.Replacements(pages, due=False), 2, plums, withheld=True)
     assert not replacing(replacements.Replacements(pages, due=False), 2, plums)
@@ -262,8 +262,8 @@ def test_a_page_that_holds_the_text_below_another_heading_speaks_against_it():
 
 def test_a_page_whose_headings_change_gets_no_text_and_is_kept_from_none():
     wall = "We value your privacy. " * 20
-    former = {1: told(wall, "Pears"), 2: told("former")}
+    former = {1: document_of(wall, "Pears"), 2: document_of("former")}
     pages = SimpleNamespace(document=lambda page: former[page.no])
     for order in ((1, 2), (2, 1)):
         known = replacements.Replacements(pages, due=False)
-        assert not any(replacing(known, number, told(wall, "Plums")) for number in order)
+        assert not any(replacing(known, number, document_of(wall, "Plums")) for number in order)
