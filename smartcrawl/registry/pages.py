@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState
 from smartcrawl.registry.connection import Connection, Many
@@ -12,6 +12,7 @@ from smartcrawl.rules.changes import FAULTS_OF_BYTES
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing, Status, Word
 from smartcrawl.rules.moves import canonical_after_moves
+from smartcrawl.rules.schedule import DAY
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _PAGES = """
@@ -44,6 +45,12 @@ SELECT {key}, r.no, h.name, r.etag, coalesce(r.content_length, 0), coalesce(r.co
   FROM record r JOIN state s USING (no) LEFT JOIN item i USING (no) JOIN host h ON h.no = r.host
  WHERE r.source = :source AND {condition}
 """
+
+
+#: ``rules.schedule.is_due`` in SQL, of a row of state; the value ``now`` is Unix seconds.
+STATE_IS_DUE_SQL: Final = (
+    f"(next_visit IS NULL OR next_visit <= :now OR last_checked > :now + {DAY})"
+)
 
 
 def unread_etag_sql(extraction: str) -> str:

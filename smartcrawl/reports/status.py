@@ -12,6 +12,7 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import read_transaction
 from smartcrawl.registry.library.shortfall import stored_library_shortfall
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.pages import STATE_IS_DUE_SQL
 from smartcrawl.reports.pushed import StoreCounts, reported_stores_by_source
 from smartcrawl.reports.vectors import VectorCounts, reported_vectors_by_source
 from smartcrawl.rules.model import RunState
@@ -26,14 +27,14 @@ SELECT no, name, kind FROM source
 """
 #: One scan of the narrow table. Its rows have no source: the run that reached a record names it.
 #: Equal rows are counted together first, so that only few are joined with their runs.
-_PAGES = """
+_PAGES = f"""
 WITH last (source, looked) AS (
     SELECT source, coalesce(max(no) FILTER (WHERE complete), 0) FROM run
      WHERE source IN carray(:wanted) GROUP BY source),
 alike AS MATERIALIZED (
     SELECT reached_run, seen_run, visited_run >= reached_run AS visited, status, standing,
            lost_count > 0 AS lost,
-           next_visit IS NULL OR next_visit <= :now OR last_checked > :now + 86400 AS due,
+           {STATE_IS_DUE_SQL} AS due,
            no IN (SELECT no FROM record WHERE kind > 0) AS sitemap,
            no IN (SELECT no FROM pin) AS pinned, count(*) AS n
       FROM state

@@ -10,7 +10,7 @@ from typing import Final
 MAX_DOUBLINGS: Final = 20  #: of the error backoff; 600 s doubled so often are 20 years
 PHASES: Final = 1 << 16
 SCATTER: Final = 40_503  #: odd, near 2**16 / golden ratio: neighbours are far apart
-_DAY: Final = 86_400  #: seconds
+DAY: Final = 86_400  #: seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def is_due(next_visit: int | None, last_visit: int | None, now: int) -> bool:
     return (
         next_visit is None
         or next_visit <= now
-        or (last_visit is not None and last_visit > now + _DAY)
+        or (last_visit is not None and last_visit > now + DAY)
     )
 
 
@@ -129,7 +129,7 @@ def modified_by_lastmod(lastmod: str, now: int) -> int | None:
                 after = date(first.year + first.month // 12, first.month % 12 + 1, 1)
             else:
                 after = date(first.year + 1, 1, 1)
-            begin, end = ((d.toordinal() - _EPOCH) * _DAY for d in (first, after))
+            begin, end = ((d.toordinal() - _EPOCH) * DAY for d in (first, after))
     except (ValueError, OverflowError):
         return None
-    return None if begin > now + _DAY else min(end, now)
+    return None if begin > now + DAY else min(end, now)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from smartcrawl.rules.schedule import DAY, PHASES, SCATTER
+
 MIN_LIES: Final = 2  #: pages with false or rotating validators that make evidence
 _ONE_IN: Final = 20  #: least share of them; fewer may be pages that always change
-_DAY: Final = 86_400  #: seconds
-_PHASES: Final = 1 << 16
-_SCATTER: Final = 40_503  #: see rules.schedule
 _TENTH: Final = 10
 #: Fields of Trust that are not added up over workers.
 _ONCE: Final = ("honoured", "run", "matched", "matched_before")
@@ -232,7 +231,7 @@ def is_sampled(number: int, visits: int, ratio: float) -> bool:
     if ratio <= 0:
         return False
     period = max(1, round(1 / ratio))
-    phase = number * _SCATTER % _PHASES * period // _PHASES
+    phase = number * SCATTER % PHASES * period // PHASES
     return (phase + visits) % period == 0
 
 
@@ -248,5 +247,5 @@ def is_unverified(verified_at: int | None, now: int, days: int, number: int) -> 
     """
     if not days or verified_at is None:
         return False
-    early = days * _DAY * (number * _SCATTER % _PHASES) // (_TENTH * _PHASES)
-    return now - verified_at >= days * _DAY - early or verified_at > now + _DAY
+    early = days * DAY * (number * SCATTER % PHASES) // (_TENTH * PHASES)
+    return now - verified_at >= days * DAY - early or verified_at > now + DAY

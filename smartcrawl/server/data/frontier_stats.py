@@ -14,6 +14,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Depends, Response
 
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.pages import STATE_IS_DUE_SQL
 from smartcrawl.rules.model import PRIORITY
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import FrontierStats
@@ -31,8 +32,7 @@ _DOMAIN: Final = f"""
 WITH {_LAST},
 alike AS MATERIALIZED (
     SELECT reached_run, host, visited_run < reached_run AS waits,
-           next_visit IS NULL OR next_visit <= :now OR last_checked > :now + 86400 AS is_due,
-           count(*) AS n
+           {STATE_IS_DUE_SQL} AS is_due, count(*) AS n
       FROM state WHERE status <> 5 GROUP BY 1, 2, 3, 4),
 domain (host, n, ready) AS MATERIALIZED (
     SELECT a.host, sum(n), sum(n) FILTER (WHERE a.is_due OR (a.waits AND u.finished_at IS NULL))
