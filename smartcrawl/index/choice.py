@@ -133,6 +133,15 @@ def open_remote_index(
                 raise
 
 
+def open_searched_index(options: Options, connection: Connection) -> ElasticsearchSink:
+    """Open the Elasticsearch that a registry writes, for searches alone.
+
+    Raises:
+        SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
+    """
+    return open_remote_index(options, connection, Opening.SEARCHED)
+
+
 def open_index_to_compare(
     options: Options,
     facts: Known,

@@ -78,9 +78,9 @@ def search_index(
     if options.elasticsearch is None:
         search = partial(embedded.search_embedded_index, connection, query, **within)
         return _answer(search, query_meaning(connection, options, mode), mode)
-    from smartcrawl.index.choice import open_remote_index  # noqa: PLC0415  # the embedded index needs none of it
+    from smartcrawl.index.choice import open_searched_index  # noqa: PLC0415  # the embedded index needs none of it
 
-    with open_remote_index(options, connection) as index:
+    with open_searched_index(options, connection) as index:
         meaning = query_meaning(connection, options, mode, index.embedder)
         return _answer(partial(_remote_answer, connection, index, query, **within), meaning, mode)
 

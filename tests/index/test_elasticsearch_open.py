@@ -556,3 +556,18 @@ def test_elasticsearch_with_security_is_written_by_whoever_has_the_rights(guarde
     known = Known(identity, sealed=index_version(1, 4))
     basic = ElasticsearchTarget(url, "ours", user="elastic", password="correct-horse")
     opened("", "", known, target=basic).close()
+
+
+def test_elasticsearch_with_security_is_searched_by_whoever_may_read(guarded: Elasticsearch):
+    url = f"http://127.0.0.1:{guarded.port}"
+    with opened("", "", target=ElasticsearchTarget(url, "ours-too", user="elastic",
+                                                   password="correct-horse")) as sink:  # fmt: skip
+        known = Known(sink.identity())
+        sink.write([entry(page("a", "words"))])
+        sink.refresh()
+    key = granted(guarded, [], ["read", "view_index_metadata"])
+    reader = ElasticsearchTarget(url, "ours-too", api_key=key)
+
+    with opened("", "", known, Opening.SEARCHED, target=reader) as sink:
+        assert [hit.url for hit in sink.search("words")] == ["http://a.example/a"]
+    assert "does not let this user write" in refusal("", "", known, target=reader)

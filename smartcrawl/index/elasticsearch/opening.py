@@ -155,6 +155,18 @@ class Indices:
             return Index(name, about["settings"]["index"]["uuid"], found_embedder)
         return None
 
+    def searched(self) -> Index | None:
+        """Return the index that searches use; None unless it is as this program makes it."""
+        found = self._found(self._names.search)
+        if len(found) != 1:
+            return None
+        ((name, about),) = found.items()
+        shown = about["aliases"].get(self._names.search, {})
+        if shown.get("filter") != LIVING or _version(about) != MAPPING_VERSION or _wrong(about):
+            return None
+        embedder = mapped_embedder(about["mappings"])
+        return Index(name, about["settings"]["index"]["uuid"], embedder)
+
     def exist(self) -> list[str]:
         """Return the names of all indices under the prefix."""
         return sorted(self._found(self._names.pattern))
@@ -166,15 +178,13 @@ class Indices:
             SinkError: with the differences and the remedy.
         """
         for name, about in self._found(self._names.write).items():
-            version = about["mappings"].get("_meta", {}).get("version")
+            version = _version(about)
             if version != MAPPING_VERSION:
                 raise SinkError(
                     f"{self._name}: {name} was made for version {version} of the fields, and this"
                     f" program writes version {MAPPING_VERSION}; {REBUILD}"
                 )
-            fields = index_mappings(mapped_embedder(about["mappings"]))
-            wrong = [*mapping_differences(index_settings(), about["settings"]),
-                     *mapping_differences(fields, about["mappings"])]  # fmt: skip
+            wrong = _wrong(about)
             if wrong:
                 more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
                 raise SinkError(
@@ -276,3 +286,17 @@ class Indices:
     def _ask(self, request: Any) -> Mapping[str, Any]:
         answer: Mapping[str, Any] = self._patience.ask(self._name, request).body
         return answer
+
+
+def _version(about: Mapping[str, Any]) -> Any:
+    """Return the version of the fields that an index was made for."""
+    return about["mappings"].get("_meta", {}).get("version")
+
+
+def _wrong(about: Mapping[str, Any]) -> list[str]:
+    """Return how settings and fields of an index differ from those that this program makes."""
+    fields = index_mappings(mapped_embedder(about["mappings"]))
+    return [
+        *mapping_differences(index_settings(), about["settings"]),
+        *mapping_differences(fields, about["mappings"]),
+    ]

@@ -46,6 +46,9 @@ class Opening(Enum):
     #: A new index, or one that was begun in this mode. It is written from now on, and searched
     #: after ``publish`` (scrapy reindex --from-registry).
     ANEW = auto()
+    #: The index that the registry wrote, for searches alone: rights to read it are enough. Where
+    #: anything about it is unusual, it is opened as ``KNOWN``, which repairs it or says why not.
+    SEARCHED = auto()
 
 
 class ElasticsearchSink:
@@ -106,16 +109,17 @@ class ElasticsearchSink:
         """
         client = connect_elasticsearch(target, timeout)
         try:
-            check_elasticsearch(client, target)
-            soon = patience.at_most(_STARTING)
-            names = IndexNames.of(target.prefix)
-            meta = IndexMetaDocument(client, names.meta, target.url, soon)
-            indices = Indices(client, names, target.url, soon)
-            match how:
-                case Opening.KNOWN | Opening.ANY:
-                    opened = _checked(meta, indices, target, known, how, embedder=embedder)
-                case Opening.ANEW:
+            opened = _searched(client, target, known) if how is Opening.SEARCHED else None
+            if opened is None:
+                check_elasticsearch(client, target)
+                soon = patience.at_most(_STARTING)
+                names = IndexNames.of(target.prefix)
+                meta = IndexMetaDocument(client, names.meta, target.url, soon)
+                indices = Indices(client, names, target.url, soon)
+                if how is Opening.ANEW:
                     opened = _anew(meta, indices, embedder())
+                else:
+                    opened = _checked(meta, indices, target, known, how, embedder=embedder)
         except BaseException:
             client.close()
             raise
@@ -287,8 +291,8 @@ def _checked(
 ) -> tuple[str, EmbedderKey | None]:
     """Check that the index is the known one, or create it; return its identity and embedder.
 
-    A deleted index is not created again in mode ``KNOWN``: it would be empty, and the run would
-    take it for the one that has every page. In mode ``ANY`` it is, with another identity.
+    A deleted index is not created again but in mode ``ANY``, where it gets another identity: it
+    would be empty, and the run would take it for the one that has every page.
     """
     memory, where = meta.read(), _where(target)
     if memory is None and indices.exist():
@@ -298,28 +302,51 @@ def _checked(
                 f"{where} has no {target.prefix}-meta, which names its registry: name"
                 f" another ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
             )
-    if memory is None and known.identity is not None and how is Opening.KNOWN:
+    is_known = how is not Opening.ANY
+    if memory is None and known.identity is not None and is_known:
         raise SinkError(f"{where} is not there any more; {REBUILD}")
     memory = meta.found() if memory is None else memory
-    wrong = index_meta_mismatch(memory, known) if how is Opening.KNOWN else None
+    wrong = index_meta_mismatch(memory, known) if is_known else None
     if wrong is not None:
         raise SinkError(f"{where} {wrong}")
     if memory.building is not None:
         raise SinkError(f"{where} is being built anew, and that did not end; {REBUILD}")
     index = indices.written()
     if memory.index is not None and (index is None or index.uuid != memory.index):
-        if how is Opening.KNOWN:
+        if is_known:
             raise SinkError(f"{where} was deleted, or created anew by another program; {REBUILD}")
         memory = meta.change(memory.identity, identity=uuid4().hex)
     if index is None:
         indices.make(embedder(), searched=True)
         index = indices.written()
     indices.check()
-    if how is Opening.KNOWN and known.identity is None and not indices.is_empty():
+    if is_known and known.identity is None and not indices.is_empty():
         raise SinkError(f"{where} {FOREIGN}")
     indices.show()
     assert index is not None, "it was checked"
     return meta.change(memory.identity, index=index.uuid).identity, index.embedder
+
+
+def _searched(
+    client: library.Elasticsearch, target: ElasticsearchTarget, known: Known
+) -> tuple[str, EmbedderKey | None] | None:
+    """Return the identity and the embedder of the known index; None if it has to be checked.
+
+    Two requests, which change nothing. While an index is built anew, searches use the former one.
+    """
+    names, at_once = IndexNames.of(target.prefix), ElasticsearchPatience(0)
+    try:
+        memory = IndexMetaDocument(client, names.meta, target.url, at_once).read()
+        index = Indices(client, names, target.url, at_once).searched()
+    except SinkError as error:
+        if isinstance(error.__cause__, library.TransportError):
+            raise  # it does not answer: to ask again would wait as long again
+        return None  # the checks say what is wrong
+    if memory is None or known.identity is None or index_meta_mismatch(memory, known):
+        return None
+    if index is None or index.uuid != memory.index:
+        return None
+    return memory.identity, index.embedder
 
 
 def _anew(
