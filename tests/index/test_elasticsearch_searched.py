@@ -90,10 +90,12 @@ def _index_replaced(client: Client, prefix: str) -> None:
     client.indices.create(index=f"{prefix}-pages-000001", aliases=aliases)
 
 
-def _fields_changed(client: Client, prefix: str) -> None:
-    new = {"chunks": {"type": "nested", "properties": {"text_xx": {"type": "text"}}}}
-    client.indices.put_mapping(index=f"{prefix}-pages-000001", properties=new)
+def _of_another_version(client: Client, prefix: str) -> None:
     client.indices.put_mapping(index=f"{prefix}-pages-000001", meta={"version": 0})
+
+
+def _taking_any_field(client: Client, prefix: str) -> None:
+    client.indices.put_mapping(index=f"{prefix}-pages-000001", dynamic=True)
 
 
 def _restored(client: Client, prefix: str) -> None:
@@ -106,7 +108,15 @@ def _foreign(client: Client, prefix: str) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    [_index_deleted, _all_deleted, _index_replaced, _fields_changed, _restored, _foreign],
+    [
+        _index_deleted,
+        _all_deleted,
+        _index_replaced,
+        _of_another_version,
+        _taking_any_field,
+        _restored,
+        _foreign,
+    ],
 )
 def test_elasticsearch_index_that_is_not_the_known_one_is_refused_as_for_a_crawl(
     elasticsearch: Elasticsearch,
@@ -126,8 +136,12 @@ def test_elasticsearch_index_that_is_not_the_known_one_is_refused_as_for_a_crawl
 
 
 def test_elasticsearch_index_of_another_registry_is_not_searched_by_a_new_one(
-    elasticsearch: Elasticsearch, prefix: str, known: Known
+    elasticsearch: Elasticsearch, prefix: str
 ):
+    with opened(elasticsearch.url, prefix) as sink:
+        sink.write([entry(page("a", "words"))])
+        sink.refresh()
+
     with pytest.raises(SinkError, match="was written by another registry"):
         opened(elasticsearch.url, prefix, Known(), Opening.SEARCHED).close()
 

@@ -162,7 +162,7 @@ class Indices:
             return None
         ((name, about),) = found.items()
         shown = about["aliases"].get(self._names.search, {})
-        if shown.get("filter") != LIVING or _version(about) != MAPPING_VERSION or _wrong(about):
+        if shown.get("filter") != LIVING or _wrong(about):
             return None
         embedder = mapped_embedder(about["mappings"])
         return Index(name, about["settings"]["index"]["uuid"], embedder)
@@ -178,7 +178,7 @@ class Indices:
             SinkError: with the differences and the remedy.
         """
         for name, about in self._found(self._names.write).items():
-            version = _version(about)
+            version = about["mappings"].get("_meta", {}).get("version")
             if version != MAPPING_VERSION:
                 raise SinkError(
                     f"{self._name}: {name} was made for version {version} of the fields, and this"
@@ -286,11 +286,6 @@ class Indices:
     def _ask(self, request: Any) -> Mapping[str, Any]:
         answer: Mapping[str, Any] = self._patience.ask(self._name, request).body
         return answer
-
-
-def _version(about: Mapping[str, Any]) -> Any:
-    """Return the version of the fields that an index was made for."""
-    return about["mappings"].get("_meta", {}).get("version")
 
 
 def _wrong(about: Mapping[str, Any]) -> list[str]:
