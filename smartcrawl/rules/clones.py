@@ -21,6 +21,8 @@ class Member(NamedTuple):
     length: int  #: characters of its URL
     first_run: int
     id: bytes
+    unreachable: bool  #: an orphan whose look before its removal failed
+    answered: bool  #: reached in this run, and its last answer was its content
 
 
 class Place(NamedTuple):
@@ -51,18 +53,23 @@ def decide_clone_places(members: Iterable[Member], *, midway: bool) -> dict[int,
     content before this run, then depth, length of the URL, first run, id: never the
     order of arrival. A lost page is no clone: its entry stays, and it is the original only where
     no living member is. ``midway``: while a run goes on, a living original stays the original, so
-    that search never finds two.
+    that search never finds two. At its end, an original that no link leads to and that cannot be
+    reached hands over to a page that has answered. It does not take the place back by itself.
 
-    Source: M-23, R4-14 to R4-16; design.md 8 (clones).
+    Source: M-23, R4-14 to R4-16; design.md 8 (clones); docs/adr/0094.
     """
     group = sorted(members, key=lambda member: _rank(member, midway=midway))
     if not group:
         return {}
-    original = group[0].no
-    found = {original: Place(None, OWN)}
-    for member in group[1:]:
+    first = group[0]
+    if first.unreachable and not midway:
+        first = next((member for member in group if member.answered and not member.lost), first)
+    found = {first.no: Place(None, OWN)}
+    for member in group:
+        if member.no == first.no:
+            continue
         if member.lost:
             found[member.no] = Place(None, NONE if member.entry == NONE else KEPT)
         else:
-            found[member.no] = Place(original, NONE)
+            found[member.no] = Place(first.no, NONE)
     return found

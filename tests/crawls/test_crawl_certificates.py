@@ -14,36 +14,14 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
-from tests.certificates import Signer, certificate, made, written
+from tests.certificates import certificate, made, written
 from tests.crawls.commands import Crawl, Record
+from tests.crawls.secure_site import HOSTS, Secure
 from tests.site_server import Site, html
 
 _PAGES = 4
 _ROADS = pytest.mark.parametrize("road", ["auto", "off"], ids=["lane", "engine"])
 _STACKS = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
-_HOSTS = ("127.0.0.1", "localhost")
-
-
-class Secure:
-    """A web site over TLS whose certificate changes."""
-
-    def __init__(self, site: Site, folder: Path) -> None:
-        self.site = site
-        self.authority = made("Trial authority", authority=True)
-        self.ca_file = written(folder, "authority.pem", self.authority, key=False)
-        self.trust = CertificateTrust(ca_file=self.ca_file)
-        self._folder = folder
-        self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.show(made("site", hosts=_HOSTS, issuer=self.authority))
-        assert site._server is not None
-        site._server.socket = self._context.wrap_socket(site._server.socket, server_side=True)
-
-    def show(self, signer: Signer, *chain: Signer) -> None:
-        """Answer with this certificate from now on."""
-        self._context.load_cert_chain(written(self._folder, "server.pem", signer, *chain))
-
-    def url(self, path: str = "/", host: str = "127.0.0.1") -> str:
-        return self.site.url(path).replace("http://127.0.0.1", f"https://{host}")
 
 
 @pytest.fixture
@@ -58,12 +36,12 @@ def secure(site: Site, tmp_path: Path) -> Secure:
 
 def expired(secure: Secure) -> None:
     ends = timedelta(days=-2)
-    secure.show(made("site", hosts=_HOSTS, issuer=secure.authority, ends_in=ends))
+    secure.show(made("site", hosts=HOSTS, issuer=secure.authority, ends_in=ends))
 
 
 def too_early(secure: Secure) -> None:
     begins, ends = timedelta(days=1), timedelta(days=2)
-    secure.show(made("site", hosts=_HOSTS, issuer=secure.authority, begins_in=begins, ends_in=ends))
+    secure.show(made("site", hosts=HOSTS, issuer=secure.authority, begins_in=begins, ends_in=ends))
 
 
 def wrong_name(secure: Secure) -> None:
@@ -77,21 +55,21 @@ def nameless(secure: Secure) -> None:
 
 
 def unknown_issuer(secure: Secure) -> None:
-    secure.show(made("site", hosts=_HOSTS, issuer=made("Stranger", authority=True)))
+    secure.show(made("site", hosts=HOSTS, issuer=made("Stranger", authority=True)))
 
 
 def unknown_root(secure: Secure) -> None:
     stranger = made("Stranger", authority=True)
-    secure.show(made("site", hosts=_HOSTS, issuer=stranger), stranger)
+    secure.show(made("site", hosts=HOSTS, issuer=stranger), stranger)
 
 
 def self_signed(secure: Secure) -> None:
-    secure.show(made("site", hosts=_HOSTS))
+    secure.show(made("site", hosts=HOSTS))
 
 
 def expired_authority(secure: Secure) -> None:
     between = made("Between", authority=True, issuer=secure.authority, ends_in=timedelta(days=-2))
-    secure.show(made("site", hosts=_HOSTS, issuer=between), between)
+    secure.show(made("site", hosts=HOSTS, issuer=between), between)
 
 
 _FIX, _CA, _OFF = "correct the certificate", "ca_file", "verify_certificates = false"
@@ -127,7 +105,7 @@ def test_a_server_that_the_system_does_not_know_is_refused(secure: Secure, crawl
 
 
 @_ROADS
-@pytest.mark.parametrize("host", _HOSTS)
+@pytest.mark.parametrize("host", HOSTS)
 def test_an_authority_that_is_named_is_trusted(secure: Secure, crawl: Crawl, road: str, host: str):
     settings = {"CA_FILE": secure.ca_file, "REVALIDATION_LANE": road, "STATS_DUMP": "1"}
 

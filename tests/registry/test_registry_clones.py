@@ -1,14 +1,16 @@
 """Equal content is indexed once, under an original that no order of arrival decides (M-23)."""
 
+from array import array
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smartcrawl.model.batches import Batch
 from smartcrawl.rules.clones import KEPT, NONE, OWN
 from smartcrawl.rules.model import Outcome
-from tests.registry.build import LATER, LONG, Desk, closing
+from tests.registry.build import LATER, LONG, NOW, Desk, closing
 
 HOST = "http://a.example/"
 A, B, C = HOST + "a", HOST + "bb", HOST + "ccc"  #: best first
@@ -308,6 +310,172 @@ def test_an_original_that_says_nothing_of_itself_stays_the_original(
     desk.seal()
 
     assert desk.originals() == {A: None, B: A}
+
+
+def without_link_to_a(desk: Desk, status: int | None = 304) -> None:
+    """A new run in which no link leads to A, and B answers so; None: B is not visited."""
+    desk.closing = closing(orphan_threshold=1)
+    desk.open()
+    if status is not None:
+        desk.reach(B)
+        outcome = Outcome.NOT_MODIFIED if status == 304 else Outcome.TRANSIENT
+        desk.write(desk.visit(B, outcome=outcome, status=status))
+
+
+@pytest.mark.covers("R4-14", "M-23")
+@pytest.mark.parametrize("status", [1102, 1103, 1109, 503, 429, 403, 1212])
+def test_an_orphan_whose_look_fails_hands_over_and_stays_as_a_clone(status: int):
+    desk = group(A, B)
+    without_link_to_a(desk)
+
+    assert desk.verify({A: status}) == [A]
+    assert desk.originals() == {A: None, B: A}
+    desk.seal(look=False)
+
+    assert desk.originals() == {A: B, B: None}
+    assert entries(desk) == {A: NONE, B: OWN}
+    assert desk.removed == []
+    answers(desk, A, Outcome.NOT_MODIFIED, 304)
+    desk.seal()
+    assert desk.originals() == {A: B, B: None}, "the standing original stays"
+
+
+@pytest.mark.covers("M-23")
+@pytest.mark.parametrize("status", [200, 304, 302])
+def test_an_orphan_that_answers_its_look_stays_the_original_while_it_is_withheld(status: int):
+    desk = group(A, B)
+    without_link_to_a(desk)
+
+    desk.verify({A: status})
+    desk.seal(look=False)
+
+    assert desk.rows("SELECT withheld FROM candidate") == [(1,)]
+    assert desk.originals() == {A: None, B: A}
+
+
+@pytest.mark.covers("M-23")
+def test_an_orphan_hands_over_to_no_page_that_fails():
+    desk = group(A, B)
+    without_link_to_a(desk, status=503)
+
+    desk.verify({A: 1102})
+    desk.seal(look=False)
+    assert desk.originals() == {A: None, B: A}
+
+    without_link_to_a(desk)
+    desk.verify({A: 1102})
+    desk.seal(look=False)
+    assert desk.originals() == {A: B, B: None}
+
+
+@pytest.mark.covers("M-23")
+@pytest.mark.parametrize(
+    ("outcome", "status"),
+    [
+        (Outcome.REDIRECT, 302),
+        (Outcome.NOT_ACCEPTABLE, 200),
+        (Outcome.TRANSIENT, 503),
+    ],
+)
+def test_an_orphan_hands_over_to_no_other_orphan_and_to_no_page_without_its_content(
+    outcome: Outcome, status: int
+):
+    """Where B is to be removed, the guard withholds it."""
+    desk = group(A, B, C)
+    without_link_to_a(desk, status=None)
+    desk.closing = closing(orphan_threshold=1, min_count=0)
+    desk.reach(B)
+    desk.write(desk.visit(B, outcome=outcome, status=status))
+
+    desk.verify({A: 1102, C: 1102})
+    desk.seal(look=False)
+
+    assert desk.removed == []
+    assert desk.originals() == {A: None, B: A, C: A}
+
+
+def skip(desk: Desk, url: str) -> None:
+    """The run reaches a page that is not due."""
+    desk.reach(url)
+    desk.committed(Batch(skipped=array("q", [desk.number(url)])), None, NOW)
+
+
+@pytest.mark.covers("M-23")
+@pytest.mark.parametrize("answer", [304, 503])
+def test_an_orphan_hands_over_to_a_page_that_is_not_due_by_its_last_answer(answer: int):
+    desk = group(A, B)
+    without_link_to_a(desk, status=answer)
+    desk.seal(look=False)
+    without_link_to_a(desk, status=None)
+    skip(desk, B)
+
+    desk.verify({A: 1102})
+    desk.seal(look=False)
+
+    assert desk.originals() == ({A: B, B: None} if answer == 304 else {A: None, B: A})
+
+
+@pytest.mark.covers("M-23")
+@pytest.mark.parametrize("asked", [False, True])
+def test_an_orphan_hands_over_to_no_page_that_a_cut_run_left_pending(asked: bool):
+    desk = group(A, B)
+    without_link_to_a(desk, status=None)
+    desk.verify({A: 1102})  # B answers its look, and its removal is withheld
+    desk.seal(look=False)
+    without_link_to_a(desk, status=304 if asked else None)
+
+    desk.reach(B)
+    desk.seal("max_pages")
+
+    assert desk.removed == []
+    assert desk.originals() == ({A: B, B: None} if asked else {A: None, B: A})
+
+
+@pytest.mark.covers("M-23")
+def test_a_run_that_is_cut_while_it_looks_moves_no_original():
+    desk = group(A, B)
+    without_link_to_a(desk)
+
+    desk.verify({A: 1102})
+    desk.seal("cancelled")
+
+    assert desk.originals() == {A: None, B: A}
+
+
+@pytest.mark.covers("M-23")
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_look_counts_until_a_link_leads_to_the_page_again(linked: bool):
+    """The next run sees only a part of the source, and in it a page with the same content."""
+    desk = group(A)
+    without_link_to_a(desk, status=None)
+    desk.verify({A: 1102})
+    desk.seal(look=False)
+    desk.open()
+    if linked:
+        desk.reach(A)
+
+    desk.index(B, LONG)
+    assert desk.originals() == {A: None, B: A}, "search sees no two while the run goes on"
+    desk.seal("max_pages")
+
+    assert desk.originals() == ({A: None, B: A} if linked else {A: B, B: None})
+
+
+@pytest.mark.covers("M-23")
+def test_what_took_over_stays_the_original_in_the_sweep_of_its_run():
+    """Its content is new in this run, and another page of the group is removed."""
+    desk = group(A, C)
+    desk.closing = closing(orphan_threshold=1, lost_threshold=1)
+    desk.open()
+    desk.reach(C)
+    desk.write(desk.visit(C, outcome=Outcome.NOT_FOUND, status=404))
+    desk.index(B, LONG)
+
+    desk.verify({A: 1102})
+    desk.seal(look=False)
+
+    assert [page.url for page in desk.removed] == [C]
+    assert desk.originals() == {A: B, B: None, C: None}
 
 
 def test_a_lost_clone_is_none_and_gets_no_entry():

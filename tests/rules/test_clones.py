@@ -37,7 +37,7 @@ ORDER = {
     ("earlier first run", "later first run"): ({"first_run": 1}, {"first_run": 2}),
     ("lower id", "higher id"): ({"id": b"\x01"}, {"id": b"\x02"}),
 }
-BASE = Member(0, False, False, NONE, 1, 30, 1, b"\x01")
+BASE = Member(0, False, False, NONE, 1, 30, 1, b"\x01", False, False)
 
 
 def originals(found):
@@ -45,16 +45,24 @@ def originals(found):
 
 
 def members(*, entries=(NONE, OWN, KEPT)):
-    """Groups of pages with distinct numbers and ids, in any order."""
+    """Groups of pages with distinct numbers and ids, in any order.
+
+    A page that answered in a run is not unreachable.
+    """
     one = st.tuples(
         st.booleans(),
         st.booleans(),
         st.sampled_from(entries),
         *[st.integers(0, 2)] * 3,
+        st.sampled_from([(False, False), (True, False), (False, True)]),
     )
     return (
         st.lists(one, min_size=1, max_size=6)
-        .map(lambda rows: [Member(no, *row, bytes([no])) for no, row in enumerate(rows)])
+        .map(
+            lambda rows: [
+                Member(no, *row[:-1], bytes([no]), *row[-1]) for no, row in enumerate(rows)
+            ]
+        )
         .flatmap(st.permutations)
     )
 
@@ -95,6 +103,40 @@ def test_the_places_of_clones_are_the_manuals(page, original, entry):
     told = Place({"the first": FIRST, "itself": None}[original], ENTRIES[entry])
 
     assert decide_clone_places(group.values(), midway=False)[member.no] == told
+
+
+ORPHANS = {
+    "an orphan whose look failed": {"unreachable": True},
+    "answered in this run": {"answered": True},
+    "any other": {},
+}
+
+
+@pytest.mark.covers("R4-14", "R4-16", "M-23")
+@pytest.mark.parametrize(("first", "other", "original"), table("Clones", 2))
+def test_the_manual_says_when_an_orphan_hands_over(first, other, original):
+    stands = BASE._replace(no=FIRST, entry=OWN, depth=0, **ORPHANS[first])
+    last = BASE._replace(no=WORST, **ORPHANS[other])
+    between = BASE._replace(no=3, depth=0)
+    group = [last, between, stands]
+    expected = {"the first": FIRST, "the other": WORST}[original]
+
+    assert originals(decide_clone_places(group, midway=False)) == [expected]
+    assert originals(decide_clone_places(group, midway=True)) == [FIRST], "only when the run ends"
+
+
+def test_an_orphan_hands_over_to_the_best_page_that_answered_and_to_no_lost_one():
+    orphan = BASE._replace(no=FIRST, entry=OWN, unreachable=True)
+    lost = BASE._replace(no=2, answered=True, lost=True, entry=KEPT)
+    answered = [BASE._replace(no=no, answered=True, depth=no) for no in (4, 3)]
+
+    assert originals(decide_clone_places([lost, orphan], midway=False)) == [FIRST]
+    assert originals(decide_clone_places([lost, orphan, *answered], midway=False)) == [3]
+
+
+def test_the_manual_has_each_case_of_an_orphan():
+    assert {row[0] for row in table("Clones", 2)} == set(ORPHANS) - {"answered in this run"}
+    assert {row[1] for row in table("Clones", 2)} == {"answered in this run", "any other"}
 
 
 def test_every_place_of_a_clone_is_in_the_manual():

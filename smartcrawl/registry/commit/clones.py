@@ -8,16 +8,28 @@ from typing import Any
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
-from smartcrawl.rules.clones import MIN_CLONE_TEXT, Member, decide_clone_places
-from smartcrawl.rules.model import RunState
+from smartcrawl.rules.absence import SPOKEN
+from smartcrawl.rules.clones import MIN_CLONE_TEXT, OWN, Member, decide_clone_places
+from smartcrawl.rules.model import RunState, Word
 
+#: Orphans whose last look failed. A link that was found since the look is evidence against it.
+_UNREACHABLE = f"""
+d.probe NOT IN ({", ".join(map(str, sorted(SPOKEN)))}) AND s.reached_run < d.renewed
+"""
+#: Pages whose last answer was their content, also those that were not due in this run.
+_ANSWERED = f"""
+s.http_status IN (200, 304)
+AND s.outcome IN ({Word.NEW:d}, {Word.MODIFIED:d}, {Word.UNCHANGED:d}, {Word.SKIPPED:d})
+"""
 #: A group is a content and, if that is short, a body; a page without text is its own group.
-_MEMBERS = """
+_MEMBERS = f"""
 SELECT r.content, CASE WHEN c.text_length = 0 THEN r.no END,
        CASE WHEN c.text_length BETWEEN 1 AND :least - 1 THEN r.body_hash END,
        r.duplicate_of, r.no, s.lost_count > 0, coalesce(r.changed_run, 0) >= :run, r.entry,
-       s.depth, length(r.url), r.first_run, r.id
+       s.depth, length(r.url), r.first_run, r.id, coalesce({_UNREACHABLE}, FALSE),
+       s.seen_run >= :run AND {_ANSWERED}
   FROM record r JOIN state s USING (no) JOIN content c ON c.no = r.content
+       LEFT JOIN candidate d ON d.no = r.no
  WHERE r.content IN carray(:contents)
 """
 _PLACE = "UPDATE record SET duplicate_of = ?, entry = ? WHERE no = ?"
@@ -31,14 +43,18 @@ _SINCE = f"""
 SELECT coalesce(max(no), 0) + 1 FROM run
  WHERE source = :source AND no < :run AND state IN ({int(RunState.SETTLED)}, {int(RunState.SWEPT)})
 """
-#: Groups that a page has joined since then, or with a page that was lost or found again.
-_GROUPS_OF_RUN = """
+#: Groups that a page has joined since then, or with a page that was lost or found again, or with
+#: an original that is an orphan and cannot be reached.
+_GROUPS_OF_RUN = f"""
 WITH several AS (
     SELECT content FROM record WHERE content IS NOT NULL GROUP BY content HAVING count(*) > 1
 )
 SELECT DISTINCT r.content FROM several JOIN record r USING (content)
  WHERE +r.source = :source
-   AND (r.changed_run >= :since OR r.no IN (SELECT record FROM event WHERE run >= :since))
+   AND (r.changed_run >= :since OR r.no IN (SELECT record FROM event WHERE run >= :since)
+        OR (r.entry = {OWN} AND r.no IN (
+            SELECT d.no FROM candidate d JOIN state s USING (no)
+             WHERE d.source = :source AND {_UNREACHABLE})))
 """
 
 
@@ -55,7 +71,7 @@ def write_clone_places(
     before: dict[int, tuple[int | None, int]] = {}
     row: Any
     for row in connection.execute(_MEMBERS, names):
-        member = Member(row[4], bool(row[5]), bool(row[6]), *row[7:])
+        member = Member(row[4], bool(row[5]), bool(row[6]), *row[7:12], *map(bool, row[12:]))
         groups[row[:3]].append(member)
         before[member.no] = (row[3], member.entry)
     moved = [

@@ -137,9 +137,9 @@ def settle_record_rows(
     _words(connection, ending)
     notes: list[str] = []
     moved, hops = _moves(connection, ending, notes)
-    sink.moved(settle_clone_rows(connection, ending.run, ending.source))
     if not complete:
         delete_absent_candidate_rows(connection, ending)
+    sink.moved(settle_clone_rows(connection, ending.run, ending.source))
     propose_answered_rows(connection, ending)
     propose_candidate_rows(connection, ending, moved)
     propose_candidate_rows(connection, ending, _canonicals(connection, ending, hops, notes))
