@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.registry.removal.emptied import is_emptied_root_reason
+from smartcrawl.rules.model import Fault
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap
 
@@ -74,6 +75,8 @@ def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
     (mount it, or if it is empty on purpose, remove them: scrapy orphans --approve 2)
     """
     remedy = reported_remedy(reason.partition(":")[0], is_library=is_library)
+    if f"{Fault.ADDRESS_REFUSED:d}: " in reason:
+        remedy = ""  # the reason names the setting that permits the address
     if is_emptied_root_reason(reason):
         remedy = _EMPTIED.format(program=program_name(), run=run)
     return f"{reason} ({remedy})" if remedy else reason

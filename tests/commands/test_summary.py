@@ -210,6 +210,15 @@ def test_each_reason_comes_with_what_to_do(shown, word: str):
     assert f"not complete: {reason} ({reported_remedy(word)})" in out
 
 
+def test_a_seed_whose_address_is_refused_comes_with_the_remedy_of_that_alone(shown):
+    refused = "seed_failed: http://a.example/ (1109: permit its network with ALLOW_NETWORKS)"
+
+    out = shown(complete=False, reasons=(refused,))
+
+    [line] = [line for line in out.splitlines() if "seed_failed" in line]
+    assert line == f"not complete: {refused}"
+
+
 def noted(pattern: str) -> set[str]:
     """The first words of what the code notes in places that look like this."""
     texts = [file.read_text("utf-8") for file in CODE.rglob("*.py")]

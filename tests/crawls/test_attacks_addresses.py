@@ -241,6 +241,23 @@ def test_a_robots_txt_cannot_be_fetched_from_where_its_host_may_not(
     )
 
 
+def test_a_seed_that_leads_to_a_refused_address_names_number_and_remedy(
+    site: Site, victim: Site, crawl: Crawl
+):
+    inside = f"http://127.0.0.2:{port(victim)}/"
+    site.pages["/"] = Page(status=302, redirect=inside)
+    declare(crawl, site, f"127.0.0.2:{port(victim)}")
+
+    result = run(crawl, expect=3)
+
+    why = f"1109: {_REFUSED} (address not allowed: loopback (127.0.0.2))"
+    reason = f"seed_failed: {site.url()} (redirected to {inside}: {why})"
+    assert reason in crawl.runs()[0]["reasons"]
+    assert f"not complete: {reason}\n" in result.out
+    assert f"not complete: {reason}\n" in crawl.run("status").out
+    assert victim.log == []
+
+
 def test_other_schemes_are_no_addresses(site: Site, crawl: Crawl):
     """ATT-8: as links, redirects, sitemaps and entries of sitemaps."""
     secret = crawl.folder / "secret.html"

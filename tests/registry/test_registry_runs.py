@@ -608,6 +608,65 @@ def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
     assert evidence.failed_seed_rows(desk.connection, 1) == ((told,) if failed else ())
 
 
+REFUSED = "its address is not public: permit its network with ALLOW_NETWORKS"
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "words"),
+    [
+        (1109, REFUSED, f"1109: {REFUSED}"),
+        (1102, "connection refused", "1102: connection refused"),
+        (1000, "the answer is not HTTP", "1000: the answer is not HTTP"),
+        (999, "HTTP status 999", "HTTP status 999"),
+        (404, "HTTP status 404", "HTTP status 404"),
+    ],
+)
+@pytest.mark.parametrize("hops", [0, 1, 3])
+def test_a_failed_seed_has_the_number_and_the_reason_of_its_end(
+    desk: Desk, hops: int, status: int, error: str, words: str
+):
+    urls = [f"http://a.example/{hop}" for hop in range(hops + 1)]
+    numbers = desk.add(*urls)
+    runs.add_seed_rows(desk.connection, 1, numbers[:1])
+    for hop in range(hops):
+        to = desk.visit(urls[hop], outcome=Outcome.REDIRECT, status=302, location=urls[hop + 1])
+        to.parsed.targets = numbers[hop + 1].to_bytes(4, "little")
+        desk.write(to)
+    outcome = Outcome.NOT_FOUND if status == 404 else Outcome.UNREACHABLE
+    desk.write(desk.visit(urls[-1], outcome=outcome, status=status, error=error))
+
+    way = f"redirected to {urls[1]}: " if hops else ""
+    assert evidence.failed_seed_rows(desk.connection, 1) == (f"{urls[0]} ({way}{words})",)
+
+
+def test_an_excluded_seed_has_no_number_of_an_earlier_failure(desk: Desk):
+    url = "http://a.example/"
+    [number] = desk.add(url)
+    desk.write(desk.visit(url, outcome=Outcome.UNREACHABLE, status=1102, error="refused"))
+    desk.seal()
+    run = desk.open()
+    desk.reach(url)
+    desk.write(desk.visit(url, outcome=Outcome.EXCLUDED, status=None, error="disallowed"))
+    runs.add_seed_rows(desk.connection, run.no, [number])
+
+    assert evidence.failed_seed_rows(desk.connection, run.no) == (f"{url} (disallowed)",)
+
+
+def test_the_reason_of_a_failed_seed_is_none_of_an_earlier_run(desk: Desk):
+    seed, end = "http://a.example/", "http://a.example/end"
+    number, target = desk.add(seed, end)
+    desk.write(desk.visit(end, outcome=Outcome.UNREACHABLE, status=1109, error=REFUSED))
+    desk.seal()
+    run = desk.open()
+    desk.reach(seed)
+    visit = desk.visit(seed, outcome=Outcome.REDIRECT, status=302, location=end)
+    visit.parsed.targets = target.to_bytes(4, "little")
+    desk.write(visit)
+    runs.add_seed_rows(desk.connection, run.no, [number])
+
+    assert evidence.failed_seed_rows(desk.connection, run.no) == (f"{seed} (redirected to {end})",)
+
+
 def test_a_seed_that_redirects_out_of_scope_or_in_a_circle_has_failed(desk: Desk):
     a, b, out = desk.add("http://a.example/a", "http://a.example/b", "http://a.example/out")
     for url, target in (("a", b), ("b", a)):

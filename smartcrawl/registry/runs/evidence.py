@@ -14,9 +14,13 @@ from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS
 from smartcrawl.rules.model import Fault
 
 _SEEDS = """
-SELECT r.no, r.url, coalesce(r.error_message, 'redirected to ' || r.redirect_target)
-  FROM seed d JOIN record r USING (no)
+SELECT r.no, r.url FROM seed d JOIN record r USING (no)
  WHERE d.run = ? AND d.pinned = ? ORDER BY r.no
+"""
+_WHY = """
+SELECT CASE WHEN s.outcome <> 10 THEN s.http_status END, s.visited_run, r.error_message,
+       r.redirect_target, r.redirect_no
+  FROM record r JOIN state s USING (no) WHERE r.no = ?
 """
 #: In a CROSS JOIN, SQLite reads state first, which is narrow, and a record only where it counts.
 _SITEMAPS = """
@@ -73,7 +77,7 @@ def failed_seed_rows(
     max_redirects: int = MAX_REDIRECTS,
     optional: Mapping[str, str] = _NO_OPTIONAL,
 ) -> tuple[str, ...]:
-    """Return the failed seeds, each with the reason.
+    """Return the failed seeds, each with the reason, which is that of the last redirect's target.
 
     A seed must end in 200 or 304 in scope, after redirects. ``optional``: seeds that need not
     exist (Source.optional_seeds).
@@ -81,8 +85,8 @@ def failed_seed_rows(
     hops = max(max_redirects, MAX_REDIRECTS)
     seeds: Any = connection.execute(_SEEDS, (run, Role.SEED)).fetchall()
     return tuple(
-        _with_reason(url, error)
-        for no, url, error in seeds
+        f"{url}{_reason_of_failure(connection, run, no, hops)}"
+        for no, url in seeds
         if not (
             _answered(connection, run, no, hops)
             or (url in optional and _is_missing(connection, run, no, optional[url]))
@@ -97,14 +101,39 @@ def failed_pin_rows(connection: Connection, run: int) -> tuple[str, ...]:
     """
     pins: Any = connection.execute(_SEEDS, (run, Role.PIN)).fetchall()
     return tuple(
-        _with_reason(url, error)
-        for no, url, error in pins
+        f"{url}{_reason_of_failure(connection, run, no, MAX_REDIRECTS)}"
+        for no, url in pins
         if not _host_answered(connection, run, no)
     )
 
 
-def _with_reason(url: str, error: str | None) -> str:
-    return f"{url} ({error})" if error else url
+def _reason_of_failure(connection: Connection, run: int, no: int, hops: int) -> str:
+    """Return why a page failed in brackets, with a space before; "" if nothing is known.
+
+    A redirect is named with the reason of the page at its end, if that failed in this run.
+    """
+    target: Any
+    status, _, error, target, redirect_no = connection.execute(_WHY, (no,)).fetchone()
+    if error is not None:
+        return f" ({_error_with_fault(status, error)})"
+    if target is None:
+        return ""
+    for _ in range(hops):
+        if redirect_no is None:
+            break
+        row: Any = connection.execute(_WHY, (redirect_no,)).fetchone()
+        status, visited, error, _, redirect_no = row
+        if visited != run:
+            break
+        if error is not None:
+            return f" (redirected to {target}: {_error_with_fault(status, error)})"
+    return f" (redirected to {target})"
+
+
+def _error_with_fault(status: int | None, error: str) -> str:
+    """Return an error message, with its number if it is a fault (extended status)."""
+    is_fault = status is not None and status >= Fault.BAD_RESPONSE
+    return f"{status}: {error}" if is_fault else error
 
 
 def failed_sitemap_rows(
