@@ -7,7 +7,7 @@ from typing import Any
 
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.pages import unread_etag_sql
-from smartcrawl.rules.model import RemovalRule
+from smartcrawl.rules.model import Fault, RemovalRule
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _PENDING = """
@@ -35,11 +35,12 @@ SELECT r.no, s.depth, l.scope, l.targets
 _LISTING = "SELECT listing FROM source WHERE no = ?"
 #: Pages about which the listing of run ``run`` says nothing: restored since, or never readable.
 #: A file that cannot be read is accounted for: it is the same in the same listing.
+#: A stored file that has grown too large (1207) has the properties of its former version.
 _BEYOND = f"""
 SELECT r.url FROM state s JOIN record r USING (no)
  WHERE r.source = :source
    AND (s.standing > 0 AND s.visited_run < :run
-        OR s.standing = 0 AND s.visited_run = :run
+        OR (s.standing = 0 AND s.visited_run = :run OR s.http_status = {Fault.BOMB:d})
            AND {unread_etag_sql(":extraction")} IS NULL)
 """
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"

@@ -11,9 +11,9 @@ from scrapy.http import Response
 
 from smartcrawl.engine.download.files import TOO_LARGE
 from smartcrawl.model.options import Options
-from smartcrawl.model.pages import Visit, VisitAttempt
+from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.rules.http import outcome_of_http_status
-from smartcrawl.rules.model import Outcome
+from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run.opening import files_source_of_run_arguments, open_run, orders_of_run_arguments
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
@@ -88,18 +88,29 @@ def visit_of_spider_answer(response: Response) -> Visit:
     answer.etag = _text(response, "ETag")
     answer.last_modified = _text(response, "Last-Modified")
     if response.status == TOO_LARGE:
-        visit.outcome = Outcome.NOT_ACCEPTABLE
         size = int(_text(response, "Content-Length") or 0)
+        visit.outcome = Outcome.NOT_ACCEPTABLE
         visit.error = (
             f"not read: it has {size:,} bytes, more than max_file_size of its source permits, or"
             " else DOWNLOAD_MAXSIZE"
         )
+        if _has_another_size(attempt.page, size):
+            remedy = "its former text stays: raise max_file_size, or leave it out by exclude"
+            visit.fail(Fault.BOMB, f"{visit.error}; {remedy}")
     elif visit.outcome is Outcome.CHANGED:
         answer.body = response.body
         answer.content_type = _text(response, "Content-Type") or ""
     else:
         visit.error = "; ".join([f"file status {response.status}", *response.flags])
     return visit
+
+
+def _has_another_size(page: Page, size: int) -> bool:
+    """Whether a file of ``size`` bytes is another version than the one whose text is stored.
+
+    A file of the same size that is too large now was read before the limit was lowered.
+    """
+    return page.state.standing is Standing.HELD and page.record.content_length != size
 
 
 def _text(response: Response, name: str) -> str | None:

@@ -119,3 +119,86 @@ def test_a_file_of_a_repository_that_cannot_be_read_is_downloaded_once(repositor
     assert repository.counts()["failed"] == 2
     repository.run(force=1)
     assert repository.asked() == (2, 7)
+
+
+# Files that grow too large
+
+
+@pytest.mark.covers("R0-44", "R4-41")
+@pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
+def test_a_file_that_grows_too_large_keeps_its_former_text(story: Counted, folder: Folder):
+    folder.write("a.md", "# A\n\nwhale")
+    folder.write("b.md", "# B\n\nheron")
+    story.settings["DOWNLOAD_MAXSIZE"] = 500
+    story.run()
+    folder.write("a.md", "# A\n\n" + "otter " * 100)
+    folder.write("c.md", "# C\n\n" + "raven " * 100)  # nothing is stored of it
+
+    for _ in range(2):
+        with story.reads() as read:
+            result = story.run()
+
+        assert (read, story.counts()["failed"], result.status) == ([], 1, 0)
+        assert (story.hits("whale"), story.hits("otter")) == (["a.md"], [])
+        assert story.words() == {"a.md": "failed", "b.md": "unchanged", "c.md": "excluded"}
+        status, _, message = reason(story, "a.md")
+        assert status == 1207
+        assert message == (
+            "not read: it has 605 bytes, more than max_file_size of its source permits, or else"
+            " DOWNLOAD_MAXSIZE; its former text stays: raise max_file_size, or leave it out by"
+            " exclude"
+        )
+        assert story.crawl.rows("SELECT no FROM evidence") == []
+
+    story.settings["DOWNLOAD_MAXSIZE"] = 700
+    story.run()
+    assert story.words()["a.md"] == "modified"
+    assert (story.hits("whale"), story.hits("otter")) == ([], ["a.md"])
+
+
+def test_a_file_that_was_too_large_for_a_while_is_read_when_it_shrinks(
+    story: Counted, folder: Folder
+):
+    story.settings["DOWNLOAD_MAXSIZE"] = 500
+    for text, words in (("whale", ["a.md"]), ("otter " * 100, ["a.md"]), ("raven", [])):
+        folder.write("a.md", f"# A\n\n{text}")
+        story.run()
+        assert story.hits("whale") == words
+    assert story.hits("raven") == ["a.md"]
+
+
+def test_an_unchanged_file_goes_when_the_limit_is_lowered_and_all_are_read(
+    story: Counted, folder: Folder
+):
+    folder.write("a.md", "# A\n\n" + "whale " * 100)
+    folder.write("b.md", "# B\n\nheron")
+    story.run()
+    story.settings["DOWNLOAD_MAXSIZE"] = 500
+
+    story.run()
+    assert story.hits("whale") == ["a.md"]  # the listing confirms it
+    story.run(force=1)
+    assert story.words() == {"a.md": "excluded", "b.md": "unchanged"}
+    assert story.hits("whale") == []
+
+
+@pytest.mark.covers("R1-31")
+def test_a_file_of_a_repository_that_grows_too_large_keeps_its_former_text(repository: Story):
+    repository.settings["DOWNLOAD_MAXSIZE"] = "500"
+    repository.run()
+    repository.docs.write("top.md", "# Badger\n\n" + "wolverine " * 100)
+    repository.docs.commit()
+
+    repository.run()
+    assert repository.asked() == (2, 0)
+    for _ in range(2):
+        assert repository.counts()["failed"] == 1
+        assert repository.hits("badger") == ["top.md"]
+        assert "raise max_file_size, or leave it out by exclude" in repository.why("top.md")
+        repository.run()
+        assert repository.asked() == (2, 0)  # the tree of the same commit, and no file
+
+    repository.settings["DOWNLOAD_MAXSIZE"] = "2000"
+    repository.run()
+    assert repository.words()["top.md"] == "modified"
+    assert repository.hits("wolverine") == ["top.md"]
