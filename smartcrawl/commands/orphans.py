@@ -57,8 +57,8 @@ class Command(ChangingCommand):
             "List the stored pages that the latest complete run did not reach or could not ask, and"
             " those whose removal the guard withheld. --purge removes the orphans at once, whatever"
             " their age. --approve RUN --max N removes at most N pages that were withheld in RUN or"
-            " earlier, or whose folder or bucket was empty in RUN, and neither reached nor answered"
-            f" since; {program_name()} undo brings them back."
+            " earlier, or whose folder, bucket or library was empty in RUN, and neither reached nor"
+            f" answered since; {program_name()} undo brings them back."
             " Exit status: 0 done, 1 not carried out, 3 withheld by the guard, 4 a run is open."
         )
 

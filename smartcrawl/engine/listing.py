@@ -191,7 +191,7 @@ class ListingFeed:
     def _end(self, listing: Listing) -> None:
         if isinstance(listing, LibraryEntries):
             assert self._run.library is not None, "it is a library"
-            warning = self._listed.judge_shortfall(self._root, listing, listing.shortfall)
+            warning = self._listed.judge_shortfall(self._root, listing)
             if warning is not None:
                 listing.notes.append(warning)
             self._run.library.end_listing(listing)

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.urls import display_url, normalize_url, url_digest
 from smartcrawl.registry.pages import PageReader, unread_etag_sql
-from smartcrawl.registry.removal.emptied import emptied_root_problem
+from smartcrawl.registry.removal.emptied import emptied_library_problem, emptied_root_problem
 from smartcrawl.reports.entries import ReportedRecord
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.changes import Check
 from smartcrawl.rules.model import Extraction, Status
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
+from smartcrawl.sources.kinds import SHAREPOINT
 from smartcrawl.sources.listing.entries import Entry, Listing, source_entry_check
 
 _STORED = f"""
@@ -52,7 +53,7 @@ class ListedWalkReport(WalkReport):
     listing: Listing | None = None
     read: dict[int, str] = field(default_factory=dict)  #: why a known file would be read
     problems: list[str] = field(default_factory=list)  #: parts that cannot be listed
-    is_counted: bool = False  #: the source says how much it has, so an empty listing is believed
+    is_counted: bool = False  #: a count or other items confirm a listing that names no document
 
     @property
     def is_listed(self) -> bool:
@@ -94,7 +95,9 @@ class ListedWalkReport(WalkReport):
         stored_files = filter(self.today.is_listed, self.entries.values())
         count = sum(entry.standing > 0 for entry in stored_files)
         if count and not (self.asked or self.new or self.problems or self.is_counted):
-            self.problems.append(emptied_root_problem(root, count))
+            is_library = source.traits.name == SHAREPOINT.name
+            problem = emptied_library_problem if is_library else emptied_root_problem
+            self.problems.append(problem(root, count))
         if source.linked_seeds:
             WalkReport._reach(self, source)
 

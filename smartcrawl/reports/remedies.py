@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smartcrawl.model.program import program_argument, program_name
-from smartcrawl.registry.removal.emptied import is_emptied_root_reason
+from smartcrawl.registry.removal.emptied import is_emptied_library_reason, is_emptied_root_reason
 from smartcrawl.rules.model import Fault
 from smartcrawl.rules.seal import NOT_DUE
 from smartcrawl.rules.traps import Trap
@@ -35,6 +35,11 @@ REMEDIES = {
 }
 #: The same where a folder or bucket has no file.
 _EMPTIED = "mount it, or if it is empty on purpose, remove them: {program} orphans --approve {run}"
+#: The same where a library lists no item, and no count confirms that.
+_EMPTIED_LIBRARY = (
+    "give the app the right to read it, or if it is empty on purpose, remove them:"
+    " {program} orphans --approve {run}"
+)
 #: Remedies that differ for document libraries, whose commands resume no run.
 _OF_LIBRARIES = {"interrupted": "the next download brings the rest"}
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
@@ -79,4 +84,6 @@ def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
         remedy = ""  # the reason names the setting that permits the address
     if is_emptied_root_reason(reason):
         remedy = _EMPTIED.format(program=program_name(), run=run)
+    elif is_emptied_library_reason(reason):
+        remedy = _EMPTIED_LIBRARY.format(program=program_name(), run=run)
     return f"{reason} ({remedy})" if remedy else reason

@@ -42,7 +42,11 @@ from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
 from smartcrawl.run.library_dry_maps import DryLibraryMaps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
-from smartcrawl.run.listed_comparison import ListedComparison, library_run_shortfall
+from smartcrawl.run.listed_comparison import (
+    JudgedShortfall,
+    ListedComparison,
+    library_run_shortfall,
+)
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.listing.entries import BATCH, Entry, PassedListing
 from smartcrawl.sources.sharepoint.access import LibraryApi, LibraryListing
@@ -228,8 +232,9 @@ class _Comparison:
         found.findings, found.listed = self._findings, entries.listed
         found.skipped = entries.skipped.total()
         problems = entries.problems
-        is_trimmed = self._is_trimmed(entries)
-        walk = self._walk(taken, problems, is_counted=not problems)
+        judged = self._judged(entries)
+        is_counted = judged.is_counted or bool(entries.skipped)
+        walk = self._walk(taken, problems, is_counted=is_counted)
         self._count_listed(taken, rows, walk, is_whole=not problems)
         if not rows:
             orphans = self._orphans(check, is_whole=not problems)
@@ -237,11 +242,11 @@ class _Comparison:
         found.reasons = [f"listing: {problem}" for problem in walk.problems]
         if problems and not taken:
             found.reasons.append("no_pages")
-        self._count_absent(walk, rows, is_complete=not found.reasons, is_trimmed=is_trimmed)
+        self._count_absent(walk, rows, is_complete=not found.reasons, is_trimmed=judged.trimmed > 0)
         return found
 
-    def _is_trimmed(self, entries: LibraryEntries) -> bool:
-        """Whether the listing lacks more items than were accepted, so that removals would wait."""
+    def _judged(self, entries: LibraryEntries) -> JudgedShortfall:
+        """Compare the library's count with its listing; removals of a trimmed one would wait."""
         stored = RunProgressReader(self._connection, self._no).listing()
         root = display_url(self._source.starts[0])
         judged = library_run_shortfall(root, entries.problems, entries.shortfall, stored, run=0)
@@ -249,7 +254,7 @@ class _Comparison:
             entries.notes.append(judged.note)
         if judged.trimmed:
             self._result.notes.append(stored_trimmed_note(judged.trimmed))
-        return judged.trimmed > 0
+        return judged
 
     def _walk(
         self, taken: Sequence[Entry], problems: Sequence[str], *, is_counted: bool

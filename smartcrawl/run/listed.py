@@ -9,7 +9,7 @@ from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
 from smartcrawl.registry.readers import RegistryReaders
-from smartcrawl.registry.removal.emptied import emptied_root_problem
+from smartcrawl.registry.removal.emptied import emptied_library_problem, emptied_root_problem
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
@@ -183,15 +183,21 @@ class ListedFiles:
         stored = {"run": self._opened.no, "rules": rules, "facts": facts}
         self._batches.batch.listing = json.dumps(stored)
 
-    def judge_shortfall(self, root: str, listing: Listing, shortfall: int | None) -> str | None:
+    def judge_shortfall(self, root: str, listing: LibraryEntries) -> str | None:
         """Compare a count of lacking items with the one that was accepted last; return a warning.
 
         Rights trim the answers of a library, and not its own count. What is accepted, or found
-        beyond that, is stored with the run.
+        beyond that, is stored with the run. A library without any item has a problem while
+        documents are stored, unless its count confirms that (docs/adr/0084).
         """
+        problems, shortfall = listing.problems, listing.shortfall
         judged = library_run_shortfall(
-            root, listing.problems, shortfall, self._progress.listing(), run=self._opened.no
+            root, problems, shortfall, self._progress.listing(), run=self._opened.no
         )
+        is_empty = not (self._listed or listing.skipped or problems)
+        if is_empty and not judged.is_counted and (stored := sum(map(len, self._stored()))):
+            problems.append(emptied_library_problem(root, stored))
+            return judged.note
         self.is_trimmed = judged.trimmed > 0
         if judged.stored is not None:
             self._batches.batch.listing = judged.stored
@@ -225,8 +231,8 @@ class ListedFiles:
         """Take the end of the listing, and the parts of it that could not be listed.
 
         ``root``: as people know it. A root without any file is no evidence while files are stored;
-        an operator may approve it (registry.removal.emptied). A library is believed, as it says
-        how much it has.
+        an operator may approve it (registry.removal.emptied). That of a library is a problem
+        already, unless its count confirms it (``judge_shortfall``).
         """
         self.is_whole = not listing.problems
         self.close()

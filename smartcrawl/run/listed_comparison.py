@@ -72,6 +72,7 @@ class JudgedShortfall(NamedTuple):
     trimmed: int = 0  #: how many it lacks, if they are more than were accepted
     note: str | None = None  #: for the log
     stored: str | None = None  #: facts to store with the run (JSON)
+    is_counted: bool = False  #: whether a count of the library accounts for what it lists
 
 
 def library_run_shortfall(
@@ -94,8 +95,10 @@ def library_run_shortfall(
             " approve the removals"
         )
         found = Shortfall(accepted, trimmed_run=run, trimmed=shortfall)
-        return JudgedShortfall(shortfall, note, found.stored())
+        return JudgedShortfall(shortfall, note, found.stored(), is_counted=True)
     warning = None
     if accepted is None and shortfall:
         warning = f"{root} counts {counted} more than it lists: the app may not read everything"
-    return JudgedShortfall(0, warning, Shortfall(shortfall).stored())
+    # The first count is compared with no other: only a count without a difference proves anything.
+    is_counted = accepted is not None or not shortfall
+    return JudgedShortfall(0, warning, Shortfall(shortfall).stored(), is_counted=is_counted)

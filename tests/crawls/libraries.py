@@ -48,7 +48,7 @@ class LibraryCrawl:
         """Ask the API `rest` or `graph` from now on."""
         for name in self.server.settings | self.server.graph_settings:
             self.crawl.environment.pop(name, None)
-        is_graph = api == "graph"
+        self.is_graph = is_graph = api == "graph"
         self.crawl.environment |= self.server.graph_settings if is_graph else self.server.settings
 
     def declare(self, site: Site, kind: str, source_id: str = SOURCE, **keys: str) -> None:

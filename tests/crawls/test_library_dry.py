@@ -41,6 +41,7 @@ class Situation:
     counts: dict[str, int] = field(default_factory=dict)  #: of the dry run, where not 0
     words: tuple[str, ...] = ()
     integrity: dict[str, int] = field(default_factory=dict)  #: where not 0
+    by_graph: dict[str, int] | None = None  #: the counts by Graph; None: they are the same
 
 
 def _at(libraries: LibraryCrawl, path: str) -> Any:
@@ -172,7 +173,7 @@ SITUATIONS = [
     Situation("refused", _refused, {"added": 1, "unchanged": 18, "failed": 2}),
     Situation("no listing", _cut),
     Situation("half a listing", _cut_later),
-    Situation("no item any more", _emptied, {"withheld": 18}),
+    Situation("no item any more", _emptied, {"withheld": 18}, by_graph={}),
     Situation("the guard withholds", _few_left, {"unchanged": 6, "withheld": 12}),
     Situation("withheld before", _withheld_before, {"unchanged": 7, "withheld": 11}),
     Situation("withheld before, no listing", _withheld_and_cut, {"withheld": 12}),
@@ -202,10 +203,13 @@ def test_a_dry_run_counts_what_the_run_that_follows_does(
         assert situation.words == ("--scope", "lists")
         return
     (found,) = dry["sources"]
+    counts = situation.counts
+    if libraries.is_graph and situation.by_graph is not None:
+        counts = situation.by_graph
     if "listing" not in situation.name:
-        assert {name: found[name] for name in _NUMBERS} == (
-            dict.fromkeys(_NUMBERS, 0) | situation.counts
-        ), dry["result"].err
+        assert {name: found[name] for name in _NUMBERS} == (dict.fromkeys(_NUMBERS, 0) | counts), (
+            dry["result"].err
+        )
         assert {
             name: found["integrity"][name] for name in found["integrity"] if name != "verified"
         } == dict.fromkeys(("missingInMap", "missingOnDisk", "orphans", "moved"), 0) | (

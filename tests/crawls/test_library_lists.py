@@ -306,12 +306,15 @@ def test_a_list_that_is_emptied_loses_its_items_when_that_is_approved(
     facts, rows = libraries.facts(KIND), libraries.rows("files_map.csv", KIND)
     for item in (1, 2, 3):
         tasks.remove(item)
+    listed = libraries.rows("sharepoint_map.csv", KIND)
     second = libraries.download(expect=3)
     counts = (second["listed"], second["removed"], second["withheld"], second["complete"])
-    assert counts == (0, 0, 3, True), second["log"]
+    # The count of REST confirms the listing. Graph has none, so its listing counts as not whole.
+    is_counted = not libraries.is_graph
+    assert counts == ((0, 0, 3, True) if is_counted else (0, 0, 0, False)), second["log"]
     assert libraries.facts(KIND) == facts
     assert libraries.rows("files_map.csv", KIND) == rows
-    assert libraries.rows("sharepoint_map.csv", KIND) == {}
+    assert libraries.rows("sharepoint_map.csv", KIND) == ({} if is_counted else listed)
     libraries.crawl.run("orphans", "--approve", "2", "--max", "3")
     third = libraries.download()
     assert (third["removed"], third["withheld"], third["complete"]) == (3, 0, True), third["log"]

@@ -1,6 +1,7 @@
-"""Folders and buckets that a run found without any file, though files of them are stored.
+"""Folders, buckets and libraries that a run found empty, though documents of them are stored.
 
-An unmounted drive looks like that, so the run removes nothing; an operator may approve it.
+An unmounted drive looks like that, and a library whose app lost its rights. So the run removes
+nothing; an operator may approve it.
 """
 
 from __future__ import annotations
@@ -14,19 +15,23 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.candidates import NOT_LISTED
 from smartcrawl.registry.removal.purge import PAGE_COLUMNS, Target, removal_target
 from smartcrawl.rules.model import RemovalRule, Status
-from smartcrawl.sources.kinds import FILES
+from smartcrawl.sources.kinds import FILES, SHAREPOINT
 
 _REASON: Final = re.compile(
     r"listing: (?P<root>.+) \(it has no file, and [\d,]+ files? (?:is|are) stored\)"
 )
+_LIBRARY_REASON: Final = re.compile(
+    r"listing: .+ \(it lists no item, no count confirms that, and [\d,]+ documents? (?:is|are)"
+    r" stored\)"
+)
 _REASONS: Final = "SELECT reasons FROM run WHERE no = ?"
-#: Stored files that neither this run nor a later one has seen. What is out of scope is no part of
-#: the listing.
+#: Stored documents that neither this run nor a later one has seen. What is out of scope is no part
+#: of the listing.
 _UNSEEN: Final = f"""{PAGE_COLUMNS}, EXISTS (SELECT 1 FROM pin WHERE no = r.no)
   FROM state s JOIN record r USING (no) JOIN source o ON o.no = r.source
- WHERE o.no = (SELECT source FROM run WHERE no = :run) AND o.kind = :kind AND s.standing > 0
-   AND s.seen_run < :run AND s.reached_run < :run AND s.visited_run < :run
-   AND s.status <> {int(Status.OUT_OF_SCOPE)}
+ WHERE o.no = (SELECT source FROM run WHERE no = :run) AND o.kind IN (:files, :library)
+   AND s.standing > 0 AND s.seen_run < :run AND s.reached_run < :run
+   AND s.visited_run < :run AND s.status <> {int(Status.OUT_OF_SCOPE)}
  ORDER BY r.no
 """
 
@@ -39,6 +44,27 @@ def emptied_root_problem(root: str, stored: int) -> str:
     """
     files = "1 file is" if stored == 1 else f"{stored:,} files are"
     return f"{root} (it has no file, and {files} stored)"
+
+
+def emptied_library_problem(root: str, stored: int) -> str:
+    """Return the problem of a library that lists no item; ``stored``: number of its documents.
+
+    It is one where no count of the library confirms that (docs/adr/0084).
+
+    >>> emptied_library_problem("https://a.example/Docs", 1)
+    'https://a.example/Docs (it lists no item, no count confirms that, and 1 document is stored)'
+    """
+    documents = "1 document is" if stored == 1 else f"{stored:,} documents are"
+    return f"{root} (it lists no item, no count confirms that, and {documents} stored)"
+
+
+def is_emptied_library_reason(reason: str) -> bool:
+    """Whether a run is incomplete because a library lists no item.
+
+    >>> is_emptied_library_reason("listing: " + emptied_library_problem("https://a.example", 9))
+    True
+    """
+    return _LIBRARY_REASON.fullmatch(reason) is not None
 
 
 def is_emptied_root_reason(reason: str) -> bool:
@@ -57,15 +83,15 @@ def is_emptied_root_reason(reason: str) -> bool:
 
 
 def emptied_page_rows(connection: Connection, run: int) -> list[Target]:
-    """Return the stored files that a run did not see because their folder or bucket was empty.
+    """Return the stored documents that a run did not see because their place was empty.
 
-    They are removable unless they are pinned. () if it was not empty.
+    They are removable unless they are pinned. [] if the folder, bucket or library was not empty.
     """
     reasons = connection.execute(_REASONS, (run,)).get
-    if reasons is None or not any(map(is_emptied_root_reason, json.loads(str(reasons)))):
+    if reasons is None or not any(map(_is_emptied, json.loads(str(reasons)))):
         return []
     found: list[Target] = []
-    names = {"run": run, "kind": FILES.name}
+    names = {"run": run, "files": FILES.name, "library": SHAREPOINT.name}
     rows: Any = connection.execute(_UNSEEN, names).fetchall()
     for *page, pinned in rows:
         detail = json.dumps({"why": NOT_LISTED, "lastReachedRun": page[9]})
@@ -73,3 +99,7 @@ def emptied_page_rows(connection: Connection, run: int) -> list[Target]:
         judged = {"run": run, "removable": not pinned, "why_not": why_not}
         found.append(removal_target(page, RemovalRule.ABSENT, detail, **judged))
     return found
+
+
+def _is_emptied(reason: str) -> bool:
+    return is_emptied_root_reason(reason) or is_emptied_library_reason(reason)
