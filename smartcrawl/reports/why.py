@@ -39,7 +39,7 @@ from smartcrawl.reports.today import TodayReport
 from smartcrawl.reports.unlisted import UnlistedParts
 from smartcrawl.reports.vectors import reported_vectors_of_page
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
-from smartcrawl.rules.http import http_conditional_headers
+from smartcrawl.rules.http import http_conditional_headers, reason_against_http_validators
 from smartcrawl.rules.model import Action, RemovalRule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.sources.base import Source
@@ -243,6 +243,8 @@ class Stories:
         by_http = entry.url.startswith(("http://", "https://")) and not is_listed
         etag = (record["httpEtag"] or record["fileEtag"]) if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None
+        if why is None and by_http:  # stored by a version that believed them
+            why = reason_against_http_validators(etag, modified)
         headers = http_conditional_headers(etag, modified, trusted=why is None and by_http)
         return {
             "url": entry.url,

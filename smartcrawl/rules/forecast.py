@@ -268,7 +268,7 @@ def reason_without_validators(
     if not validators:
         if is_listed:
             return "its listing had no validator that can be trusted"
-        return "the server gave no validators"
+        return "no validator that can be trusted is stored"
     if not believed:
         return "the validators of its server are not believed"
     if unconfirmed:

@@ -1161,9 +1161,32 @@ def test_why_says_why_a_request_carries_no_validators(orphaned: World):
     orphaned.desk.connection.execute("UPDATE record SET etag = NULL WHERE url LIKE '%/a'")
     orphaned.desk.connection.execute("UPDATE record SET configuration = 9 WHERE url LIKE '%/b'")
 
-    assert orphaned.story("/a")["request"]["why"] == "the server gave no validators"
+    unproven = "no validator that can be trusted is stored"
+    assert orphaned.story("/a")["request"]["why"] == unproven
     assert orphaned.story("/b")["request"]["why"] == "it was extracted with other settings"
     assert orphaned.story("/b")["request"]["headers"] == {}
+
+
+@pytest.mark.parametrize(
+    ("etag", "said"),
+    [
+        (None, "a date before 1990, which hides edits"),
+        ('"1-264"', "a date before 1990, and an ETag of that time: both hide edits"),
+    ],
+)
+def test_why_names_stored_validators_that_are_not_believed(
+    orphaned: World, etag: str | None, said: str
+):
+    """An earlier version stored them, and sent them."""
+    values = (etag, "Thu, 01 Jan 1970 00:00:01 GMT")
+    orphaned.desk.connection.execute(
+        "UPDATE record SET etag = ?, last_modified = ? WHERE url LIKE '%/a'", values
+    )
+
+    request = orphaned.story("/a")["request"]
+
+    assert request["conditional"] is False
+    assert (request["why"], request["headers"]) == (f"its server gave {said}", {})
 
 
 # plan

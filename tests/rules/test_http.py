@@ -20,6 +20,7 @@ from smartcrawl.rules.http import (
     is_304_of_other_version,
     is_same_by_head,
     outcome_of_http_status,
+    reason_against_http_validators,
 )
 from smartcrawl.rules.model import Outcome
 from tests.rules.manual import header, numbers, section, table
@@ -289,6 +290,26 @@ def test_an_etag_of_a_cleared_time_hides_edits_of_equal_length(etag, last_modifi
     assert http_validators_kept(etag, last_modified, NOW)[0] == kept
     sent = http_conditional_headers(etag, last_modified, trusted=True)
     assert sent.get("If-None-Match") == kept
+
+
+@pytest.mark.covers("M-10")
+@pytest.mark.parametrize(
+    ("etag", "last_modified", "why"),
+    [
+        (None, NIX, "its server gave a date before 1990, which hides edits"),
+        (
+            '"1-264"',
+            NIX,
+            "its server gave a date before 1990, and an ETag of that time: both hide edits",
+        ),
+        ('"v7"', NIX, None),
+        (None, date(NOW), None),
+        ('"1-264"', None, None),
+        (None, None, None),
+    ],
+)
+def test_validators_of_a_cleared_time_have_a_reason(etag, last_modified, why):
+    assert reason_against_http_validators(etag, last_modified) == why
 
 
 @pytest.mark.covers("M-10")
