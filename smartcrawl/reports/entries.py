@@ -137,6 +137,7 @@ def reported_facts(
     reached: bool,
     aside: bool,
     is_listed: bool = False,
+    is_answered: bool = True,
 ) -> Facts:
     """Return the facts on which a record's removal depends (rules.forecast)."""
     word = None if entry.word is None else Word(entry.word)
@@ -154,6 +155,7 @@ def reported_facts(
         since,
         bool(entry.pinned),
         is_listed,
+        is_answered,
     )
 
 

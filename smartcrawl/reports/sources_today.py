@@ -11,7 +11,7 @@ from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import ad_hoc_files_source
 from smartcrawl.sources.github.source import ad_hoc_repository_source
-from smartcrawl.sources.kinds import GITHUB, source_kind_named
+from smartcrawl.sources.kinds import GITHUB, SHAREPOINT, source_kind_named
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
 
@@ -53,6 +53,12 @@ def is_reported_page_listed(
         return source.lists(url)
     kind = connection.execute(_KIND, (name,)).get
     return kind is not None and source_kind_named(kind).is_listed
+
+
+def is_reported_library(connection: Connection, name: str) -> bool:
+    """Whether a stored source is a document library, whose items only a listing removes."""
+    kind: str | None = connection.execute(_KIND, (name,)).get
+    return kind == SHAREPOINT.name
 
 
 def reported_sources_today(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections.abc import Sequence
 from typing import Any, Final
 
 from smartcrawl.model.times import iso_time
@@ -14,6 +15,7 @@ from smartcrawl.model.urls import (
 )
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
+from smartcrawl.registry.pending_pins import pending_pins_of
 from smartcrawl.reports.tables import record_table_report_row
 from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from smartcrawl.sources.scope import Scope
@@ -171,3 +173,13 @@ def reported_text_length(connection: Connection, number: int) -> int | None:
     """Return the number of characters of a stored text; 0: it has none; None: nothing is stored."""
     value: Any = connection.execute(_TEXT, (number,)).get
     return None if value is None else int(value)
+
+
+def reported_pending_pins(
+    connection: Connection, key: bytes, sources: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the sources for whose next run an address waits."""
+    return [
+        {"source": source, "at": iso_time(at), "priority": priority}
+        for source, at, priority in pending_pins_of(connection, key, sources)
+    ]

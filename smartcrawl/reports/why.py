@@ -12,7 +12,6 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.model.urls import normalize_url, request_url, url_digest, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names
-from smartcrawl.registry.pending_pins import pending_pins_of
 from smartcrawl.registry.removal.candidates import OUT_OF_SCOPE
 from smartcrawl.registry.removal.purge import KnownRecord, known_record_rows
 from smartcrawl.registry.removal.verified import verified_orphan_rows
@@ -30,6 +29,7 @@ from smartcrawl.reports.entries import (
 from smartcrawl.reports.near_misses import reported_near_misses
 from smartcrawl.reports.pushed import reported_store_files_of_page
 from smartcrawl.reports.sources_today import (
+    is_reported_library,
     is_reported_page_listed,
     reported_source_today,
     reported_sources_today,
@@ -110,7 +110,7 @@ class Stories:
             [] if pages else self.listed_by(url),
             [] if pages else self.refused(url),
             [] if pages else reported_near_misses(connection, url, trackers),
-            _posted(connection, key, sources),
+            story.reported_pending_pins(connection, key, sources),
             [] if pages else self._unlisted(url),
         )
         return dict(zip(KEYS, values, strict=True))
@@ -312,12 +312,18 @@ class Stories:
     def _removal(
         self, page: KnownRecord, entry: ReportedRecord, past: ReportedRuns, *, is_listed: bool
     ) -> list[dict[str, Any]]:
-        options = self._options
+        options, connection = self._options, self._connection
         reached = max(entry.reached_run, entry.seen_run) >= past.last
         canonical = self._entry(page, entry.canonical_no)
         aside = canonical is not None and canonical.sound
         facts = reported_facts(
-            entry, past, options.policy, reached=reached, aside=aside, is_listed=is_listed
+            entry,
+            past,
+            options.policy,
+            reached=reached,
+            aside=aside,
+            is_listed=is_listed,
+            is_answered=bool(entry.pinned) or not is_reported_library(connection, page.source),
         )
         remove = options.out_of_scope_policy == "remove"
         return [
@@ -384,14 +390,6 @@ _HELD = {
     Standing.LINKS: "only links are stored",
     Standing.HELD: "content is stored",
 }
-
-
-def _posted(connection: Connection, key: bytes, sources: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the sources for whose next run an address waits."""
-    return [
-        {"source": source, "at": iso_time(at), "priority": priority}
-        for source, at, priority in pending_pins_of(connection, key, sources)
-    ]
 
 
 def _scope_today(source: Source | None, entry: ReportedRecord) -> dict[str, Any]:

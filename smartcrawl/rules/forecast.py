@@ -47,6 +47,7 @@ class Facts:
     absent_since: int | None = None  #: when the first of them was sealed
     pinned: bool = False
     is_listed: bool = False  #: a complete listing of its source says which pages exist
+    is_answered: bool = True  #: its own answer may be a 404; that of a library's item is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,15 +138,16 @@ def forecast_ways(
     """Return the ways to lose a page, those under way first; none where nothing is stored.
 
     ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page is removed only for its answers,
-    or because its listing lacks it.
+    or because its listing lacks it, which comes first of a listed page.
 
-    Source: R0-50, R4-07, M-05; design.md 8.
+    Source: R0-50, R3-71, R4-07, M-05; design.md 8.
     """
     if facts.standing is Standing.BARE:
         return ()
-    counts = policy.purge_statuses != frozenset() or facts.finding is Finding.GONE
-    found = [_gone(facts, policy)] if counts else []
-    found.append(_absent(facts, policy, at_once=remove_excluded))
+    counts = policy.purge_statuses != frozenset() and facts.is_answered
+    gone = [_gone(facts, policy)] if counts or facts.finding is Finding.GONE else []
+    absent = _absent(facts, policy, at_once=remove_excluded)
+    found = [absent, *gone] if facts.is_listed else [*gone, absent]
     rest = _RESTS.get(facts.finding)
     # Of a page with links only, noindex or a canonical page removes nothing more.
     if rest is not None and (facts.standing is Standing.HELD or facts.finding is Finding.MOVED):
@@ -160,10 +162,12 @@ def _gone(facts: Facts, policy: Policy) -> ForecastWay:
     answers = facts.finding in _ANSWERS
     count = 0 if answers else facts.gone_count
     since = None if answers else facts.gone_since
+    # A pinned page is requested, listed or not.
+    nevertheless = " although it is listed" if facts.is_listed and not facts.pinned else ""
     return ForecastWay(
         RemovalRule.GONE,
         max(1, policy.lost_threshold - count),
-        f"find {facts.http_status if current else _listed(policy)}",
+        f"find {facts.http_status if current else _listed(policy)}{nevertheless}",
         complete=False,
         current=current,
         earliest=_earliest(since, policy.lost_min_age),

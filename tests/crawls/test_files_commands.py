@@ -176,7 +176,7 @@ def test_why_takes_a_file_as_people_write_it(
     assert one["record"]["url"] == f"file://{docs}/sub/c.md"
     assert (one["scope"], one["robots"], one["pinnedAt"]) == (IN_SCOPE, None, None)
     assert one["nextVisit"]["text"] == "in the next run that lists it as changed"
-    assert [way["rule"] for way in one["removal"]] == ["gone", "absent"]
+    assert [way["rule"] for way in one["removal"]] == ["absent", "gone"]
     assert "link" not in crawl.run("why", relative).out.replace("links in", "").replace(
         "links out", ""
     )
@@ -399,7 +399,7 @@ def test_the_plan_of_an_undeclared_source_lists_nothing(docs: Path, crawl: Crawl
 
     assert (plan["asks"], plan["isListed"]) == (0, False)
     assert "not in sources.toml any more" in plan["note"]
-    assert [way["rule"] for way in one["removal"]] == ["gone", "absent"]
+    assert [way["rule"] for way in one["removal"]] == ["absent", "gone"]
 
 
 @pytest.mark.covers("R1-08")

@@ -101,7 +101,7 @@ def test_why_knows_a_file_of_a_repository(story: Story):
     assert one["record"]["url"] == url
     assert (one["scope"], one["robots"], one["pinnedAt"]) == (IN_SCOPE, None, None)
     assert one["nextVisit"]["text"] == "in the next run that lists it as changed"
-    assert [way["rule"] for way in one["removal"]] == ["gone", "absent"]
+    assert [way["rule"] for way in one["removal"]] == ["absent", "gone"]
     assert one["request"]["headers"] == {}  # the SHA is that of the listing, and is sent nowhere
     assert story.peer.log == []
 

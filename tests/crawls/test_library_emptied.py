@@ -164,6 +164,34 @@ def test_a_library_that_lists_other_items_is_not_empty(
     assert libraries.disk() == {}
 
 
+@pytest.mark.parametrize("api", ["rest", "graph"])
+def test_why_says_that_an_item_goes_with_its_listing(
+    crawl: Crawl, sharepoint: SharepointServer, api: str
+) -> None:
+    libraries = LibraryCrawl(crawl, sharepoint, api)
+    library = stocked(libraries, 1)
+    url = f"{sharepoint.site_url(library.site)}/Shared%20Documents/0.txt"
+
+    shown = crawl.run("why", url).out
+
+    assert "would take: 1 complete run that does not list it (absent)" in shown
+    assert "404" not in shown
+
+
+def test_why_says_that_a_pinned_item_ages_by_its_answers(
+    crawl: Crawl, sharepoint: SharepointServer
+) -> None:
+    """It is requested although no listing has it."""
+    libraries = LibraryCrawl(crawl, sharepoint)
+    library = stocked(libraries, 1)
+    empty(library)
+    assert libraries.download()["removed"] == 1
+    crawl.run("undo", "2", "--pin")
+    url = f"{sharepoint.site_url(library.site)}/Shared%20Documents/0.txt"
+
+    assert "3 runs in a row that find 404 or 410 (gone)" in crawl.run("why", url).out
+
+
 def test_a_library_that_never_had_a_document_is_complete(
     crawl: Crawl, sharepoint: SharepointServer
 ) -> None:

@@ -266,6 +266,31 @@ def test_a_page_of_a_listing_goes_with_the_complete_run_that_does_not_list_it(fo
     assert not rules & {RemovalRule.ORPHAN, RemovalRule.EXCLUDED}
 
 
+@pytest.mark.covers("M-07")
+def test_a_listed_page_has_the_listing_first_and_its_answers_after_it():
+    listed = replace(HELD, is_listed=True)
+
+    assert texts(listed) == [
+        "1 complete run that does not list it",
+        "3 runs in a row that find 404 or 410 although it is listed",
+    ]
+    gone = replace(listed, finding=Finding.GONE, http_status=404, gone_count=2)
+    assert texts(gone)[0] == "1 more run that finds 404 although it is listed"
+    assert texts(replace(gone, pinned=True))[0] == "1 more run that finds 404"
+
+
+@pytest.mark.covers("R3-71", "M-07")
+def test_only_its_listing_removes_an_item_of_a_library():
+    item = replace(HELD, is_listed=True, is_answered=False)
+
+    assert texts(item) == ["1 complete run that does not list it"]
+    assert texts(replace(item, finding=Finding.ABSENT)) == [
+        "1 more complete run that does not list it"
+    ]
+    rules = {way.rule for way in forecast_ways(replace(item, finding=Finding.GONE), POLICY)}
+    assert rules == {RemovalRule.GONE, RemovalRule.ABSENT}  # a pinned one, which no listing has
+
+
 def test_a_page_of_a_listing_that_is_left_out_ages_as_any_other():
     listed = replace(HELD, finding=Finding.EXCLUDED, is_listed=True, age=1)
 
