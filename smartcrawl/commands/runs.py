@@ -25,7 +25,7 @@ _COLUMNS = (
     printed_name_column("source"),
     printed_word_column("result"),
     printed_word_column("started"),
-    printed_number_column("requests"),
+    printed_number_column("requests", "fetched"),  # a file is read, without a request
     printed_number_column("notModified", "304"),
     printed_number_column("new"),
     printed_number_column("modified"),

@@ -162,6 +162,17 @@ def test_due_crawls_each_declared_source_with_its_spider(both: Path, crawl: Craw
     assert crawl.runs()[0]["unchanged"] == 1
 
 
+def test_the_table_of_runs_calls_no_read_of_a_file_a_request(docs: Path, crawl: Crawl):
+    refresh(crawl, docs)
+    (run,) = crawl.runs()
+
+    header, row = crawl.run("runs").out.splitlines()[:2]
+
+    assert "requests" not in header
+    end = header.index("fetched") + len("fetched")
+    assert row[:end].split()[-1] == str(run["requests"]) == str(len(crawl.records()))
+
+
 def test_why_takes_a_file_as_people_write_it(
     docs: Path, crawl: Crawl, monkeypatch: pytest.MonkeyPatch
 ):
