@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections import Counter
+from collections.abc import Iterator
 from contextlib import closing
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from smartcrawl.index.choice import index_document_chunker, index_writer_of_registry
 from smartcrawl.model.exceptions import RegistryError, UsageError
@@ -19,6 +21,8 @@ from smartcrawl.registry.removal.purge import (
 )
 from smartcrawl.registry.removal.sweep import Undone, undoable_rows
 from smartcrawl.reports.text import report_noun
+from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.model import RemovalRule
 from smartcrawl.terminal.command import (
     FAILED,
     ChangingCommand,
@@ -28,6 +32,8 @@ from smartcrawl.terminal.command import (
 from smartcrawl.terminal.output import print_complaint, print_note
 
 _SHOWN = 10  #: runs in a message
+#: Rules whose pages do not exist. A pinned page is requested, so that it ages by its answers.
+_NOT_THERE: Final = (RemovalRule.GONE, RemovalRule.ABSENT, RemovalRule.MOVED)
 
 
 class Command(ChangingCommand):
@@ -111,13 +117,40 @@ class Command(ChangingCommand):
                 ("expired ", undone.expired),
             ):
                 for url in urls:
-                    print(f"{would}{word} {url}")
+                    print(f"{would}{word} {url}{_newer(undone, url)}")
             pages = report_noun(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
             print_note(f"{pages} of {known.source} {would}restored{pinned}")
+            if opts.pin:
+                for text in _not_protected(undone, self.options.policy):
+                    print_note(text)
         if not undone.restored:
             print_complaint("undo", f"nothing {would or 'was '}restored: {_why(known, undone)}")
             self.exitcode = FAILED
+
+
+def _newer(undone: Undone, url: str) -> str:
+    """Return the run that stored newer content of a page, in words; "" if it has none."""
+    run = undone.changed.get(url)
+    return f": run {run} stored newer content" if run is not None else ""
+
+
+def _not_protected(undone: Undone, policy: Policy) -> Iterator[str]:
+    """Yield how many restored pages a pin does not keep, and the runs that remove them again."""
+    counts = Counter(undone.rules.values())
+    gone = sum(counts[rule] for rule in _NOT_THERE)
+    if gone and policy.purge_statuses != frozenset():
+        it, most = "it" if gone == 1 else "them", policy.lost_threshold
+        runs = "the next run that finds {} gone removes {} again"
+        if most > 1:
+            runs = f"{most} runs in a row that find {{}} gone remove {{}} again"
+        yield f"a pin does not keep {report_noun(gone, 'page')}: {runs.format(it, it)}"
+    if refused := counts[RemovalRule.NOT_ACCEPTABLE]:
+        it = "it" if refused == 1 else "them"
+        yield (
+            f"a pin does not keep {report_noun(refused, 'page')}: the next run that finds that the"
+            f" server forbids to index {it} removes {it} again"
+        )
 
 
 def _why(known: Removals, undone: Undone) -> str:

@@ -476,6 +476,23 @@ def test_undo_told_as_json(orphaned: World):
     assert orphaned.story("/b")["pinnedAt"] is not None
 
 
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["real", "dry"])
+def test_a_pin_names_the_runs_that_remove_its_page_again(orphaned: World, dry: tuple[str, ...]):
+    orphaned.run("orphans", "--purge")
+    orphaned.run("deltamerge", "-D")
+
+    result = orphaned.run("undo", "2", "--pin", *dry)
+
+    again = "a pin does not keep 1 page: 3 runs in a row that find it gone remove it again"
+    assert again in " ".join(result.out.split())  # of /c, and not of the orphan /b
+
+
+def test_without_a_pin_the_rules_are_as_ever(orphaned: World):
+    orphaned.run("deltamerge", "-D")
+
+    assert "a pin" not in orphaned.run("undo", "2").out
+
+
 def test_without_pin_nothing_is_pinned(orphaned: World):
     orphaned.run("orphans", "--purge")
     orphaned.run("undo", "2")
@@ -494,7 +511,7 @@ def test_newer_content_and_content_that_is_not_kept_any_more_are_told_apart(orph
 
     result = orphaned.run("undo", "2", expect=1)
 
-    assert f"kept     {SITE}/c" in result.out
+    assert f"kept     {SITE}/c: run 3 stored newer content\n" in result.out
     assert f"expired  {SITE}/b" in result.out
     assert "1 page has newer content by now" in result.err
     assert "the content of 1 page is no longer stored (UNDO_TTL_SECONDS)" in result.err

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.registry.commit.clones import write_clone_places
@@ -84,7 +84,7 @@ DELETE FROM content WHERE no IN carray(:contents)
 """
 _TO_UNDO = """
 SELECT e.no, e.record, e.rule, e.detail, e.content, e.links, e.restore, s.standing, r.content,
-       r.url
+       r.url, r.changed_run
   FROM evidence e JOIN state s ON s.no = e.record JOIN record r ON r.no = e.record
  WHERE e.run = ? AND e.undone IS NULL ORDER BY e.no DESC
 """
@@ -251,17 +251,29 @@ class Undone:
     restored: tuple[str, ...]  #: URLs
     kept: tuple[str, ...]  #: URLs that have newer content by now
     expired: tuple[str, ...]  #: URLs whose undo data has expired
+    changed: Mapping[str, int | None]  #: of ``kept``: the run that stored the newer content
+    rules: Mapping[str, RemovalRule]  #: of ``restored``: why each was removed
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[Any, ...]]) -> Self:
+        """Return the result of an undo, by the rows of _TO_UNDO."""
+        changed: dict[str, int | None] = {}
+        rules: dict[str, RemovalRule] = {}
+        expired: list[str] = []
+        for _, _, rule, *_, restore, standing, current, url, run in rows:
+            if _is_restorable(restore, current, standing):
+                rules[url] = RemovalRule(rule)
+            elif restore is None:
+                expired.append(url)
+            else:
+                changed[url] = run
+        return cls(tuple(rules), tuple(changed), tuple(expired), changed, rules)
 
 
 def undoable_rows(connection: Connection, run: int) -> Undone:
     """Return the pages that an undo of ``run`` would restore, and those that it would not."""
-    found: dict[str, list[str]] = {"restored": [], "kept": [], "expired": []}
-    for *_, restore, standing, current, url in connection.execute(_TO_UNDO, (run,)):
-        word = "expired" if restore is None else "kept"
-        if _is_restorable(restore, current, standing):
-            word = "restored"
-        found[word].append(url)
-    return Undone(*map(tuple, found.values()))
+    rows: list[Any] = connection.execute(_TO_UNDO, (run,)).fetchall()
+    return Undone.of_rows(rows)
 
 
 def _is_restorable(restore: str | None, current: int | None, standing: int) -> bool:
@@ -293,17 +305,13 @@ class Restorer:
         ``pin`` makes the pages seeds of their source, so that a missing link does not remove them
         again. The constructor's ``chunked`` turns a stored document into chunks for the index.
         """
-        restored: list[str] = []
-        kept: list[str] = []
-        expired: list[str] = []
         contents: set[int] = set()
         rows: list[Any] = self._connection.execute(_TO_UNDO, (run,)).fetchall()
         renamed = {new_record_number(row[3]) for row in rows if row[2] == RemovalRule.MOVED}
         known = renamed.union(row[1] for row in rows)
         words = WordChanges(self._connection, self._seen_run, known)
-        for no, record, rule, found, content, links, restore, standing, current, url in rows:
+        for no, record, rule, found, content, links, restore, standing, current, *_ in rows:
             if not _is_restorable(restore, current, standing):
-                (expired if restore is None else kept).append(url)
                 continue
             self._restore(record, content, json.loads(restore), links)
             detail = f"restored: the sweep of run {run} was undone"
@@ -315,12 +323,11 @@ class Restorer:
                 contents.add(content)
             if pin:
                 self._connection.execute(_PIN, (now, record))
-            restored.append(url)
         write_clone_places(self._connection, self._seen_run, sorted(contents), midway=False)
         self._sink.moved(contents)
         self._sink.flush()
         words.write()
-        return Undone(tuple(restored), tuple(kept), tuple(expired))
+        return Undone.of_rows(rows)
 
     def _restore(
         self, no: int, content: int | None, was: dict[str, Any], links: bytes | None
