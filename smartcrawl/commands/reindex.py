@@ -194,10 +194,13 @@ class Command(ChangingCommand):
             why = robots.forbids(requested) if requested is not None else None
             if why is None:
                 continue
-            asked, runs = ("would ask", "would be") if self.dry else ("asks", "is")
-            text = f"note: {why}: no run {asked} {display_url(url)}, and each {runs} incomplete"
+            ordered, ends = ("would be", "would end") if self.dry else ("is", "ends")
+            text = (
+                f"note: {display_url(url)} {ordered} ordered, but no run may fetch it: {why}. Until"
+                f" robots.txt allows it, each run of its source {ends} incomplete."
+            )
             command = "" if self.dry else self.again("forget", url)
-            after = "" if self.dry else "; to take it back:"
+            after = "" if self.dry else " To take the order back:"
             Output(sys.stderr).say(escape(f"{text}{after}"), command=command, gap=1)
 
     def _rebuild(self, connection: Connection, opts: Namespace) -> None:

@@ -163,12 +163,13 @@ def test_an_address_that_robots_txt_forbids_is_ordered_with_a_note(forbidding: s
     result = crawl.run("reindex", "--url", forbidding, "--format", "json")
     allowed = crawl.run("reindex", "--url", forbidding.replace("private", "open"))
 
-    why = "note: robots.txt forbids it by 'Disallow: /private/' in line 2: no run"
+    why = "but no run may fetch it: robots.txt forbids it by 'Disallow: /private/' in line 2."
+    until = "Until robots.txt allows it, each run of its source"
     would, does = (" ".join(one.err.split()) for one in (dry, result))
-    assert would == f"{why} would ask {forbidding}, and each would be incomplete"
+    assert would == f"note: {forbidding} would be ordered, {why} {until} would end incomplete."
     assert does == (
-        f"{why} asks {forbidding}, and each is incomplete;"
-        f" to take it back: scrapy forget {forbidding}"
+        f"note: {forbidding} is ordered, {why} {until} ends incomplete."
+        f" To take the order back: scrapy forget {forbidding}"
     )
     assert json.loads(result.out)["ordered"][0]["registered"] is True
     assert allowed.err == ""
