@@ -26,7 +26,10 @@ class SourceError(SmartcrawlError):
 
 
 class UnknownSourceError(SourceError):
-    """No source of this name is declared, and no job has it."""
+    """No source of this name is declared, and no job has it, so that none can be crawled.
+
+    The registry may have one, of an earlier declaration (UnknownNameError is about that).
+    """
 
 
 class RegistryError(SmartcrawlError):
@@ -63,7 +66,11 @@ class RunHeldError(SmartcrawlError):
 
 
 class UnknownNameError(RegistryError):
-    """The registry has no source of a name; the message lists those that it has."""
+    """The registry has no source of a name, so that none can be searched or reported.
+
+    The message lists those that it has. One may be declared and not crawled yet
+    (UnknownSourceError is about declarations).
+    """
 
 
 class SearchQueryError(RegistryError):
