@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import Final
 
+from smartcrawl.extract.charset import decode_charset
+
 PDF: Final = "application/pdf"
 DOCX: Final = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 PPTX: Final = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -21,6 +23,7 @@ JSON: Final = "application/json"
 XML: Final = "application/xml"
 ZIP: Final = "application/zip"
 OLE: Final = "application/x-ole-storage"
+GZIP: Final = "application/gzip"
 BINARY: Final = "application/octet-stream"
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -97,7 +100,7 @@ _SIGNATURES: Final = (
     (b"%!PS-Adobe-", "application/postscript"),
     (b"{\\rtf", "application/rtf"),
     (b"PK\x03\x04", ZIP),
-    (b"\x1f\x8b\x08", "application/gzip"),
+    (b"\x1f\x8b\x08", GZIP),
     (b"Rar!\x1a\x07", "application/vnd.rar"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLE),
@@ -109,6 +112,14 @@ _SIGNATURES: Final = (
     (b"\x00asm", "application/wasm"),
 )
 _FIRST_BYTES: Final = frozenset(mark[:1] for mark, _ in _SIGNATURES)
+#: Texts other than pages. Their bytes are often binary by mistake of a header, not of a server.
+_PLAIN: Final = TEXT_TYPES | _MARKED | {"", MARKDOWN}
+_HEAD: Final = 1445  #: bytes (MIME Sniffing, 7.2)
+#: Octets that text has seldom. NUL is not among them: UTF-16 is full of it.
+_CONTROLS: Final = bytes({*range(0x01, 0x20)} - {*b"\t\n\f\r\x1b"})
+_CONTROL_CHARACTERS: Final = dict.fromkeys(_CONTROLS)
+_MIN_CONTROLS: Final = 4  #: fewer are slips of an editor
+_CONTROL_SHARE: Final = 32  #: one in so many; packed bytes have one in ten
 _WIDE_BOMS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 _ENDINGS: Final = {"csv": CSV, "tsv": CSV, "md": MARKDOWN, "markdown": MARKDOWN}
@@ -174,6 +185,43 @@ def sniffed_media_type(content_type: str, body: bytes, url: str = "") -> str:
     if named in _FILES:
         return "text/html" if _HTML_START.match(start) else named
     return named
+
+
+def is_garbled_text(content_type: str, body: bytes, *, held: bool) -> bool:
+    """Whether a body that is declared as a page is still packed, or no text at all.
+
+    Such a body is gzip, or control characters are frequent at its beginning, in its charset, too.
+    Servers and caches that lose a Content-Encoding, or pack a body twice, send such bodies. Text
+    that is no page, or of no type, counts where content is stored (``held``): a new file of such a
+    type may be binary.
+
+    >>> is_garbled_text("text/html", b"\\x1f\\x8b\\x08...", held=False)
+    True
+    >>> is_garbled_text("text/html", b"<p>one \\x0b slip</p>", held=True)
+    False
+
+    Source: MIME Sniffing Standard, section 7.2; docs/adr/0020.
+    """
+    named = _named(content_type)
+    if named not in HTML_TYPES and not (held and named in _PLAIN):
+        return False
+    head = body[:_HEAD]
+    return _signed(head) == GZIP or (
+        _is_controlled(len(head), len(head.translate(None, _CONTROLS)))
+        and not _signed(head)
+        and _is_controlled_in_its_charset(head, content_type)
+    )
+
+
+def _is_controlled_in_its_charset(head: bytes, content_type: str) -> bool:
+    text = decode_charset(head, content_type, markup=True)[1]
+    return _is_controlled(len(text), len(text.translate(_CONTROL_CHARACTERS)))
+
+
+def _is_controlled(size: int, others: int) -> bool:
+    """Whether control characters are frequent; ``others``: how many of all are none."""
+    controls = size - others
+    return controls >= _MIN_CONTROLS and _CONTROL_SHARE * controls > size
 
 
 def _named(content_type: str) -> str:

@@ -28,6 +28,7 @@ from smartcrawl.rules.reindex import Verdict, decide, decide_moved
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_form
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_in_run
+from smartcrawl.run.damaged import BLANK, damage_of_body
 from smartcrawl.run.equal_bytes import take_equal_bytes_in_run
 from smartcrawl.run.replacements import Replacements
 from smartcrawl.run.run import Run
@@ -37,7 +38,6 @@ logger = logging.getLogger(__name__)
 
 NOINDEX: Final = "not indexed: noindex"
 _REPEATED: Final = "other pages got the same text in this run"
-_BLANK: Final = b"\0\t\n\f\r "  #: bytes of an empty body
 
 
 class Reading:
@@ -181,8 +181,8 @@ class Reading:
         as_sitemap = page.kind or page.plan.named or looks_like_sitemap(body)
         if as_sitemap and kind.follows_links and take_sitemap_in_run(run, visit, body):
             return
-        if kind.is_shielded and _is_emptied(visit, body) and not run.forces(page):
-            visit.fail(Fault.EMPTY, "status 200 with an empty body: the stored page stays")
+        if kind.is_shielded and (damage := damage_of_body(visit, body, forced=run.forces(page))):
+            visit.fail(*damage)
         elif self._is_stored(visit) and not (run.forces(page) or noindex or nofollow):
             visit.outcome = Outcome.SAME
         else:
@@ -232,7 +232,7 @@ class Reading:
         if not readable:
             visit.outcome = Outcome.NOT_ACCEPTABLE
             type_ = f"this version does not read {document.content_type}"
-            visit.error = f"not indexed: {type_ if body.strip(_BLANK) else 'it is empty'}"
+            visit.error = f"not indexed: {type_ if body.strip(BLANK) else 'it is empty'}"
             # No snapshot: no other configuration can read this body either.
             visit.answer.body = None
         else:
@@ -383,14 +383,3 @@ def _keeps_links(visit: Visit) -> bool:
 
 def _not_indexed(mode: Mode) -> str:
     return f"not indexed: {mode.word}, by index_modes"
-
-
-def _is_emptied(visit: Visit, body: bytes) -> bool:
-    """Whether a 200 has an empty body, and the stored page had another one."""
-    page = visit.page
-    return (
-        visit.outcome is Outcome.CHANGED
-        and page.state.standing is Standing.HELD
-        and not body.strip(_BLANK)
-        and visit.parsed.body_hash != page.record.body_hash
-    )

@@ -1,9 +1,12 @@
 """What pages are made of: character sets, types, broken and enormous bodies."""
 
+import gzip
 import hashlib
 import json
 
+import brotli
 import pytest
+from backports import zstd
 
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
@@ -135,6 +138,42 @@ def test_a_page_that_turns_into_what_is_not_read_is_removed_and_then_listed(
         assert (page["status"], page["lastOutcome"]) == ("Crawled", "excluded")
         assert page["bodyHash"] == f"sha256:{hashlib.sha256(PNG).hexdigest()}"
     assert crawl.counts_add_up()
+
+
+@pytest.mark.covers("R4-39", "U-12")
+@pytest.mark.parametrize("pack", [gzip.compress, brotli.compress, zstd.compress])
+def test_a_page_that_comes_packed_under_no_coding_replaces_and_removes_nothing(
+    site: Site, crawl: Crawl, pack
+):
+    paths = [f"/{number}" for number in range(8)]
+    good = {path: html(f"Page {path}", text=f"walrus{path[1:]} " * 40) for path in paths}
+    site.pages["/"] = html("Home", *paths, "/new")
+    site.pages |= good
+    site.pages["/7"] = Page(good["/7"].encode(), content_type="text/plain")
+    crawl(site.url("/"))
+    packed = pack(html("Later", text="seal " * 20 + str(range(400))).encode() * 3)
+    for path, content_type in (("/0", "text/html"), ("/7", "text/plain"), ("/new", "text/html")):
+        site.pages[path] = Page(packed, content_type=content_type)
+
+    crawl(site.url("/"), expect=3)  # such answers count as unreachable
+
+    pages = crawl.pages()
+    assert {path: pages[path]["lastOutcome"] for path in ("/0", "/7", "/new")} == {
+        "/0": "lost",
+        "/7": "lost",
+        "/new": "failed",
+    }
+    assert {pages[path]["lastStatusCode"] for path in ("/0", "/7", "/new")} == {1006}
+    assert "without a Content-Encoding" in pages["/0"]["errorMessage"]
+    assert crawl.hits("walrus0") == ["/0"]
+    assert crawl.hits("walrus7") == ["/7"]
+    site.pages |= {path: html("Mended", text=f"narwhal{path[1:]}") for path in ("/0", "/7", "/new")}
+
+    crawl(site.url("/"))
+
+    outcomes = crawl.outcomes()
+    assert (outcomes["/0"], outcomes["/7"], outcomes["/new"]) == ("modified", "modified", "new")
+    assert crawl.hits("narwhal0") == ["/0"]
 
 
 def test_an_empty_body_is_a_page_without_words(site: Site, crawl: Crawl):

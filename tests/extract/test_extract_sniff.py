@@ -1,6 +1,11 @@
 """Which type a body is of, whatever its name and its header say."""
 
+import gzip
+import zlib
+
+import brotli
 import pytest
+from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -258,3 +263,58 @@ def test_no_broken_archive_makes_it_fail(data):
     for _ in range(data.draw(st.integers(1, 20))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     assert "/" in sniffed("", bytes(body), URL)
+
+
+_LONG = (
+    b"<!doctype html><title>T</title>" + " ".join(f"<p>word {n}</p>" for n in range(90)).encode()
+)
+_PACKS = [gzip.compress, brotli.compress, zstd.compress, zlib.compress]
+
+
+@pytest.mark.covers("R4-39", "R0-60")
+@pytest.mark.parametrize("pack", _PACKS)
+@pytest.mark.parametrize("header", ["text/html", "text/html; charset=utf-8", "TEXT/HTML;a=b"])
+def test_a_page_that_is_still_packed_is_garbled(pack, header):
+    assert sniff.is_garbled_text(header, pack(_LONG), held=False)
+    assert not sniff.is_garbled_text(header, _LONG, held=True)
+
+
+@pytest.mark.covers("R4-39", "R0-60")
+@pytest.mark.parametrize("pack", _PACKS)
+@pytest.mark.parametrize("header", ["", "text/plain", "text/markdown", "text/csv", JSON, XML])
+def test_another_text_that_is_packed_is_garbled_where_it_was_text_before(pack, header):
+    packed = pack(_LONG)
+
+    assert sniff.is_garbled_text(header, packed, held=True)
+    assert not sniff.is_garbled_text(header, packed, held=False)
+
+
+@pytest.mark.parametrize("header", ["application/gzip", "image/png", "application/pdf"])
+def test_what_is_declared_as_binary_is_not_garbled(header):
+    assert not sniff.is_garbled_text(header, gzip.compress(_LONG), held=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "body"),
+    [
+        ("text/html", _LONG.decode().encode("utf-16")),
+        ("text/html; charset=utf-16le", "Он был здесь. ".encode("utf-16-le") * 90),
+        ("text/html", "\0".join("a page that is full of zeros").encode() * 20),
+        ("text/html; charset=iso-2022-jp", "東京は晴れ ".encode("iso-2022-jp") * 90),
+        ("text/html; charset=shift_jis", "東京は晴れ ".encode("shift_jis") * 90),
+        ("text/html", "<html><title>T</title><p>Grüße aus Łódź".encode("utf-16-le")),
+        ("text/html", b"<p>one \x0b and \x02 or \x1a slip of an editor</p>"),
+        ("text/html", b"\x01\x02\x03"),
+        ("text/html", b"\x01\x02\x03\x04" + b"a" * 124),
+        ("text/html", b""),
+        ("text/html", b"\x89PNG\r\n\x1a\n" + bytes(range(32)) * 9),
+    ],
+)
+def test_text_in_any_charset_with_some_slips_is_not_garbled(header, body):
+    assert not sniff.is_garbled_text(header, body, held=True)
+
+
+def test_the_share_of_control_characters_decides():
+    assert sniff.is_garbled_text("text/html", b"\x01\x02\x03\x04" + b"a" * 123, held=False)
+    head = b"a" * 1_445
+    assert not sniff.is_garbled_text("text/html", head + b"\x01" * 200, held=False)

@@ -19,7 +19,6 @@ from tests.hostile.kinds import (
     Ask,
     Kind,
     Script,
-    Told,
     page,
     trap,
     whole,
@@ -141,7 +140,7 @@ KINDS = (
          _packed("gzip", lambda data: _zip(data) + b"<!-- cached -->"), NEW),
     kind("zstd_skippable", "Zstandard behind a frame to skip", _packed("zstd", _skippable), NEW),
     kind("gzip_once_of_two", "gzip twice, announced once", _broken("gzip", _zip, _zip),
-         Told("excluded", 200, "does not read")),
+         BAD_CODING),
     kind("gzip_of_nothing", "gzip of no bytes at all", _packed("gzip", lambda _: b""), NEW),
     kind("gzip_of_empty", "gzip of an empty page", _packed("gzip", lambda _: _zip(b"")), NEW),
     # No coding at all
