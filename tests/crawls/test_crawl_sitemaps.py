@@ -274,6 +274,26 @@ def test_pages_of_a_sitemap_that_fails_live_on(site: Site, crawl: Crawl):
     assert {outcomes[f"/{name}/two"] for name in FAILURES} == {"orphaned"}
 
 
+@pytest.mark.covers("M-02", "M-21")
+@pytest.mark.parametrize("status", [301, 302])
+def test_pages_of_a_sitemap_that_redirects_to_a_page_live_on(
+    mapped: Site, crawl: Crawl, status: int
+):
+    """Many servers send requests for missing addresses to the home page."""
+    crawl(mapped.url("/"))
+    mapped.pages["/map.xml"] = Page(status=status, redirect="/")
+
+    for _ in range(3):
+        crawl(mapped.url("/"), settings=SOON)
+        assert recorded(crawl)[0] == "redirected"
+        assert crawl.outcomes()["/one"] == crawl.outcomes()["/two"] == "unchanged"
+
+    mapped.pages["/map.xml"] = xml(urlset("/one"))
+    crawl(mapped.url("/"), settings=SOON)
+    assert recorded(crawl)[2] == "not indexed: a sitemap of 1 address"
+    assert (crawl.outcomes()["/one"], crawl.outcomes()["/two"]) == ("unchanged", "orphaned")
+
+
 def test_when_a_sitemap_is_gone_for_good_its_pages_begin_to_age(mapped: Site, crawl: Crawl):
     crawl(mapped.url("/"))
     del mapped.pages["/map.xml"]

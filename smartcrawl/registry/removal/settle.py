@@ -169,7 +169,10 @@ def _words(connection: Connection, ending: EndingRunRow) -> None:
 def _moves(
     connection: Connection, ending: EndingRunRow, notes: list[str]
 ) -> tuple[list[Proposal], dict[int, int | None]]:
-    """Decide the redirects of a run; return the proposed removals and the valid hops."""
+    """Decide the redirects of a run; return the proposed removals and the valid hops.
+
+    A sitemap that redirects to a page is not removed for it: the page has not its addresses.
+    """
     rows: list[Any] = connection.execute(_MOVES, {"run": ending.run}).fetchall()
     in_scope = ending.closing.in_scope
     moves = []
@@ -199,7 +202,7 @@ def _moves(
     for move, row in zip(moves, rows, strict=True):
         fate, passed = judged[move.no]
         old = _Old(move, Standing(row[5]), Status(row[6]), Counts(*row[7:11]))
-        if fate is Fate.MOVED and old.standing is not Standing.BARE:
+        if fate is Fate.MOVED and old.standing is not Standing.BARE and not row[11]:
             detail = {"status": move.http_status, "target": move.target, "hops": len(passed)}
             proposed.append((move.no, RemovalRule.REDIRECT, detail))
         if fate in (Fate.MOVED, Fate.WAITS):
