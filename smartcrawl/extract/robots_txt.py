@@ -18,6 +18,7 @@ from protego import Protego
 from smartcrawl.model.urls import join_url
 
 LIMIT = 500 * 1024  #: bytes that are read and kept (RFC 9309 section 2.5)
+_GZIP: Final = b"\x1f\x8b"
 #: Seconds. With longer delays between two pages a run would never end.
 MAX_CRAWL_DELAY = 30.0
 
@@ -40,6 +41,22 @@ def robots_txt_as_utf8(body: bytes) -> bytes:
         return body
     end = max(body.rfind(mark, 0, LIMIT + 1) for mark in (b"\n", b"\r"))
     return body[: max(0, end)]
+
+
+def is_robots_txt(body: bytes) -> bool:
+    r"""Whether a body may be a robots.txt: neither a web page nor packed.
+
+    >>> is_robots_txt(b"<!doctype html>\n<p>Sign in"), is_robots_txt(b"")
+    (False, True)
+    >>> is_robots_txt(b"<!-- ours -->\nUser-agent: *"), is_robots_txt(b"\x1f\x8b\x08")
+    (True, False)
+    """
+    if body.startswith(_GZIP):
+        return False
+    is_page = robots_txt_as_utf8(body).lstrip().startswith(b"<")
+    return not is_page or any(
+        robots_txt_directive(line)[0] == AGENT for line in robots_txt_lines(body)
+    )
 
 
 def robots_txt_delay(value: str) -> float | None:

@@ -1,6 +1,7 @@
 """robots.txt, nofollow and noindex: what is not asked, not followed, not shown."""
 
 from datetime import UTC, datetime
+from gzip import compress as gzipped
 
 import pytest
 
@@ -163,12 +164,21 @@ def test_each_host_is_asked_once_a_run_and_conditionally_when_its_rules_are_kept
     assert sorted(asked(site)) == [(host, 200, set()) for host in hosts]
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(5)
 @pytest.mark.covers("M-27")
 @pytest.mark.parametrize(
     "trouble",
-    [Page(status=503), Page(status=429), Page(fault="reset"), Page(fault="truncate", body="Disa")],
-    ids=["503", "429", "reset", "truncate"],
+    [
+        Page(status=503),
+        Page(status=429),
+        Page(fault="reset"),
+        Page(fault="truncate", body="Disa"),
+        Page(" <!DOCTYPE html><title>Shop</title>", etag=None),
+        Page(redirect="/yes"),
+        Page("User-agent: *\n", status=206, content_type="text/plain", etag=None),
+        Page(gzipped(b"User-agent: *\nDisallow: /no\n"), content_type="text/plain", etag=None),
+    ],
+    ids=["503", "429", "reset", "truncate", "page", "moved", "part", "packed"],
 )
 def test_kept_rules_count_while_robots_txt_cannot_be_had(site: Site, crawl: Crawl, trouble: Page):
     site.pages["/robots.txt"] = robots("User-agent: *\nDisallow: /no\n")
@@ -185,12 +195,45 @@ def test_kept_rules_count_while_robots_txt_cannot_be_had(site: Site, crawl: Craw
 
     assert [request.path for request in site.log].count("/robots.txt") == 1
     assert crawl.outcomes() == {"/": "unchanged", "/no": "excluded", "/yes": "unchanged"}
-    assert (site.count("/no"), site.count("/yes")) == (0, 1)
+    assert (site.count("/no"), site.count("/yes")) == (0, 2 if trouble.redirect else 1)
     assert crawl.runs()[0]["complete"]
     since = datetime.fromtimestamp(before, UTC).isoformat(timespec="seconds")
     [warning] = [line for line in result.err.splitlines() if "robots.txt unknown" in line]
     assert f"the rules of {since} count instead" in warning
     assert crawl.rows("SELECT fetched_at FROM robots") == [(before,)]
+
+
+@pytest.mark.covers("M-27")
+@pytest.mark.parametrize("first", [Page("<p>not found</p>", etag=None), Page(status=404)])
+def test_a_page_in_place_of_robots_txt_has_no_rules_where_none_are_kept(
+    site: Site, crawl: Crawl, first: Page
+):
+    """As RFC 9309 reads it: lines that are no rules are left out."""
+    site.pages["/robots.txt"] = first
+    site.pages["/"] = html("Home", "/a")
+    site.pages["/a"] = html("A")
+
+    crawl(site.url("/"))
+    assert crawl.outcomes() == {"/": "new", "/a": "new"}
+    site.pages["/robots.txt"] = Page("<p>nothing here</p>", etag=None)
+    result = crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "unchanged", "/a": "unchanged"}
+    assert "robots.txt unknown" not in result.err
+
+
+@pytest.mark.covers("M-27")
+def test_a_page_in_place_of_robots_txt_ends_rules_that_are_too_old(site: Site, crawl: Crawl):
+    site.pages["/robots.txt"] = robots("User-agent: *\nDisallow: /no\n")
+    site.pages["/"] = html("Home", "/no")
+    site.pages["/no"] = html("No")
+    crawl(site.url("/"))
+    site.pages["/robots.txt"] = Page("<p>not found</p>", etag=None)
+    crawl.rows("UPDATE robots SET fetched_at = fetched_at - 86400 * 31")
+
+    crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "unchanged", "/no": "new"}
 
 
 @pytest.mark.covers("M-27")

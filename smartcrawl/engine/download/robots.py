@@ -20,7 +20,12 @@ from scrapy.robotstxt import RobotParser
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.faults import download_fault
-from smartcrawl.extract.robots_txt import robots_txt_as_utf8, robots_txt_delay, robots_txt_sitemaps
+from smartcrawl.extract.robots_txt import (
+    is_robots_txt,
+    robots_txt_as_utf8,
+    robots_txt_delay,
+    robots_txt_sitemaps,
+)
 from smartcrawl.model.batches import StoredRobots
 from smartcrawl.model.exceptions import RobotsUnknownError, RunHaltedError
 from smartcrawl.model.robots_options import robots_parser_option
@@ -62,7 +67,8 @@ class RobotsDownloads:
     """The rules of each origin: requested once a run, conditionally if rules are stored.
 
     A 2xx has the rules, a 304 confirms the stored ones, and every 4xx except 429 means that
-    there are none. After anything else the stored rules count. Without any, or with rules that
+    there are none. After anything else the stored rules count, and so they do after a 2xx with a
+    web page or with a part of the file. Without any, or with rules that
     are too old, the rules are unknown and the run is incomplete.
 
     Source: RFC 9309 section 2.3; M-27.
@@ -190,7 +196,7 @@ class RobotsDownloads:
             if is_304_of_other_version(asked_etag, etag) or (
                 asked_etag is None and is_304_of_other_date(asked_date, last_modified)
             ):
-                return await self._download(url, None, trusted=False)
+                return await self._download(url, kept, trusted=False)
             return replace(
                 kept,
                 fetched_at=now,
@@ -199,6 +205,9 @@ class RobotsDownloads:
             )
         if 200 <= status < 300:
             body = robots_txt_as_utf8(response.body)
+            if (status == 206 or not is_robots_txt(response.body)) and self._has_rules(kept, now):
+                why = "a part of it" if status == 206 else "its answer is no robots.txt"
+                raise RobotsUnknownError(why, Fault.ROBOTS_UNKNOWN)
             if hop:
                 return StoredRobots(now, status, body=body)
             return StoredRobots(now, status, etag, last_modified, body)
@@ -208,6 +217,12 @@ class RobotsDownloads:
         if target is not None:
             why = f"more than {MAX_REDIRECTS} redirects"
         raise RobotsUnknownError(why, Fault.ROBOTS_UNKNOWN)
+
+    def _has_rules(self, kept: StoredRobots | None, now: int) -> bool:
+        """Whether rules are stored that count instead of an answer that is in doubt."""
+        if kept is None or kept.status >= 400 or not is_robots_txt(kept.body):
+            return False
+        return now - kept.fetched_at < self._max_stale
 
     def _read(self, origin: str, stored: StoredRobots) -> DownloadedRobots:
         rules = DownloadedRobots(origin, self._user_agent, time.monotonic())
