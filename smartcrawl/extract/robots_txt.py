@@ -62,13 +62,8 @@ def is_robots_txt(body: bytes) -> bool:
 def robots_txt_delay(value: str) -> float | None:
     """Return the seconds of a Crawl-delay; None when it is invalid.
 
-    >>> (
-    ...     robots_txt_delay("1.5"),
-    ...     robots_txt_delay("1e9"),
-    ...     robots_txt_delay("-1"),
-    ...     robots_txt_delay("soon"),
-    ... )
-    (1.5, 30.0, None, None)
+    >>> [robots_txt_delay(value) for value in ("1.5", "1e9", "-1", "soon")]
+    [1.5, 30.0, None, None]
     """
     try:
         seconds = float(value)
