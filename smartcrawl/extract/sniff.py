@@ -117,7 +117,8 @@ _PLAIN: Final = TEXT_TYPES | _MARKED | {"", MARKDOWN}
 _HEAD: Final = 1445  #: bytes (MIME Sniffing, 7.2)
 #: Octets that text has seldom. NUL is not among them: UTF-16 is full of it.
 _CONTROLS: Final = bytes({*range(0x01, 0x20)} - {*b"\t\n\f\r\x1b"})
-_CONTROL_CHARACTERS: Final = dict.fromkeys(_CONTROLS)
+_OTHERS: Final = bytes({*range(0x100)} - {*_CONTROLS})
+_SEPARATORS: Final = frozenset(b"\x1c\x1d\x1e\x1f")  #: between the fields of some texts
 _MIN_CONTROLS: Final = 4  #: fewer are slips of an editor
 _CONTROL_SHARE: Final = 32  #: one in so many; packed bytes have one in ten
 _WIDE_BOMS: Final = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
@@ -191,9 +192,10 @@ def is_garbled_text(content_type: str, body: bytes, *, held: bool) -> bool:
     """Whether a body that is declared as a page is still packed, or no text at all.
 
     Such a body is gzip, or control characters are frequent at its beginning, in its charset, too.
-    Servers and caches that lose a Content-Encoding, or pack a body twice, send such bodies. Text
-    that is no page, or of no type, counts where content is stored (``held``): a new file of such a
-    type may be binary.
+    They are of several kinds, unless the text is plain or of no type: in other types, text with
+    control characters is read, such as CSV with separators of ASCII. Servers and caches that lose
+    a Content-Encoding, or pack a body twice, send such bodies. Text that is no page, or of no
+    type, counts where content is stored (``held``): a new file of such a type may be binary.
 
     >>> is_garbled_text("text/html", b"\\x1f\\x8b\\x08...", held=False)
     True
@@ -205,23 +207,31 @@ def is_garbled_text(content_type: str, body: bytes, *, held: bool) -> bool:
     named = _named(content_type)
     if named not in HTML_TYPES and not (held and named in _PLAIN):
         return False
-    head = body[:_HEAD]
+    head, is_read = body[:_HEAD], named not in _TEXTS
     return _signed(head) == GZIP or (
-        _is_controlled(len(head), len(head.translate(None, _CONTROLS)))
+        _is_controlled(head, len(head), is_read=is_read)
         and not _signed(head)
-        and _is_controlled_in_its_charset(head, content_type)
+        and _is_controlled_in_its_charset(head, content_type, is_read=is_read)
     )
 
 
-def _is_controlled_in_its_charset(head: bytes, content_type: str) -> bool:
+def _is_controlled_in_its_charset(head: bytes, content_type: str, *, is_read: bool) -> bool:
     text = decode_charset(head, content_type, markup=True)[1]
-    return _is_controlled(len(text), len(text.translate(_CONTROL_CHARACTERS)))
+    return _is_controlled(text.encode(), len(text), is_read=is_read)
 
 
-def _is_controlled(size: int, others: int) -> bool:
-    """Whether control characters are frequent; ``others``: how many of all are none."""
-    controls = size - others
-    return controls >= _MIN_CONTROLS and _CONTROL_SHARE * controls > size
+def _is_controlled(text: bytes, size: int, *, is_read: bool) -> bool:
+    """Whether control characters are frequent in a text of ``size`` bytes or characters.
+
+    ``is_read``: whether its type is read although it has some: packed bytes have many kinds.
+    """
+    controls = text.translate(None, _OTHERS)
+    kinds = {*controls} - _SEPARATORS
+    return (
+        len(controls) >= _MIN_CONTROLS
+        and _CONTROL_SHARE * len(controls) > size
+        and (len(kinds) >= _MIN_CONTROLS or not is_read)
+    )
 
 
 def _named(content_type: str) -> str:

@@ -176,6 +176,22 @@ def test_a_page_that_comes_packed_under_no_coding_replaces_and_removes_nothing(
     assert crawl.hits("narwhal0") == ["/0"]
 
 
+@pytest.mark.covers("R4-39")
+def test_a_table_with_the_separators_of_ascii_is_kept_up_to_date(site: Site, crawl: Crawl):
+    table = "\x1e".join(f"row {number}\x1f walrus" for number in range(60))
+    site.pages["/"] = html("Home", "/table")
+    site.pages["/table"] = Page(table, content_type="text/csv", etag=None)
+    for outcome in ("new", "unchanged"):
+        crawl(site.url("/"))
+        assert crawl.outcomes()["/table"] == outcome
+    site.pages["/table"] = Page(table.replace("walrus", "narwhal"), content_type="text/csv")
+
+    crawl(site.url("/"))
+
+    assert crawl.outcomes()["/table"] == "modified"
+    assert (crawl.hits("walrus"), crawl.hits("narwhal")) == ([], ["/table"])
+
+
 def test_an_empty_body_is_a_page_without_words(site: Site, crawl: Crawl):
     site.pages["/"] = html("Home", "/empty")
     site.pages["/empty"] = ""

@@ -13,7 +13,19 @@ from smartcrawl.extract import sniff
 from smartcrawl.extract.formats import FORMATS
 from smartcrawl.extract.html import HTML_TYPES, TEXT_TYPES
 from smartcrawl.extract.html import sniffed_media_type as former_name
-from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
+from smartcrawl.extract.sniff import (
+    BINARY,
+    CSV,
+    DOCX,
+    EPUB,
+    JSON,
+    MARKDOWN,
+    ODT,
+    PDF,
+    PPTX,
+    XLSX,
+    XML,
+)
 from smartcrawl.extract.sniff import sniffed_media_type as sniffed
 from tests.extract.made_documents import epub, every, odt, slides, word, word_of, workbook, zipped
 
@@ -312,6 +324,24 @@ def test_what_is_declared_as_binary_is_not_garbled(header):
 )
 def test_text_in_any_charset_with_some_slips_is_not_garbled(header, body):
     assert not sniff.is_garbled_text(header, body, held=True)
+
+
+_SEPARATED = "name\x1fcity\x1e" * 200
+_FEW_KINDS = [_SEPARATED, "\x1c\x1d" + _SEPARATED, "step\x0b" * 90, "N\x08NA\x08A\x01\x02" * 90]
+
+
+@pytest.mark.covers("R4-39", "R0-60")
+@pytest.mark.parametrize("header", ["text/html", "text/csv", "text/markdown", XML])
+@pytest.mark.parametrize("text", _FEW_KINDS)
+def test_a_text_with_few_kinds_of_control_characters_is_not_garbled(header, text):
+    assert not sniff.is_garbled_text(header, text.encode(), held=True)
+
+
+@pytest.mark.parametrize("header", ["", "text/plain"])
+@pytest.mark.parametrize("text", _FEW_KINDS)
+def test_a_plain_text_with_control_characters_is_not_read_and_removes_nothing(header, text):
+    assert sniffed(header, text.encode(), URL) == BINARY
+    assert sniff.is_garbled_text(header, text.encode(), held=True)
 
 
 def test_the_share_of_control_characters_decides():
