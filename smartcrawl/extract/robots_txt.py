@@ -15,10 +15,10 @@ from urllib.parse import quote, urlsplit
 import can_ada
 from protego import Protego
 
+from smartcrawl.extract.sniff import is_garbled_text
 from smartcrawl.model.urls import join_url
 
 LIMIT = 500 * 1024  #: bytes that are read and kept (RFC 9309 section 2.5)
-_GZIP: Final = b"\x1f\x8b"
 #: Seconds. With longer delays between two pages a run would never end.
 MAX_CRAWL_DELAY = 30.0
 
@@ -51,7 +51,7 @@ def is_robots_txt(body: bytes) -> bool:
     >>> is_robots_txt(b"<!-- ours -->\nUser-agent: *"), is_robots_txt(b"\x1f\x8b\x08")
     (True, False)
     """
-    if body.startswith(_GZIP):
+    if is_garbled_text("text/html", body, held=False):
         return False
     is_page = robots_txt_as_utf8(body).lstrip().startswith(b"<")
     return not is_page or any(

@@ -3,10 +3,15 @@
 from datetime import UTC, datetime
 from gzip import compress as gzipped
 
+import brotli
 import pytest
 
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, TimedSite, html
+
+_LONG_RULES = b"User-agent: *\n" + b"".join(
+    b"Disallow: /no/%d\n" % (number * 37) for number in range(20)
+)
 
 
 def robots(text: str) -> Page:
@@ -177,8 +182,9 @@ def test_each_host_is_asked_once_a_run_and_conditionally_when_its_rules_are_kept
         Page(redirect="/yes"),
         Page("User-agent: *\n", status=206, content_type="text/plain", etag=None),
         Page(gzipped(b"User-agent: *\nDisallow: /no\n"), content_type="text/plain", etag=None),
+        Page(brotli.compress(_LONG_RULES), content_type="text/plain", etag=None),
     ],
-    ids=["503", "429", "reset", "truncate", "page", "moved", "part", "packed"],
+    ids=["503", "429", "reset", "truncate", "page", "moved", "part", "gzip", "brotli"],
 )
 def test_kept_rules_count_while_robots_txt_cannot_be_had(site: Site, crawl: Crawl, trouble: Page):
     site.pages["/robots.txt"] = robots("User-agent: *\nDisallow: /no\n")
