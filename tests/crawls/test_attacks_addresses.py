@@ -244,6 +244,7 @@ def test_a_robots_txt_cannot_be_fetched_from_where_its_host_may_not(
 def test_a_seed_that_leads_to_a_refused_address_names_number_and_remedy(
     site: Site, victim: Site, crawl: Crawl
 ):
+    """ATT-7."""
     inside = f"http://127.0.0.2:{port(victim)}/"
     site.pages["/"] = Page(status=302, redirect=inside)
     declare(crawl, site, f"127.0.0.2:{port(victim)}")

@@ -95,7 +95,7 @@ def test_why_of_objects_of_a_bucket(story: FilesStory):
     assert (one["robots"], one["pinnedAt"], one["scope"]["allowed"]) == (None, None, True)
     assert one["request"]["headers"] == {}  # the ETag is that of the listing
     assert one["nextVisit"]["text"] == "in the next run that lists it as changed"
-    assert [way["rule"] for way in one["removal"]] == ["gone", "absent"]
+    assert [way["rule"] for way in one["removal"]] == ["absent", "gone"]
     [same] = answer(story, "why", place.url("sub/c d.md"))["records"]
     assert same["record"]["url"] == place.url(ODD)
 
