@@ -15,7 +15,6 @@ from urllib.parse import quote, urlsplit
 import can_ada
 from protego import Protego
 
-from smartcrawl.extract.sniff import is_garbled_text
 from smartcrawl.model.urls import join_url
 
 LIMIT = 500 * 1024  #: bytes that are read and kept (RFC 9309 section 2.5)
@@ -44,19 +43,15 @@ def robots_txt_as_utf8(body: bytes) -> bytes:
 
 
 def is_robots_txt(body: bytes) -> bool:
-    r"""Whether a body may be a robots.txt: neither a web page nor packed.
+    r"""Whether a body may be a robots.txt: it names an agent or a sitemap, or has no line at all.
 
-    >>> is_robots_txt(b"<!doctype html>\n<p>Sign in"), is_robots_txt(b"")
-    (False, True)
-    >>> is_robots_txt(b"<!-- ours -->\nUser-agent: *"), is_robots_txt(b"\x1f\x8b\x08")
-    (True, False)
+    >>> is_robots_txt(b"<!doctype html>\n<p>Sign in"), is_robots_txt(b"Access denied")
+    (False, False)
+    >>> is_robots_txt(b"<!-- ours -->\nUser-agent: *"), is_robots_txt(b"\n# no rules")
+    (True, True)
     """
-    if is_garbled_text("text/html", body, held=False):
-        return False
-    is_page = robots_txt_as_utf8(body).lstrip().startswith(b"<")
-    return not is_page or any(
-        robots_txt_directive(line)[0] == AGENT for line in robots_txt_lines(body)
-    )
+    lines = [line for line in robots_txt_lines(body) if line.partition("#")[0].strip()]
+    return not lines or any(robots_txt_directive(line)[0] in (AGENT, SITEMAP) for line in lines)
 
 
 def robots_txt_delay(value: str) -> float | None:

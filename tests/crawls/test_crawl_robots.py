@@ -183,8 +183,9 @@ def test_each_host_is_asked_once_a_run_and_conditionally_when_its_rules_are_kept
         Page("User-agent: *\n", status=206, content_type="text/plain", etag=None),
         Page(gzipped(b"User-agent: *\nDisallow: /no\n"), content_type="text/plain", etag=None),
         Page(brotli.compress(_LONG_RULES), content_type="text/plain", etag=None),
+        Page("Access denied", content_type="text/plain", etag=None),
     ],
-    ids=["503", "429", "reset", "truncate", "page", "moved", "part", "gzip", "brotli"],
+    ids=["503", "429", "reset", "truncate", "page", "moved", "part", "gzip", "brotli", "denied"],
 )
 def test_kept_rules_count_while_robots_txt_cannot_be_had(site: Site, crawl: Crawl, trouble: Page):
     site.pages["/robots.txt"] = robots("User-agent: *\nDisallow: /no\n")
