@@ -21,18 +21,6 @@ from tests.index.shelf import entry, opened, page
 from tests.servers import Elasticsearch, nginx
 from tests.servers.processes import free_port
 
-
-@pytest.fixture
-def client(elasticsearch: Elasticsearch) -> Iterator[Client]:
-    with Client(elasticsearch.url) as client:
-        yield client
-
-
-@pytest.fixture
-def prefix(elasticsearch_prefix: str) -> str:
-    return elasticsearch_prefix
-
-
 # What is made
 
 

@@ -1,6 +1,6 @@
 """Opening an index for searches alone: it is read, and nothing of it changes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 from elasticsearch import Elasticsearch as Client
@@ -12,17 +12,6 @@ from smartcrawl.model.exceptions import SinkError
 from tests.index.faulty import faulty, silent
 from tests.index.shelf import entry, opened, page
 from tests.servers import Elasticsearch
-
-
-@pytest.fixture
-def client(elasticsearch: Elasticsearch) -> Iterator[Client]:
-    with Client(elasticsearch.url) as client:
-        yield client
-
-
-@pytest.fixture
-def prefix(elasticsearch_prefix: str) -> str:
-    return elasticsearch_prefix
 
 
 @pytest.fixture

@@ -576,6 +576,18 @@ def test_pending_is_what_was_reached_and_not_visited(desk: Desk):
 # Seeds
 
 
+def seed_with_redirects(desk: Desk, hops: int, status: int) -> list[str]:
+    """A seed that redirects so often: the addresses, of which the last one is not visited."""
+    urls = [f"http://a.example/{hop}" for hop in range(hops + 1)]
+    numbers = desk.add(*urls)
+    runs.add_seed_rows(desk.connection, 1, numbers[:1])
+    for hop in range(hops):
+        to = desk.visit(urls[hop], outcome=Outcome.REDIRECT, status=status, location=urls[hop + 1])
+        to.parsed.targets = numbers[hop + 1].to_bytes(4, "little")
+        desk.write(to)
+    return urls
+
+
 @pytest.mark.parametrize(
     ("hops", "end", "failed"),
     [
@@ -593,13 +605,7 @@ def test_pending_is_what_was_reached_and_not_visited(desk: Desk):
 def test_a_seed_answers_when_its_redirects_end_in_200_or_304(
     desk: Desk, hops: int, end: int | None, failed: bool
 ):
-    urls = [f"http://a.example/{hop}" for hop in range(hops + 1)]
-    numbers = desk.add(*urls)
-    runs.add_seed_rows(desk.connection, 1, numbers[:1])
-    for hop in range(hops):
-        to = desk.visit(urls[hop], outcome=Outcome.REDIRECT, status=301, location=urls[hop + 1])
-        to.parsed.targets = numbers[hop + 1].to_bytes(4, "little")
-        desk.write(to)
+    urls = seed_with_redirects(desk, hops, 301)
     if end is not None:
         outcome = Outcome.CHANGED if end == 304 else outcome_of_http_status(end, conditional=True)
         desk.write(desk.visit(urls[-1], "words", outcome=outcome, status=end))
@@ -625,13 +631,7 @@ REFUSED = "its address is not public: permit its network with ALLOW_NETWORKS"
 def test_a_failed_seed_has_the_number_and_the_reason_of_its_end(
     desk: Desk, hops: int, status: int, error: str, words: str
 ):
-    urls = [f"http://a.example/{hop}" for hop in range(hops + 1)]
-    numbers = desk.add(*urls)
-    runs.add_seed_rows(desk.connection, 1, numbers[:1])
-    for hop in range(hops):
-        to = desk.visit(urls[hop], outcome=Outcome.REDIRECT, status=302, location=urls[hop + 1])
-        to.parsed.targets = numbers[hop + 1].to_bytes(4, "little")
-        desk.write(to)
+    urls = seed_with_redirects(desk, hops, 302)
     outcome = Outcome.NOT_FOUND if status == 404 else Outcome.UNREACHABLE
     desk.write(desk.visit(urls[-1], outcome=outcome, status=status, error=error))
 

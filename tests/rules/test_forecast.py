@@ -424,14 +424,14 @@ def test_why_a_page_is_asked_without_validators(standing, validators, extraction
 
 
 def test_validators_that_are_not_believed_are_not_sent():
-    told = {
+    facts = {
         "standing": Standing.HELD, "extraction": Extraction.STANDS, "ordered": False,
         "unconfirmed": False,
     }  # fmt: skip
 
     why = "the validators of its server are not believed"
-    assert reason_without_validators(**told, validators=True, believed=False) == why
-    assert "is stored" in reason_without_validators(**told, validators=False, believed=False)
+    assert reason_without_validators(**facts, validators=True, believed=False) == why
+    assert "is stored" in reason_without_validators(**facts, validators=False, believed=False)
 
 
 def test_a_file_without_a_validator_lacks_that_of_its_listing():

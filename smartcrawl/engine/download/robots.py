@@ -67,9 +67,9 @@ class RobotsDownloads:
     """The rules of each origin: requested once a run, conditionally if rules are stored.
 
     A 2xx has the rules, a 304 confirms the stored ones, and every 4xx except 429 means that
-    there are none. After anything else the stored rules count, and so they do after a 2xx with a
-    web page or with a part of the file. Without any, or with rules that
-    are too old, the rules are unknown and the run is incomplete.
+    there are none. After anything else the stored rules count, and so they do after a 2xx that is
+    no robots.txt, or a part of one. Without any, or with rules that are too old, such a 2xx has no
+    rules; after anything else they are unknown, and the run is incomplete.
 
     Source: RFC 9309 section 2.3; M-27.
     """
@@ -205,7 +205,7 @@ class RobotsDownloads:
             )
         if 200 <= status < 300:
             body = robots_txt_as_utf8(response.body)
-            if (status == 206 or not is_robots_txt(response.body)) and self._has_rules(kept, now):
+            if (status == 206 or not is_robots_txt(body)) and self._has_rules(kept, now):
                 why = "a part of it" if status == 206 else "its answer is no robots.txt"
                 raise RobotsUnknownError(why, Fault.ROBOTS_UNKNOWN)
             if hop:
@@ -220,8 +220,12 @@ class RobotsDownloads:
 
     def _has_rules(self, kept: StoredRobots | None, now: int) -> bool:
         """Whether rules are stored that count instead of an answer that is in doubt."""
-        if kept is None or kept.status >= 400 or not is_robots_txt(kept.body):
+        if kept is None or not self._counts(kept, now):
             return False
+        return kept.status < 400 and is_robots_txt(kept.body)
+
+    def _counts(self, kept: StoredRobots, now: float) -> bool:
+        """Whether a stored answer is new enough to count without another."""
         return now - kept.fetched_at < self._max_stale
 
     def _read(self, origin: str, stored: StoredRobots) -> DownloadedRobots:
@@ -245,7 +249,7 @@ class RobotsDownloads:
         run = run_of_crawler(self._crawler)
         if run is not None:
             run.hosts.robots_failed(origin, why)
-        if kept is not None and time.time() - kept.fetched_at < self._max_stale:
+        if kept is not None and self._counts(kept, time.time()):
             since = datetime.fromtimestamp(kept.fetched_at, UTC).isoformat(timespec="seconds")
             logger.warning(
                 "robots.txt unknown: the rules of %s count instead: %s (%s)", since, why, url

@@ -248,11 +248,19 @@ def expire_undo_rows(connection: Connection, source: int, before: int) -> int:
 class Undone:
     """The result of an undo."""
 
-    restored: tuple[str, ...]  #: URLs
-    kept: tuple[str, ...]  #: URLs that have newer content by now
+    rules: Mapping[str, RemovalRule]  #: of each restored URL, why it was removed
+    changed: Mapping[str, int | None]  #: of each URL with newer content, the run that stored it
     expired: tuple[str, ...]  #: URLs whose undo data has expired
-    changed: Mapping[str, int | None]  #: of ``kept``: the run that stored the newer content
-    rules: Mapping[str, RemovalRule]  #: of ``restored``: why each was removed
+
+    @property
+    def restored(self) -> tuple[str, ...]:
+        """The URLs that are restored."""
+        return tuple(self.rules)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The URLs that have newer content by now."""
+        return tuple(self.changed)
 
     @classmethod
     def of_rows(cls, rows: Iterable[tuple[Any, ...]]) -> Self:
@@ -267,7 +275,7 @@ class Undone:
                 expired.append(url)
             else:
                 changed[url] = run
-        return cls(tuple(rules), tuple(changed), tuple(expired), changed, rules)
+        return cls(rules, changed, tuple(expired))
 
 
 def undoable_rows(connection: Connection, run: int) -> Undone:

@@ -112,22 +112,20 @@ def _reason_of_failure(connection: Connection, run: int, no: int, hops: int) -> 
 
     A redirect is named with the reason of the page at its end, if that failed in this run.
     """
-    target: Any
-    status, _, error, target, redirect_no = connection.execute(_WHY, (no,)).fetchone()
-    if error is not None:
-        return f" ({_error_with_fault(status, error)})"
-    if target is None:
-        return ""
-    for _ in range(hops):
-        if redirect_no is None:
-            break
-        row: Any = connection.execute(_WHY, (redirect_no,)).fetchone()
-        status, visited, error, _, redirect_no = row
-        if visited != run:
+    first: str | None = None  # target of the page itself
+    page: int | None = no
+    for hop in range(hops + 1):
+        row: Any = connection.execute(_WHY, (page,)).fetchone()
+        status, visited, error, target, page = row
+        if hop and visited != run:
             break
         if error is not None:
-            return f" (redirected to {target}: {_error_with_fault(status, error)})"
-    return f" (redirected to {target})"
+            way = f"redirected to {first}: " if hop else ""
+            return f" ({way}{_error_with_fault(status, error)})"
+        first = target if hop == 0 else first
+        if first is None or page is None:
+            break
+    return f" (redirected to {first})" if first else ""
 
 
 def _error_with_fault(status: int | None, error: str) -> str:
