@@ -66,7 +66,7 @@ def test_few_lines_lead_from_a_site_to_an_answer_in_a_client(page: str, tmp_path
     (block,) = (b for b in documents.blocks(ROOT / page) if b.word == "client")
     install, *lines, ask = block.text.splitlines()
     assert len(block.text.splitlines()) <= 5
-    assert install.startswith("pip install '.[mcp]' ")
+    assert re.match(r"pip install '\.\[mcp(,vectors)?\]' ", install)
     question = ask.removeprefix("# ask the client: ")
     with Site() as site:
         site.pages.update(lamps.pages())
@@ -84,6 +84,8 @@ def test_few_lines_lead_from_a_site_to_an_answer_in_a_client(page: str, tmp_path
     )
     with connected(server) as session:
         (best, *_) = session.call("search", query=question)["results"]
+        if "vectors" in install:
+            assert session.call("search", query=question, mode="vector")["results"]
     assert "two spare ones are in the lid of the box" in best["text"]
 
 

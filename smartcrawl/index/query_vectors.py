@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache, partial
+from pathlib import Path
 
 from smartcrawl.index.embedded.vectors import (
     QueryMeaning,
@@ -16,7 +17,7 @@ from smartcrawl.index.embedded.vectors import (
 from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.queries import search_query_text
-from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, EmbedderOptions
+from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
 from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
@@ -51,11 +52,11 @@ def query_meaning(
     if mode is SearchMode.TEXT:
         return None
     stored = _searched_embedder(connection, options, indexed)
-    if stored is None or options.embedder is None:
+    if stored is None:
         if mode is SearchMode.BEST:
             return None
         raise NoVectorsError(_missing(options, mode, indexed))
-    return partial(_query_vector, stored, options.embedder, mode)
+    return partial(_query_vector, stored, _options_of(stored, options), mode)
 
 
 def _query_vector(
@@ -69,7 +70,7 @@ def _query_vector(
         SettingError: it cannot be opened: a package or the key is missing.
     """
     try:
-        embedder = _opened(_options_of(stored, options))
+        embedder = _opened(options)
         if embedder.model != stored.model:  # another version of the package
             raise EmbedderError(
                 f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
@@ -89,15 +90,15 @@ def _query_vector(
 
 
 def _missing(options: Options, mode: SearchMode, indexed: EmbedderKey | None) -> str:
+    if options.elasticsearch is not None and indexed is None and options.embedder is not None:
+        return (
+            f"mode {mode} needs vectors, and the index has no field for them: run {program_name()}"
+            " reindex --from-registry"
+        )
     if options.embedder is None:
         return (
             f"mode {mode} needs vectors: set EMBEDDER to local, onnx or openai, and run"
             f" {program_name()} embed"
-        )
-    if options.elasticsearch is not None and indexed is None:
-        return (
-            f"mode {mode} needs vectors, and the index has no field for them: run {program_name()}"
-            " reindex --from-registry"
         )
     return f"mode {mode} needs vectors, and there are none yet: run {program_name()} embed"
 
@@ -108,14 +109,15 @@ def _searched_embedder(
     """Return the embedder whose vectors are searched: that of the settings, once it is whole.
 
     One that was whole before another was may lack vectors of pages that came meanwhile. An index
-    elsewhere has the vectors of one embedder, ``indexed``.
+    elsewhere has the vectors of one embedder, ``indexed``. Where the settings name no embedder,
+    that of the registry counts, if its place is known.
     """
-    if options.embedder is None:
-        return None
     whole = whole_index_embedders(connection)
+    if options.embedder is None:
+        whole = [one for one in whole if one.name == LOCAL or one.location]
     if options.elasticsearch is not None:
-        return next((one for one in whole if one[1:] == indexed), None)
-    own = [one for one in whole if _is_of(one, options.embedder)]
+        return next((one for one in whole if one.key == indexed), None)
+    own = [one for one in whole if options.embedder is not None and _is_of(one, options.embedder)]
     if own and (own[0] == whole[0] or not count_index_texts_to_embed(connection, own[0].no)):
         return own[0]
     return next(iter(whole), None)
@@ -126,13 +128,22 @@ def _is_of(stored: StoredEmbedder, options: EmbedderOptions) -> bool:
 
     The settings do not name the model of an embedder on this machine.
     """
-    own = (options.name, options.model, options.dimension)
-    return stored.name == options.name and (options.name in ON_THIS_MACHINE or stored[1:] == own)
+    own = EmbedderKey(options.name, options.model, options.dimension)
+    return stored.name == options.name and (options.name in ON_THIS_MACHINE or stored.key == own)
 
 
-def _options_of(stored: StoredEmbedder, options: EmbedderOptions) -> EmbedderOptions:
-    """Return the options of the embedder that made the stored vectors."""
-    return replace(options, name=stored.name, model=stored.model, dimension=stored.dimension)
+def _options_of(stored: StoredEmbedder, options: Options) -> EmbedderOptions:
+    """Return the options of the embedder that made the stored vectors.
+
+    The settings say where it is if they name it; else the registry does.
+    """
+    chosen = options.embedder or options.question_embedder
+    found = replace(chosen, name=stored.name, model=stored.model, dimension=stored.dimension)
+    if chosen.name == stored.name or stored.location is None:
+        return found
+    if stored.name == ONNX:
+        return replace(found, folder=Path(stored.location))
+    return replace(found, url=stored.location)
 
 
 @lru_cache(2)

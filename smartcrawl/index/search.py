@@ -34,6 +34,8 @@ from smartcrawl.registry.names import (
 if TYPE_CHECKING:
     from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 
+_noted: set[str] = set()  #: notes about embedders of registries that this process cannot open
+
 _FACTS = """
 SELECT o.name, r.id, r.no, s.status, s.lost_count, s.last_checked, r.last_changed
   FROM record r JOIN state s USING (no) JOIN source o ON o.no = r.source
@@ -77,12 +79,13 @@ def search_index(
     }
     if options.elasticsearch is None:
         search = partial(embedded.search_embedded_index, connection, query, **within)
-        return _answer(search, query_meaning(connection, options, mode), mode)
+        return _answer(search, query_meaning(connection, options, mode), mode, options)
     from smartcrawl.index.choice import open_searched_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_searched_index(options, connection) as index:
         meaning = query_meaning(connection, options, mode, index.embedder)
-        return _answer(partial(_remote_answer, connection, index, query, **within), meaning, mode)
+        search = partial(_remote_answer, connection, index, query, **within)
+        return _answer(search, meaning, mode, options)
 
 
 def _query_of_sources(connection: Connection, query: str) -> str:
@@ -111,9 +114,15 @@ def _query_of_sources(connection: Connection, query: str) -> str:
 
 
 def _answer(
-    search: Callable[..., Answer], meaning: QueryMeaning | None, mode: SearchMode
+    search: Callable[..., Answer],
+    meaning: QueryMeaning | None,
+    mode: SearchMode,
+    options: Options,
 ) -> Answer:
-    """Search by words and meaning; only by words, with a note, where the query has no vector."""
+    """Search by words and meaning; only by words, with a note, where the query has no vector.
+
+    Where no setting asks for vectors, an embedder that this process cannot open is noted once.
+    """
     try:
         return search(meaning=meaning)
     except NoVectorsError as error:  # of the query
@@ -124,7 +133,17 @@ def _answer(
         if mode is not SearchMode.BEST:
             raise
         note = f"only words counted: {error}"
+        if options.embedder is None and isinstance(error, SettingError):
+            note = _once(note)
     return replace(search(), note=note)
+
+
+def _once(note: str) -> str:
+    """Return a note for the first answer of this process that has it, else an empty one."""
+    if note in _noted:
+        return ""
+    _noted.add(note)
+    return note
 
 
 def _remote_answer(

@@ -33,7 +33,7 @@ class EmbedderOptions(OpenAIServerOptions):
     ``folder`` is that of ``onnx``; all others but ``name`` are those of ``openai``.
     """
 
-    name: str  #: local, onnx or openai
+    name: str  #: local, onnx or openai; empty: the settings name none
     folder: Path | None  #: of the model's files
     model: str
     dimension: int  #: numbers of each vector
@@ -44,10 +44,20 @@ class EmbedderOptions(OpenAIServerOptions):
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self | None:
-        """Read the options; None where ``EMBEDDER`` is empty: there are no vectors.
+        """Read the options; None where ``EMBEDDER`` is empty: a crawl makes no vectors.
 
         Raises:
             SettingError: naming the setting, its value, and what it takes.
+        """
+        options = cls.of_questions(settings)
+        return options if options.name else None
+
+    @classmethod
+    def of_questions(cls, settings: Mapping[str, Any]) -> Self:
+        """Read the options for questions: the registry may name the embedder, not the settings.
+
+        Raises:
+            SettingError: as of ``of``.
         """
         name = str(settings["EMBEDDER"] or "").strip().lower()
         if name not in ("", *EMBEDDERS):
@@ -55,7 +65,7 @@ class EmbedderOptions(OpenAIServerOptions):
                 f"EMBEDDER is {settings['EMBEDDER']!r}: it takes one of {', '.join(EMBEDDERS)}, or"
                 " nothing for no vectors"
             )
-        options = cls(
+        return cls(
             name=name,
             folder=_folder(settings, needs_it=name == ONNX),
             url=_url(settings),
@@ -72,7 +82,6 @@ class EmbedderOptions(OpenAIServerOptions):
             ca_file=authorities_option(settings, "CA_FILE"),
             has_proxies=switch_option(settings, "HTTPPROXY_ENABLED"),
         )
-        return options if name else None
 
 
 def _url(settings: Mapping[str, Any]) -> str:

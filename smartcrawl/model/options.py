@@ -88,7 +88,8 @@ class Options:
     download_delay: float  #: seconds between requests to a host, at least
     registry_table: str  #: name of the view for other programs
     elasticsearch: ElasticsearchTarget | None  #: None: content is stored in the registry's database
-    embedder: EmbedderOptions | None  #: None: chunks have no vectors
+    embedder: EmbedderOptions | None  #: None: chunks get no vectors
+    question_embedder: EmbedderOptions  #: for questions; the registry names what settings do not
     vector_store: VectorStoreOptions | None  #: None: pages are pushed nowhere
     store_server: VectorStoreOptions  #: without a store: each domain of libraries names its own
     sink_wait: int  #: seconds without an answer of the sink after which a run ends
@@ -157,9 +158,7 @@ class Options:
             download_delay=float(settings["DOWNLOAD_DELAY"]),
             registry_table=table_name_option(settings, "REGISTRY_TABLE_NAME"),
             elasticsearch=ElasticsearchTarget.of(settings),
-            embedder=EmbedderOptions.of(settings),
-            vector_store=VectorStoreOptions.of(settings),
-            store_server=VectorStoreOptions.server_of(settings),
+            **_vectors(settings),
             sink_wait=whole_number_option(settings, "SINK_WAIT_SECONDS"),
             partition=choice_option(settings, "REGISTRY_PARTITION_STRATEGY", "host", "scheme"),
             github=GithubTarget.of(settings),
@@ -202,7 +201,16 @@ class Options:
         )
 
 
-def _extract_limits(settings: Mapping[str, Any]) -> dict[str, int]:
+def _vectors(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "embedder": EmbedderOptions.of(settings),
+        "question_embedder": EmbedderOptions.of_questions(settings),
+        "vector_store": VectorStoreOptions.of(settings),
+        "store_server": VectorStoreOptions.server_of(settings),
+    }
+
+
+def _extract_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the limits of the processes that read documents."""
     return {
         "extract_processes": whole_number_option(settings, "EXTRACT_PROCESSES", least=1),
@@ -212,7 +220,7 @@ def _extract_limits(settings: Mapping[str, Any]) -> dict[str, int]:
     }
 
 
-def _host_limits(settings: Mapping[str, Any]) -> dict[str, int]:
+def _host_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the limits of hosts: how many, with how many addresses, and when one is given up."""
     return {
         "host_url_budget": whole_number_option(settings, "HOST_URL_BUDGET"),

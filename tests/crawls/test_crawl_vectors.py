@@ -78,6 +78,9 @@ def test_a_crawl_embeds_its_pages_and_a_refresh_only_what_changed(site: Site, cr
     assert counts(crawl) == (1, 0)
     assert vectors(crawl) == before + 1  # that of the former text stays for a while
 
+    del crawl.environment["EMBEDDER"]
+    assert path_of(crawl.search("stop tasks")[0]["url"]) == "/jobs"
+
 
 @pytest.mark.parametrize("embedder", ["", "openai"], ids=["no-embedder", "an-embedder-away"])
 def test_a_vector_that_no_chunk_uses_goes_whatever_the_embedder_does(
@@ -218,6 +221,27 @@ def test_the_next_run_writes_the_vectors_that_documents_lack_although_its_page_a
     assert "vectors are owed" not in result.err
     assert crawl.rows(held) == crawl.rows("SELECT count(*) FROM remote_chunk")
     assert path_of(crawl.search("banana", "--mode", "vector")[0]["url"]) == "/"
+
+
+@pytest.mark.sqlite
+def test_a_search_finds_the_model_in_the_folder_that_the_crawl_named(
+    site: Site, crawl: Crawl, tmp_path: Path
+):
+    model = save_small_model(tmp_path / "model")
+    chosen = {"EMBEDDER": "onnx", "EMBEDDING_FOLDER": str(model)}
+    fill(site)
+    crawl.environment |= chosen
+    crawl(site.url("/"))
+    found = crawl.search("paused job", "--mode", "vector")
+    for name in chosen:
+        del crawl.environment[name]
+
+    assert crawl.search("paused job", "--mode", "vector") == found != []
+    model.rename(tmp_path / "elsewhere")
+    result = crawl.run("search", "banana")
+    assert result.err.count(str(model)) == 1
+    assert "only words counted" in result.err
+    assert "/bread" in result.out
 
 
 @pytest.mark.sqlite

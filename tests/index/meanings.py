@@ -67,6 +67,7 @@ class Topics:
     """An embedder that keeps what it was asked; `errors` are raised by the next calls, in order."""
 
     destination = None
+    location = None
     texts_at_once = 256
 
     def __init__(self, model: str = "topics", *errors: EmbedderError | None) -> None:

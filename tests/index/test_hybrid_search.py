@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from smartcrawl import settings
-from smartcrawl.index import query_vectors
+from smartcrawl.index import query_vectors, search
 from smartcrawl.index.choice import write_index_anew
 from smartcrawl.index.elasticsearch import finding as elasticsearch_finding
 from smartcrawl.index.embedded import finding as embedded_finding
@@ -78,6 +78,7 @@ def server() -> Iterator[EmbeddingsServer]:
 def fresh_embedders() -> Iterator[None]:
     """Let no test find the embedder of another one: servers may have equal ports."""
     query_vectors._opened.cache_clear()
+    search._noted.clear()
     yield
     query_vectors._opened.cache_clear()
 
@@ -256,11 +257,70 @@ def test_text_searches_find_the_same_with_and_without_vectors(new: New, server: 
     assert searched.answer("zebra", VECTOR) != searched.answer("zebra", TEXT)
 
 
-def test_without_an_embedder_the_default_is_text_without_a_note(searched: Searched):
+def test_without_vectors_the_default_is_text_without_a_note(searched: Searched):
     searched.options = replace(searched.options, embedder=None)
+    searched.desk.connection.execute("UPDATE embedder SET whole_at = NULL").fetchall()
 
     assert searched.answer("banana", SearchMode.BEST) == searched.answer("banana", TEXT)
     assert searched.answer("banana", SearchMode.BEST).note == ""
+
+
+def test_without_a_setting_the_embedder_of_the_registry_is_asked(
+    searched: Searched, server: EmbeddingsServer
+):
+    """A search, an MCP client or a server need no setting where a crawl made the vectors."""
+    chosen = searched.options
+    answers = [searched.answer("fruit", mode) for mode in (VECTOR, HYBRID, SearchMode.BEST)]
+    server.asked.clear()
+    searched.options = replace(chosen, embedder=None)
+
+    found = [searched.answer("fruit", mode) for mode in (VECTOR, HYBRID, SearchMode.BEST)]
+
+    assert found == answers
+    assert "docs/banana" in searched.find("fruit", SearchMode.BEST)
+    assert {asked.body["model"] for asked in server.asked} == {"some-model"}
+
+
+@DATABASES
+def test_vectors_whose_model_has_no_known_place_are_left_out(
+    searched: Searched, server: EmbeddingsServer
+):
+    """Of an older version: no question goes to a server that the user has not named."""
+    searched.options = replace(searched.options, embedder=None)
+    searched.desk.connection.execute("UPDATE embedder SET location = NULL").fetchall()
+    server.asked.clear()
+
+    assert searched.answer("banana", SearchMode.BEST) == searched.answer("banana", TEXT)
+    assert server.asked == []
+
+
+@DATABASES
+def test_a_model_that_moved_is_found_where_it_is_now(searched: Searched, server: EmbeddingsServer):
+    connection, chosen = searched.desk.connection, searched.options
+    connection.execute("UPDATE embedder SET location = 'http://former.example/v1'").fetchall()
+    searched.pay()
+    searched.options = replace(chosen, embedder=None)
+
+    assert connection.execute("SELECT location FROM embedder").get == chosen.embedder.url
+    assert "docs/banana" in searched.find("fruit", VECTOR)
+
+
+@DATABASES
+def test_a_process_says_once_that_the_embedder_of_the_registry_is_not_to_be_had(
+    searched: Searched, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    searched.options = replace(searched.options, embedder=None)
+    statement = "UPDATE embedder SET location = 'https://api.openai.com/v1'"
+    searched.desk.connection.execute(statement).fetchall()
+
+    first, second = (searched.answer("banana", SearchMode.BEST) for _ in range(2))
+
+    assert first.note.startswith("only words counted: ")
+    assert "OPENAI_API_KEY" in first.note
+    assert (second.note, second.hits) == ("", searched.answer("banana", TEXT).hits)
+    with pytest.raises(SettingError, match="OPENAI_API_KEY"):
+        searched.answer("banana", VECTOR)
 
 
 # Meaning
@@ -661,12 +721,12 @@ def test_a_mode_without_vectors_is_an_error_with_its_remedy(
     searched: Searched, server: EmbeddingsServer, mode: SearchMode
 ):
     chosen = searched.options
+    searched.desk.connection.execute("UPDATE embedder SET whole_at = NULL").fetchall()
     searched.options = replace(chosen, embedder=None)
     with pytest.raises(NoVectorsError, match=f"mode {mode} needs vectors: set EMBEDDER to local"):
         searched.answer("fruit", mode)
 
     searched.options = chosen
-    searched.desk.connection.execute("UPDATE embedder SET whole_at = NULL").fetchall()
     with pytest.raises(NoVectorsError, match=r"there are none yet: run .* embed$"):
         searched.answer("fruit", mode)
     assert searched.answer("banana", SearchMode.BEST) == searched.answer("banana", TEXT)
@@ -731,8 +791,9 @@ def test_a_former_embedder_that_cannot_be_opened_leaves_the_words(
 ):
     """After a change from a server with a key to the local model, whose vectors are not made."""
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    chosen = embedder_options(server, name="local", url="https://api.openai.com/v1")
-    searched.options = replace(searched.options, embedder=chosen)
+    searched.options = replace(searched.options, embedder=embedder_options(server, name="local"))
+    statement = "UPDATE embedder SET location = 'https://api.openai.com/v1'"
+    searched.desk.connection.execute(statement).fetchall()
 
     answer = searched.answer("banana", SearchMode.BEST)
 

@@ -98,7 +98,7 @@ def test_a_chunk_without_a_vector_is_owed_and_paying_makes_the_embedder_whole(
         one.digest("Guide"): numbers_of(normed_vector(topic_numbers(text), 4))
         for one, text in zip(visit.parsed.chunks, ("stop it", "a banana"), strict=True)
     }
-    assert [one[1:] for one in whole_index_embedders(desk.connection)] == [("local", "topics", 4)]
+    assert [one.key for one in whole_index_embedders(desk.connection)] == [("local", "topics", 4)]
 
 
 def test_a_paid_debt_is_not_paid_again(desk: Desk, embedder: Topics):

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.index.embedded.conditions import NO_CONDITION
 from smartcrawl.index.embedded.vectors import VectorQuery, index_halfvec_text
 from smartcrawl.index.ranking import RankedPart
-from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.exceptions import SettingError
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.vector_table import vector_table
 
@@ -91,7 +91,7 @@ def nearest_pages(
     the query is compared with every vector.
 
     Raises:
-        SinkError: the functions for vectors cannot be loaded.
+        SettingError: the package with the functions for vectors is missing.
     """
     names = values | {"embedder": near.embedder, "vector": near.vector, "pool": pool}
     most = pool * _PER_PAGE
@@ -122,7 +122,7 @@ def nearest_chunks(
     """Return at most ``most`` chunks of each of some contents, those nearest to a query first.
 
     Raises:
-        SinkError: the functions for vectors cannot be loaded.
+        SettingError: the package with the functions for vectors is missing.
     """
     vector: object = near.vector
     if connection.dialect == "postgres":
@@ -157,14 +157,14 @@ def load_embedded_index_functions(connection: Any) -> None:
     """Load the functions of sqlite-vec into a connection, once.
 
     Raises:
-        SinkError: the package is missing, or is none for this SQLite.
+        SettingError: the package is missing.
     """
     if connection.has_vectors:
         return
     try:
         import sqlite_vec  # noqa: PLC0415  # of the extras vectors and openai
     except ImportError as error:
-        raise SinkError(
+        raise SettingError(
             "vectors need the package sqlite-vec: run pip install 'smartcrawl[vectors]', in a"
             " checkout script/setup vectors"
         ) from error

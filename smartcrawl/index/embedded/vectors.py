@@ -13,6 +13,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
+from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import SqliteDatabase
@@ -25,8 +26,9 @@ INSERT INTO embedder (name, model, dimension) VALUES (?, ?, ?)
 ON CONFLICT (name, model, dimension) DO NOTHING
 """
 _NO = "SELECT no FROM embedder WHERE name = ? AND model = ? AND dimension = ?"
+_LOCATE = "UPDATE embedder SET location = ?1 WHERE no = ?2 AND location IS DISTINCT FROM ?1"
 _WHOLE = """
-SELECT no, name, model, dimension FROM embedder WHERE whole_at IS NOT NULL
+SELECT no, name, model, dimension, location FROM embedder WHERE whole_at IS NOT NULL
  ORDER BY whole_at DESC, no DESC
 """
 _IS_OWED = """
@@ -71,6 +73,12 @@ class StoredEmbedder(NamedTuple):
     name: str
     model: str
     dimension: int
+    location: str | None  #: folder or address of the model; None: not needed, or not known
+
+    @property
+    def key(self) -> EmbedderKey:
+        """The key of its vectors."""
+        return EmbedderKey(self.name, self.model, self.dimension)
 
 
 class OwedText(NamedTuple):
@@ -136,13 +144,18 @@ def lock_index_embedders(connection: Connection, *, shared: bool = False) -> Non
 def note_index_embedder(connection: Connection, embedder: Embedder) -> int:
     """Return the number of an embedder; a new one gets the next. The caller is in a transaction.
 
+    Its folder or address is stored with it, so that searches find the model without a setting.
+
     Raises:
         SettingError: as of ``prepare_vectors``, for a new one.
     """
     if (number := index_embedder_number(connection, embedder)) is not None:
         lock_index_embedders(connection, shared=True)
         number = index_embedder_number(connection, embedder)  # it may have been dropped meanwhile
-    return _noted_embedder(connection, embedder) if number is None else number
+    if number is None:
+        number = _noted_embedder(connection, embedder)
+    connection.execute(_LOCATE, (embedder.location, number)).fetchall()
+    return number
 
 
 def _noted_embedder(connection: Connection, embedder: Embedder) -> int:

@@ -60,7 +60,8 @@ def open_embedder_of(options: EmbedderOptions) -> Embedder:
         from smartcrawl.index.embedding.openai import OpenAIEmbedder  # noqa: PLC0415  # likewise
     except ImportError as error:
         raise SettingError(
-            f"EMBEDDER is 'openai', whose package is not installed ({error}): run pip install"
-            " 'smartcrawl[openai]', in a checkout script/setup openai; or leave EMBEDDER empty"
+            f"the embedder 'openai' needs a package that is not installed ({error}): run"
+            " pip install 'smartcrawl[openai]', in a checkout script/setup openai; or leave"
+            " EMBEDDER empty"
         ) from error
     return OpenAIEmbedder.open(options)

@@ -48,6 +48,7 @@ class LocalEmbedder:
     dimension: Final = _DIMENSION
     texts_at_once: Final = 256
     destination: Final = None
+    location: Final = None
 
     def __init__(self) -> None:
         """Load the model, unless this process has loaded it before; it takes about 0.3 s.
@@ -106,7 +107,7 @@ def _loaded() -> tuple[str, Tokenizer, NDArray[float32]]:
         from tokenizers import Tokenizer  # noqa: PLC0415  # likewise
     except ImportError as error:
         raise SettingError(
-            f"EMBEDDER is 'local', whose packages are not installed ({error}): {_INSTALL}"
+            f"the embedder 'local' needs packages that are not installed ({error}): {_INSTALL}"
         ) from error
     folder = _package_folder()
     try:
@@ -128,14 +129,14 @@ def _package_folder() -> Path:
     folders = spec.submodule_search_locations if spec else None
     if not folders:
         raise SettingError(
-            f"EMBEDDER is 'local', and the package wordllama is not installed: {_INSTALL}"
+            f"the embedder 'local' needs the package wordllama, which is not installed: {_INSTALL}"
         )
     return Path(folders[0])
 
 
 def _wrong_files(reason: str) -> SettingError:
     return SettingError(
-        "EMBEDDER is 'local', and the installed package wordllama has other files than expected"
+        "the embedder 'local' expects other files than the installed package wordllama has"
         f" ({reason}): {_INSTALL}"
     )
 

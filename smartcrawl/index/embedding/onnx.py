@@ -56,6 +56,7 @@ class OnnxEmbedder:
             SettingError: a package is missing, or the folder has no model that can be used.
         """
         self._network = _loaded(folder)
+        self.location = str(folder)
         self._closed = Event()
         self.model = self._network.model
         self.dimension = self._network.dimension
@@ -197,7 +198,7 @@ def _loaded(path: Path) -> _Network:
         from tokenizers import Tokenizer  # noqa: PLC0415  # likewise
     except ImportError as error:
         raise SettingError(
-            f"EMBEDDER is 'onnx', whose packages are not installed ({error}): {_INSTALL}"
+            f"the embedder 'onnx' needs packages that are not installed ({error}): {_INSTALL}"
         ) from error
     folder = ModelFolder.of(path)
     chosen = SessionOptions()

@@ -53,6 +53,7 @@ class OpenAIEmbedder:
         """``clock`` measures seconds; ``sleep`` waits for as many, None: until it is closed."""
         self.model, self.dimension = options.model, options.dimension
         self.destination: str | None = options.destination
+        self.location = options.url
         self._api, self._options = api, options
         self._closed = Event()
         self._waiting: Waiting[tuple[list[object], str]] = Waiting()
@@ -71,8 +72,8 @@ class OpenAIEmbedder:
             SettingError: the key is missing where it is needed, or cannot be one.
         """
         missing = (
-            f"EMBEDDER is 'openai', and the environment has no {KEY_VARIABLE}: set it to a key of"
-            " the API, or EMBEDDING_URL to a server of your own"
+            f"the embedder 'openai' needs a key, and the environment has no {KEY_VARIABLE}: set it"
+            " to a key of the API, or EMBEDDING_URL to a server of your own"
         )
         key = openai_key(missing if options.needs_key else "", environment)
         return cls(options, EmbeddingsApi(options, key))

@@ -47,6 +47,10 @@ class Embedder(Protocol):
     def destination(self) -> str | None:
         """The host that texts are sent to, with its port; None: no text leaves this machine."""
 
+    @property
+    def location(self) -> str | None:
+        """The folder or the address of the model, without a key; None: it comes with a package."""
+
     def embed(self, texts: Sequence[str]) -> list[Vector | RefusedText]:
         """Return the vector of each text, or why it has none, in the order of the texts.
 

@@ -60,7 +60,7 @@ class SearchQuery(Query):
     offset: WholeNumber = Field(default=0, le=MOST_PROPOSED)
     mode: Literal["text", "vector", "hybrid"] = Field(
         default="text",
-        description="Words, meaning, or both; the last two need an embedder (EMBEDDER)",
+        description="Words, meaning, or both; the last two need vectors in the registry",
     )
 
     @field_validator("q", "collection")

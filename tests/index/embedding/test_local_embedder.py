@@ -228,7 +228,7 @@ def test_a_package_with_other_files_is_refused(tmp_path: Path, monkeypatch: pyte
                  "tokenizers/l2_supercat_tokenizer_config.json"):  # fmt: skip
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(b"{}")
-    assert "wordllama has other files than expected" in refusal()
+    assert "expects other files than the installed package wordllama has" in refusal()
     assert "smartcrawl[vectors]" in refusal()
     real = (FILES / "tokenizers/l2_supercat_tokenizer_config.json").read_bytes()
     (tmp_path / "tokenizers/l2_supercat_tokenizer_config.json").write_bytes(real)

@@ -868,7 +868,7 @@ def test_a_missing_package_is_named_with_its_extra(
     with pytest.raises(SettingError) as caught:
         open_embedder(run_options(tmp_path, embedder=options(server)))
 
-    assert "EMBEDDER is 'openai', whose package is not installed" in str(caught.value)
+    assert "the embedder 'openai' needs a package that is not installed" in str(caught.value)
     assert "pip install 'smartcrawl[openai]'" in str(caught.value)
 
 
