@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.model import RunOrder, RunState, Word
+from smartcrawl.rules.seal import NO_PAGES, OUTSIDE, SEED_FAILED
 
 
 class JobStatus(StrEnum):
@@ -27,6 +29,7 @@ class JobAction(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     CANCEL = "cancel"
+    START = "start"  #: once more, for a job that runs once and has ended
 
 
 _S = JobStatus
@@ -39,6 +42,17 @@ _NEXT: Final[dict[JobStatus, frozenset[JobStatus]]] = {
     _S.FAILED: frozenset(),
     _S.CANCELLED: frozenset(),
 }
+_ENDED: Final = frozenset({_S.COMPLETED, _S.FAILED})
+#: Outcomes of visits that brought or confirmed a page.
+_BROUGHT: Final = (
+    Word.NEW,
+    Word.MODIFIED,
+    Word.UNCHANGED,
+    Word.CLONE,
+    Word.SKIPPED,
+    Word.EXCLUDED,
+    Word.MOVED,
+)
 #: States in which an exit of the job's process decides.
 _WAITS_FOR_EXIT: Final = frozenset({_S.CREATED, _S.SCHEDULED, _S.RUNNING})
 
@@ -52,7 +66,8 @@ EXIT_SOURCE_BUSY: Final = 4  #: another run of the source is open
 def may_job_become(before: JobStatus, after: JobStatus, *, recurring: bool) -> bool:
     """Whether a job may change from one state to another.
 
-    Only a recurring job leaves *completed* and *failed*, for its next time.
+    Only a recurring job leaves *completed* and *failed* for its next time, and only one that runs
+    once leaves them by an order to start.
 
     >>> may_job_become(JobStatus.COMPLETED, JobStatus.SCHEDULED, recurring=True)
     True
@@ -61,17 +76,17 @@ def may_job_become(before: JobStatus, after: JobStatus, *, recurring: bool) -> b
 
     Source: R2-32.
     """
-    if before in (_S.COMPLETED, _S.FAILED) and after is _S.SCHEDULED:
-        return recurring
+    if before in _ENDED:
+        return after is (_S.SCHEDULED if recurring else _S.CREATED)
     return after in _NEXT[before]
 
 
-def permitted_job_actions(status: JobStatus) -> tuple[JobAction, ...]:
-    """Return the orders that a job takes.
+def permitted_job_actions(status: JobStatus, *, may_start: bool) -> tuple[JobAction, ...]:
+    """Return the orders that a job takes; ``may_start``: it runs once, by order also again.
 
     Only a paused job is resumed: one that is *created* or *scheduled* starts by itself.
 
-    >>> permitted_job_actions(JobStatus.PAUSED)
+    >>> permitted_job_actions(JobStatus.PAUSED, may_start=False)
     (<JobAction.RESUME: 'resume'>, <JobAction.CANCEL: 'cancel'>)
 
     Source: R2-32.
@@ -80,6 +95,7 @@ def permitted_job_actions(status: JobStatus) -> tuple[JobAction, ...]:
         JobAction.PAUSE: _S.PAUSED in _NEXT[status],
         JobAction.RESUME: status is _S.PAUSED,
         JobAction.CANCEL: _S.CANCELLED in _NEXT[status],
+        JobAction.START: may_start and status in _ENDED,
     }
     return tuple(action for action, permitted in takes.items() if permitted)
 
@@ -93,8 +109,27 @@ class JobExit:
     keeps_reason: bool = False  #: the message of the process is stored with the job
 
 
-def job_after_exit(before: JobStatus, exit_status: int | None) -> JobExit:
+def is_run_in_vain(reasons: Sequence[str], words: Mapping[str, int], seeds: int) -> bool:
+    """Whether an incomplete run fetched nothing, or all of its seeds failed.
+
+    ``reasons``: why it is incomplete. ``words``: visits by their outcome.
+
+    >>> is_run_in_vain(["seed_failed: http://a.example/ (404)"], {"lost": 1, "new": 8}, seeds=1)
+    True
+    >>> is_run_in_vain(["unreachable: 9 of 10 visits"], {"failed": 9, "unchanged": 1}, seeds=1)
+    False
+    """
+    failed = sum(
+        reason.startswith(f"{SEED_FAILED}: ") and not reason.endswith(OUTSIDE) for reason in reasons
+    )
+    brought = any(words.get(word.word) for word in _BROUGHT)
+    return NO_PAGES in reasons or 0 < seeds <= failed or (bool(words) and not brought)
+
+
+def job_after_exit(before: JobStatus, exit_status: int | None, *, in_vain: bool = False) -> JobExit:
     """Return the effect of an exit status; None: the process vanished.
+
+    ``in_vain``: the run fetched nothing, or all of its seeds failed.
 
     An order decides over an exit: a paused or cancelled job stays so. A source that is busy
     changes nothing, as the job's run was never open. A process that ended before its run was
@@ -112,7 +147,8 @@ def job_after_exit(before: JobStatus, exit_status: int | None) -> JobExit:
     if exit_status == EXIT_COMPLETE:
         return JobExit(_S.COMPLETED, complete=True)
     if exit_status == EXIT_INCOMPLETE:
-        return JobExit(_S.COMPLETED, complete=False, keeps_reason=True)
+        status = _S.FAILED if in_vain else _S.COMPLETED
+        return JobExit(status, complete=False, keeps_reason=True)
     return JobExit(_S.FAILED, keeps_reason=True)
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from smartcrawl.rules.model import Fault, Outcome
 
 NOT_DUE = "not_due"
+NO_PAGES = "no_pages"
+SEED_FAILED = "seed_failed"
+OUTSIDE = "(out of scope)"  #: end of the reason of a seed that is not asked
 MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
 
 
@@ -71,7 +74,7 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     Source: RD-07 as sharpened by design.md 3; INV-4.
     """
     found = [*evidence.cut_by]
-    found += [f"seed_failed: {url}" for url in evidence.seeds_failed]
+    found += [f"{SEED_FAILED}: {url}" for url in evidence.seeds_failed]
     found += [f"pin_failed: {url}" for url in evidence.pins_failed]
     found += [f"sitemap_failed: {url}" for url in evidence.sitemaps_failed]
     most = (evidence.visits + evidence.skipped) * MAX_UNREACHABLE_SHARE
@@ -83,5 +86,5 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     if not_due := evidence.not_due + in_vain:
         found.append(f"{NOT_DUE}: {not_due}")
     if not (evidence.visits or evidence.skipped or evidence.is_empty):
-        found.append("no_pages")
+        found.append(NO_PAGES)
     return tuple(found)

@@ -23,7 +23,7 @@ from smartcrawl.registry.runs.evidence import (
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.run_orders import INTERRUPTED
-from smartcrawl.rules.seal import Evidence, reasons_against_seal
+from smartcrawl.rules.seal import OUTSIDE, Evidence, reasons_against_seal
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
@@ -225,4 +225,4 @@ class RunEnding:
     def _outside(self) -> tuple[str, ...]:
         """Return the seeds that the source's own scope leaves out."""
         scope = self._source.scope
-        return tuple(f"{url} (out of scope)" for url in self._source.seeds if not scope.allows(url))
+        return tuple(f"{url} {OUTSIDE}" for url in self._source.seeds if not scope.allows(url))

@@ -8,6 +8,7 @@ from smartcrawl.rules.jobs import (
     JobAction,
     JobExit,
     JobStatus,
+    is_run_in_vain,
     job_after_end,
     job_after_exit,
     job_after_order,
@@ -56,6 +57,7 @@ def test_a_job_changes_its_state_as_the_manual_says(before, after, recurring):
         "yes": True,
         "no": False,
         "again": recurring,
+        "start": not recurring,
     }.get(word)
 
 
@@ -63,7 +65,9 @@ def test_a_job_changes_its_state_as_the_manual_says(before, after, recurring):
 @pytest.mark.parametrize("before", JobStatus)
 @pytest.mark.parametrize(("word", "state", "complete", "kept"), table(TITLE, 1))
 def test_an_exit_status_means_what_the_manual_says(before, word, state, complete, kept):
-    found = job_after_exit(before, None if word == "vanished" else int(word))
+    status, _, in_vain = word.partition(", ")
+    exit_status = None if status == "vanished" else int(status)
+    found = job_after_exit(before, exit_status, in_vain=bool(in_vain))
 
     if before not in WAITING:
         assert found == JobExit(before)
@@ -74,10 +78,30 @@ def test_an_exit_status_means_what_the_manual_says(before, word, state, complete
 
 
 @pytest.mark.covers("R2-32")
+@pytest.mark.parametrize(
+    ("reasons", "words", "seeds", "in_vain"),
+    [
+        (["no_pages"], {}, 1, True),
+        (["seed_failed: http://a.example/ (1001)"], {"failed": 1}, 1, True),
+        (["seed_failed: http://a.example/ (404)"], {"lost": 1, "new": 8}, 1, True),
+        (["seed_failed: http://a.example/ (404)"], {"lost": 1, "new": 8}, 2, False),
+        (["seed_failed: http://b.example/ (out of scope)"], {"new": 8}, 1, False),
+        (["unreachable: 2 of 2 visits"], {"failed": 2}, 0, True),
+        (["unreachable: 1 of 2 visits"], {"failed": 1, "moved": 1}, 1, False),
+        (["max_pages"], {"redirected": 1, "excluded": 3}, 1, False),
+        (["max_pages"], {"redirected": 1}, 1, True),
+        (["not_due: 7"], {}, 1, False),
+    ],
+)
+def test_a_run_was_in_vain_that_brought_nothing_or_lost_its_seeds(reasons, words, seeds, in_vain):
+    assert is_run_in_vain(reasons, words, seeds) is in_vain
+
+
 @pytest.mark.parametrize("exit_status", [0, 1, 2, 3, 4, 137, None])
+@pytest.mark.parametrize("in_vain", [False, True])
 @pytest.mark.parametrize("before", JobStatus)
-def test_an_exit_never_makes_a_forbidden_change(before, exit_status):
-    after = job_after_exit(before, exit_status).status
+def test_an_exit_never_makes_a_forbidden_change(before, in_vain, exit_status):
+    after = job_after_exit(before, exit_status, in_vain=in_vain).status
     direct = may_job_become(before, after, recurring=False)
     through_running = may_job_become(before, JobStatus.RUNNING, recurring=False) and may_job_become(
         JobStatus.RUNNING, after, recurring=False
@@ -91,7 +115,9 @@ def test_an_exit_never_makes_a_forbidden_change(before, exit_status):
 def test_a_job_takes_the_orders_that_the_manual_names(state, orders):
     expected = [] if orders == "none" else names(orders)
 
-    assert list(permitted_job_actions(JobStatus(state))) == expected
+    assert list(permitted_job_actions(JobStatus(state), may_start=True)) == expected
+    without = [order for order in expected if order != "start"]
+    assert list(permitted_job_actions(JobStatus(state), may_start=False)) == without
     assert len(table(TITLE, 2)) == len(JobStatus)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,6 +18,9 @@ EXAMPLE_DEFINITION: Final = {
     "filters": {"allowed_domains": ["cnn.com", "bbc.com", "reuters.com"]},
     "schedule": {"type": "recurring", "cron": "0 0 * * *"},
 }
+
+
+_IN_FILE: Final = "Null for a declared source: sources.toml has it"
 
 
 class Answer(BaseModel):
@@ -41,6 +44,38 @@ class JobHead(Answer):
         description="Null for a job that runs once", examples=["2024-01-21T00:00:00Z"]
     )
     version: int = Field(description="Grows with each PUT", examples=[1])
+    complete: bool | None = Field(
+        description="Whether its last run saw everything; null before its end, or if its process"
+        " failed"
+    )
+
+
+class JobSettings(Answer):
+    """The configuration of the runs of a job."""
+
+    max_depth: int = Field(examples=[5])
+    max_pages: int = Field(examples=[100_000])
+    crawl_delay_ms: int = Field(examples=[1_000])
+    respect_robots_txt: bool
+    follow_redirects: bool
+    max_redirects: int = Field(examples=[5])
+    timeout_seconds: int = Field(examples=[30])
+    user_agent: str = Field(examples=["SearchBot/1.0"])
+
+
+class JobRules(Answer):
+    """The rules for the addresses of a job."""
+
+    allowed_domains: list[str] = Field(examples=[["cnn.com"]])
+    url_patterns: list[str]
+    excluded_patterns: list[str]
+
+
+class JobTimes(Answer):
+    """The times of a job."""
+
+    type: Literal["one_time", "recurring"]
+    cron: str | None = Field(description="Null for a job that runs once", examples=["0 0 * * *"])
 
 
 class Progress(Answer):
@@ -87,15 +122,16 @@ class Ordered(Answer):
 
 
 class JobDetail(JobHead):
-    """A job with the progress of its last run."""
+    """A job with its definition and the progress of its last run; secrets are ``…``."""
 
+    seed_urls: list[str] | None = Field(description=_IN_FILE, examples=[["https://cnn.com/"]])
+    config: JobSettings | None = Field(description=_IN_FILE)
+    filters: JobRules | None = Field(description=_IN_FILE)
+    schedule: JobTimes
     requested: JobAction | None = Field(description="An order that is under way")
     progress: Progress
     timing: Timing
     rate: Rate
-    complete: bool | None = Field(
-        description="Whether its last run saw everything; null before its end, or if it failed"
-    )
     reasons: list[str] = Field(description="Why not, or why it failed", examples=[["pages_left"]])
     runs: list[RunHead] = Field(description="Its last ten due times, newest first")
 

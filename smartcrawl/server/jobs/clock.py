@@ -18,6 +18,7 @@ from smartcrawl.rules.jobs import (
     EXIT_SOURCE_BUSY,
     JobAction,
     JobStatus,
+    is_run_in_vain,
     job_after_end,
     job_after_exit,
     job_after_order,
@@ -55,7 +56,8 @@ _WAITING = f"{_RUN} WHERE k.state = 'waiting' ORDER BY k.no"
 _RUN_OF_ID = f"{_RUN} WHERE k.id = ?"
 _LOCK = "UPDATE job SET version = version WHERE no = (SELECT job FROM job_run WHERE id = ?)"
 _STATE = """
-SELECT j.no, j.status, j.definition, k.state, k.requested, k.run, r.state, r.requested
+SELECT j.no, j.status, j.definition, k.state, k.requested, k.run, r.state, r.requested, r.reasons,
+       r.words, (SELECT count(*) FROM seed s WHERE s.run = r.no AND s.pinned = 0)
   FROM job j JOIN job_run k ON k.job = j.no LEFT JOIN run r ON r.no = k.run
  WHERE k.id = ?
 """
@@ -108,6 +110,7 @@ class _State:
     run: int | None  #: run.no
     state: RunState | None  #: of the run
     order: RunOrder | None
+    in_vain: bool  #: the run fetched nothing, or all of its seeds failed
 
     @property
     def resumes(self) -> bool:
@@ -228,7 +231,8 @@ class JobClock:
         self, id_: str, found: _State, exit_status: int | None, now: int, reasons: Sequence[str]
     ) -> None:
         """Record the end of a run that ended by itself."""
-        end = job_after_exit(JobStatus.RUNNING if found.resumes else found.status, exit_status)
+        before = JobStatus.RUNNING if found.resumes else found.status
+        end = job_after_exit(before, exit_status, in_vain=found.in_vain)
         kept = json.dumps(list(reasons) if end.keeps_reason else [])
         busy = exit_status == EXIT_SOURCE_BUSY
         if busy and found.status is JobStatus.RUNNING:
@@ -326,4 +330,5 @@ class JobClock:
             run=row[5],
             state=None if row[6] is None else RunState(row[6]),
             order=order_in_force(row[4], row[7]),
+            in_vain=is_run_in_vain(json.loads(row[8] or "[]"), json.loads(row[9] or "{}"), row[10]),
         )

@@ -1,4 +1,4 @@
-"""Orders to jobs over HTTP: pause, resume, cancel (E-06, E-07; R2-27, R2-28; docs/adr/0057)."""
+"""Orders to jobs over HTTP: pause, resume, cancel, start (E-06, E-07; R2-27, R2-28; ADR 57)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def requested_job_action(body: Any) -> JobAction:
         raise JobError(INVALID_INPUT, field="action", reason="action is missing")
     action = body["action"]
     if not isinstance(action, str) or action not in list(JobAction):
-        reason = f"action must be {JobAction.PAUSE}, {JobAction.RESUME} or {JobAction.CANCEL}"
+        *most, last = JobAction
+        reason = f"action must be {', '.join(most)} or {last}"
         raise JobError(INVALID_INPUT, field="action", reason=reason)
     return JobAction(action)
 
@@ -149,7 +150,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
 
     @router.post(
         "/jobs/{job_id}/control",
-        summary="Pause, resume or cancel a job, or a run of one by its jb_ id",
+        summary="Pause, resume, cancel or start a job; by a jb_ id, a run of one",
         openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _BODY},
         **described,
     )

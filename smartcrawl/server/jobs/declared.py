@@ -182,7 +182,7 @@ class KnownJobs:
         """
         job = self.find_declared(id_)
         if job is not None and job.no == 0:
-            refuse_job_action(job.status, action)
+            refuse_job_action(job.status, action, may_start=not job.schedule.recurring)
             self._add(job, now)
 
     def _add(self, job: Job, now: int) -> None:

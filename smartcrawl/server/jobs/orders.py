@@ -1,4 +1,4 @@
-"""Orders to jobs: to pause, to resume, to cancel (R2-27, R2-28, R2-32; docs/adr/0057).
+"""Orders to jobs: to pause, to resume, to cancel, to start (R2-27, R2-28, R2-32; docs/adr/0057).
 
 An order is stored with the run of the job, and with the run that its crawl has opened, so that it
 reaches each process of it. Any number of servers may give orders at once.
@@ -21,13 +21,14 @@ from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.processes import JobProcesses, is_api_job_order_obeyed
+from smartcrawl.sources.jobs.definition import JobSchedule
 from smartcrawl.sources.jobs.errors import CONFLICT, NOT_FOUND, JobError
 
 _T = TypeVar("_T")
 
-_JOB = "SELECT no, status FROM job WHERE id = ? AND deleted_at IS NULL"
+_JOB = "SELECT no, status, definition FROM job WHERE id = ? AND deleted_at IS NULL"
 _JOB_OF_RUN = """
-SELECT j.no, j.status FROM job j JOIN job_run k ON k.job = j.no
+SELECT j.no, j.status, j.definition FROM job j JOIN job_run k ON k.job = j.no
  WHERE k.id = ? AND j.deleted_at IS NULL
 """
 #: Locks, so that the statements that follow read the latest states.
@@ -57,10 +58,15 @@ UPDATE job SET status = 'cancelled', due_at = NULL, complete = ?, reasons = '["c
        completed_at = ?
  WHERE no = ?
 """
+_LAST_DUE = "SELECT max(due_at) FROM job_run WHERE job = ?"
+_START = """
+UPDATE job SET status = 'created', due_at = ?, complete = NULL, reasons = '[]' WHERE no = ?
+"""
 _DONE: Final = {
     JobAction.PAUSE: "paused",
     JobAction.RESUME: "resumed",
     JobAction.CANCEL: "cancelled",
+    JobAction.START: "started",
 }
 
 
@@ -92,7 +98,7 @@ def api_job_standing(connection: Connection, id_: str) -> Standing:
     Raises:
         JobError: there is no such job.
     """
-    job, status = _job(connection, id_)
+    job, status, _ = _job(connection, id_)
     if id_.startswith(PREFIX):
         stage, word = connection.execute(_STAGE, (id_,)).get
         return Standing(id_, RunStage(stage), None if word is None else JobAction(word))
@@ -122,15 +128,18 @@ class JobOrders:
             job = _job(self._connection, id_)[0]
             self._connection.execute(_LOCK_JOB, (job,))
             self._connection.execute(_LOCK_RUN, (job,))
-            status, current = _job(self._connection, id_)[1], _current(self._connection, job)
+            _, status, schedule = _job(self._connection, id_)
+            current = _current(self._connection, job)
             if id_.startswith(PREFIX) and (current is None or current.id != id_):
                 stage, _ = self._connection.execute(_STAGE, (id_,)).get
                 raise _conflict(f"the run is {stage}, which is final: give the order to its job")
-            refuse_job_action(status, action, None if current is None else current.requested)
+            requested = None if current is None else current.requested
+            refuse_job_action(status, action, requested, may_start=not schedule.recurring)
             steps = {
                 JobAction.PAUSE: self._pause,
                 JobAction.RESUME: self._resume,
                 JobAction.CANCEL: self._cancel,
+                JobAction.START: self._start,
             }
             steps[action](job, current, now)
             return api_job_standing(self._connection, id_)
@@ -192,6 +201,12 @@ class JobOrders:
             self._connection.execute(_SET_STAGE, row)
         self._connection.execute(_CANCEL_JOB, (False if opened else None, now, job))
 
+    def _start(self, job: int, _: _Current | None, now: int) -> None:
+        """Let a job that runs once be due, at a time that none of its runs has."""
+        last = self._connection.execute(_LAST_DUE, (job,)).get
+        due_at = now if last is None else max(now, int(last) + 1)
+        self._connection.execute(_START, (due_at, job))
+
     def _order(self, current: _Current, order: RunOrder, now: int) -> None:
         """Order a run whose process was started; one that is not open yet gets it when it is."""
         self._connection.execute(_REQUEST, (order, current.no))
@@ -203,12 +218,12 @@ class JobOrders:
         return work() if self._connection.in_transaction else self._control.write(work)
 
 
-def _job(connection: Connection, id_: str) -> tuple[int, JobStatus]:
+def _job(connection: Connection, id_: str) -> tuple[int, JobStatus, JobSchedule]:
     look = _JOB_OF_RUN if id_.startswith(PREFIX) else _JOB
     row: Any = connection.execute(look, (id_,)).fetchone()
     if row is None:
         raise JobError(NOT_FOUND, field="job_id", reason="there is no job of this id")
-    return row[0], JobStatus(row[1])
+    return row[0], JobStatus(row[1]), JobSchedule.stored(row[2])
 
 
 def _current(connection: Connection, job: int) -> _Current | None:
@@ -228,11 +243,15 @@ def _current(connection: Connection, job: int) -> _Current | None:
 
 
 def refuse_job_action(
-    status: JobStatus, action: JobAction, requested: JobAction | None = None
+    status: JobStatus,
+    action: JobAction,
+    requested: JobAction | None = None,
+    *,
+    may_start: bool = False,
 ) -> None:
     """Refuse an order that the state of a job does not permit.
 
-    ``requested``: the order that is under way.
+    ``requested``: the order that is under way. ``may_start``: the job runs once.
 
     Raises:
         JobError: with the present state, and what is possible.
@@ -242,7 +261,7 @@ def refuse_job_action(
     if requested is JobAction.PAUSE and action is JobAction.RESUME:
         raise _conflict(f"the job is {status}, and is being paused: resume it when it is paused")
     resumes = requested is JobAction.RESUME
-    permitted = set(permitted_job_actions(status))
+    permitted = set(permitted_job_actions(status, may_start=may_start))
     if resumes:
         permitted.add(JobAction.PAUSE)
     if action in permitted:

@@ -90,19 +90,28 @@ def api_job_head(job: Job) -> dict[str, Any]:
         "created_at": iso_time(job.created_at),
         "next_run": iso_time(job.next_run),
         "version": job.version,
+        "complete": job.complete,
     }
 
 
 def api_job_detail(connection: Connection, job: Job, now: int) -> dict[str, Any]:
-    """Return a job with the progress of its last run (R2-26)."""
+    """Return a job with its definition and the progress of its last run (R2-26)."""
     progress = JobProgress.of(connection, job.no)
     runs = [
         {"job_id": run.id, "status": run.stage.value, "due_at": iso_time(run.due_at)}
         for run in api_job_runs(connection, job.no)
     ]
     requested = api_job_standing(connection, job.id).requested if job.no else None
-    more = {"complete": job.complete, "reasons": list(job.reasons), "runs": runs}
-    return api_job_head(job) | {"requested": requested} | progress.data(job, now) | more
+    more = {"requested": requested, "reasons": list(job.reasons), "runs": runs}
+    return api_job_head(job) | _shown_definition(job) | progress.data(job, now) | more
+
+
+def _shown_definition(job: Job) -> dict[str, Any]:
+    """Return the definition of a job without its secrets; of a declared source, its schedule."""
+    found = {"seed_urls": None, "config": None, "filters": None}
+    if job.definition is not None:
+        found |= job.definition.shown()
+    return found | {"schedule": {"type": job.schedule.type, "cron": job.schedule.cron}}
 
 
 def api_job_run_detail(connection: Connection, id_: str) -> dict[str, Any]:
@@ -353,7 +362,7 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
     @router.get(
         "/jobs/{job_id}",
         tags=["jobs"],
-        summary="A job with the progress of its last run; by a jb_ id, a run or a job of a library",
+        summary="A job with its definition and progress; by a jb_ id, a run or a job of a library",
         response_model=JobDetail | RunDetail | LibraryJobDetail,
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],

@@ -43,6 +43,9 @@ _CREATE = """
 INSERT INTO job (id, name, definition, status, due_at, created_at) VALUES (?, ?, ?, ?, ?, ?)
 """
 _JOB_OF_NAME = "SELECT 1 FROM job WHERE name = ? AND deleted_at IS NULL"
+_DELETED_OF_NAME = """
+SELECT 1 FROM job WHERE name = ? AND deleted_at IS NOT NULL AND NOT declared LIMIT 1
+"""
 #: It locks the row, so that the status that follows is the latest.
 _LOCK = "UPDATE job SET version = version WHERE id = ? AND deleted_at IS NULL"
 _REPLACE = """
@@ -176,14 +179,19 @@ class JobStore:
                 due_at = None if status in _NO_DUE else cron.next_fire(now)
             elif job.schedule.recurring:  # from now on it runs once more
                 due_at = None if status in _NO_DUE | _DONE else now + 1  # no run has this time
-            row = (definition.name, api_job_definition(definition), status, due_at, id_)
+            kept = (
+                definition if job.definition is None else definition.with_secrets_of(job.definition)
+            )
+            row = (definition.name, api_job_definition(kept), status, due_at, id_)
             self._connection.execute(_REPLACE, row)
 
         self._write(work)
         return self.get(id_)
 
     def delete(self, id_: str, now: int) -> None:
-        """Delete a job; its row and its pages stay. For a deleted job this does nothing.
+        """Delete a job; its row and its pages stay, and its name is free.
+
+        For a deleted job this does nothing.
 
         Raises:
             JobError: there was never such a job, or it is running.
@@ -237,11 +245,17 @@ class JobStore:
         if name == DOCUMENTS.name:
             reason = f"'{name}' is the name of the source of single pages: choose another one"
             raise JobError(CONFLICT, field="name", reason=reason, message=_NAME_TAKEN)
-        found = (self._connection.execute(look, (name,)).get for look in (_IS_SOURCE, _JOB_OF_NAME))
-        if name in declared or any(found):
+        live = self._connection.execute(_JOB_OF_NAME, (name,)).get is not None
+        if name in declared or live or self._is_crawled(name):
             raise JobError(
                 CONFLICT, field="name", reason=f"Job '{name}' already exists", message=_NAME_TAKEN
             )
+
+    def _is_crawled(self, name: str) -> bool:
+        """Whether a source has the name that no job left behind when it was deleted."""
+        looks = (_IS_SOURCE, _DELETED_OF_NAME)
+        source, deleted = (self._connection.execute(look, (name,)).get for look in looks)
+        return source is not None and deleted is None
 
     def _refuse_new_name(self, job: Job, name: str, declared: Collection[str]) -> None:
         """Refuse another name for a job, if pages would stay behind or the name is not free.

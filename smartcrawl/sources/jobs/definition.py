@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Literal, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, Self
 
 import can_ada
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from smartcrawl.model.json_integer import JsonInteger
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 from smartcrawl.rules.http import MAX_REDIRECTS, MOST_REDIRECTS
@@ -196,6 +197,33 @@ class JobDefinition(_Part):
                     values[part] = model.model_construct(**given if isinstance(given, dict) else {})
             return cls.model_construct(**values)
 
+    def shown(self) -> dict[str, Any]:
+        """Return seeds, configuration and filters, with ``…`` in place of secrets."""
+        return {part: _with_texts(value, redacted_text) for part, value in self._parts().items()}
+
+    def with_secrets_of(self, stored: Self) -> Self:
+        """Return the definition with the secrets of the stored one where ``shown`` has ``…``.
+
+        So a client may send back what it read.
+        """
+        secrets: dict[str, str] = {}
+
+        def note(text: str) -> str:
+            shown = redacted_text(text)
+            if shown != text:
+                secrets.update({shown: text, request_url(shown) or shown: text})
+            return text
+
+        _with_texts(stored._parts(), note)
+        if not secrets:
+            return self
+        kept = _with_texts(self._parts(), lambda text: secrets.get(text, text))
+        filters = self.filters.model_copy(update=kept["filters"])
+        return self.model_copy(update={"seed_urls": kept["seed_urls"], "filters": filters})
+
+    def _parts(self) -> dict[str, Any]:
+        return self.model_dump(include={"seed_urls", "config", "filters"}, warnings=False)
+
     def cron(self, now: int) -> CronSchedule | None:
         """Return the times of a recurring job; None: it runs once.
 
@@ -263,6 +291,17 @@ class JobDefinition(_Part):
             "ROBOTSTXT_OBEY": self.config.respect_robots_txt,
             "USER_AGENT": self.config.user_agent,
         }
+
+
+def _with_texts(value: Any, changed: Callable[[str], str]) -> Any:
+    """Return a value of JSON whose texts are ``changed``, those of keys not."""
+    if isinstance(value, str):
+        return changed(value)
+    if isinstance(value, list):
+        return [_with_texts(each, changed) for each in value]
+    if isinstance(value, dict):
+        return {key: _with_texts(each, changed) for key, each in value.items()}
+    return value
 
 
 def _wrong(field: str, reason: str) -> JobError:

@@ -1,5 +1,6 @@
 """Due times of jobs, and the runs that they give."""
 
+import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 
@@ -76,6 +77,48 @@ def test_the_exit_of_a_crawl_is_the_state_of_its_job(
     assert (after.status, after.complete, after.reasons) == (status, complete, reasons)
     assert after.completed_at == NOW + 60
     assert office.clock.get(run.id).stage is RunStage.ENDED
+
+
+@pytest.mark.covers("R2-32")
+@pytest.mark.parametrize("cron", [None, "0 * * * *"])
+def test_a_job_whose_run_fetched_nothing_failed_with_the_reason(office: Office, cron: str | None):
+    job = office.create(cron=cron)
+    now = NOW + HOUR
+    (run,) = office.clock.fire(now)
+    begin(office, run, now)
+    office.connection.execute(
+        "UPDATE run SET visits = 1, words = '{\"lost\": 1}', reasons = '[\"unreachable: 1 of 1\"]'"
+    )
+    office.clock.ended(run.id, 3, now + 60, ["unreachable: 1 of 1"])
+
+    after = office.store.get(job.id)
+    assert after.status is (JobStatus.SCHEDULED if cron else JobStatus.FAILED)
+    assert (after.complete, after.reasons) == (False, ("unreachable: 1 of 1",))
+
+
+@pytest.mark.parametrize("failed", [1, 2])
+def test_a_job_failed_whose_seeds_all_did(office: Office, failed: int):
+    job = office.create()
+    (run,) = office.clock.fire(NOW)
+    begin(office, run)
+    seeds = [f"http://{name}.example/" for name in "ab"]
+    for no, url in enumerate(seeds, 1):
+        office.connection.execute(
+            "INSERT INTO record (no, id, source, url, host, first_run, first_seen)"
+            " VALUES (?, ?, 1, ?, 1, 1, 1)",
+            (no, url.encode(), url),
+        )
+        office.connection.execute("INSERT INTO seed (run, no) VALUES (1, ?)", (no,))
+    reasons = [f"seed_failed: {url} (404)" for url in seeds[:failed]]
+    office.connection.execute(
+        "UPDATE run SET visits = 9, words = '{\"unchanged\": 9}', reasons = ?",
+        (json.dumps(reasons),),
+    )
+    office.clock.ended(run.id, 3, NOW + 60, reasons)
+
+    after = office.store.get(job.id)
+    assert after.status is (JobStatus.FAILED if failed == 2 else JobStatus.COMPLETED)
+    assert after.reasons == tuple(reasons)
 
 
 def test_a_busy_source_leaves_its_job_as_it_was(office: Office):

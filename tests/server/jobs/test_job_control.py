@@ -195,6 +195,37 @@ def test_a_resume_is_answered_when_the_run_is_open(api: Api):
 
 
 @pytest.mark.covers("E-06", "R2-27", "R2-32")
+@pytest.mark.parametrize("exit_status", [0, 1])
+def test_a_job_that_ran_once_is_started_again(api: Api, exit_status: int):
+    job = api.create()["job_id"]
+    (first,) = api.clock.fire(NOW)
+    assert controlled(api, job, "start").status_code == 409  # its run waits
+    api.clock.ended(first.id, exit_status, NOW, ["gone"])
+
+    assert answered(controlled(api, job, "start")) == ("created", None)
+
+    shown = api.ask("GET", f"/{job}").json()
+    assert (shown["status"], shown["complete"], shown["reasons"]) == ("created", None, [])
+    (second,) = api.clock.fire(NOW + 1)
+    assert second.id != first.id
+    assert controlled(api, first.id, "start").status_code == 409  # a run is over for good
+    api.clock.ended(second.id, 0, NOW + 9)
+    assert api.ask("GET", f"/{job}").json()["status"] == "completed"
+
+
+@pytest.mark.covers("R2-32")
+def test_only_a_job_that_runs_once_and_ended_is_started(api: Api):
+    waiting, recurring = api.create("one"), api.create("two", schedule=DAILY)
+    cancelled = api.create("three")["job_id"]
+    controlled(api, cancelled, "cancel")
+    api.connection.execute("UPDATE job SET status = 'failed' WHERE name = 'two'")
+
+    for id_ in (waiting["job_id"], recurring["job_id"], cancelled):
+        answer = controlled(api, id_, "start")
+        assert (answer.status_code, error_of(answer)["code"]) == (409, "CONFLICT")
+
+
+@pytest.mark.covers("E-06", "R2-27", "R2-32")
 @pytest.mark.parametrize("path", ["control", "resume"])
 def test_an_order_that_a_state_does_not_take_is_a_conflict(api: Api, path: str):
     job = api.create()["job_id"]
@@ -227,15 +258,15 @@ def test_orders_to_unknown_and_deleted_jobs_are_not_found_alike(api: Api):
 @pytest.mark.parametrize(
     ("given", "field", "reason"),
     [
-        ({"action": "stop"}, "action", "action must be pause, resume or cancel"),
-        ({"action": "PAUSE"}, "action", "action must be pause, resume or cancel"),
-        ({"action": ""}, "action", "action must be pause, resume or cancel"),
-        ({"action": None}, "action", "action must be pause, resume or cancel"),
-        ({"action": True}, "action", "action must be pause, resume or cancel"),
-        ({"action": 1}, "action", "action must be pause, resume or cancel"),
-        ({"action": ["pause"]}, "action", "action must be pause, resume or cancel"),
-        ({"action": {"pause": 1}}, "action", "action must be pause, resume or cancel"),
-        ({"action": "p" * 100_000}, "action", "action must be pause, resume or cancel"),
+        ({"action": "stop"}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": "PAUSE"}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": ""}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": None}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": True}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": 1}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": ["pause"]}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": {"pause": 1}}, "action", "action must be pause, resume, cancel or start"),
+        ({"action": "p" * 100_000}, "action", "action must be pause, resume, cancel or start"),
         ({"action": "pause\x00"}, None, None),
         ({"action": 2**64}, None, None),
         ({}, "action", "action is missing"),

@@ -125,7 +125,7 @@ def test_a_state_that_takes_no_order_names_what_is_possible(
         JobStatus.RUNNING: "paused or cancelled",
         JobStatus.PAUSED: "resumed or cancelled",
     }.get(status)
-    words = {PAUSE: "paused", RESUME: "resumed", CANCEL: "cancelled"}
+    words = {PAUSE: "paused", RESUME: "resumed", CANCEL: "cancelled", JobAction.START: "started"}
     if possible is not None and words[action] in possible.split(" or "):
         order(office, job.id, action)
         return

@@ -56,6 +56,7 @@ def test_the_example_of_the_specification_gets_its_answer(api: Api):
         "created_at": "2024-01-20T10:00:00Z",
         "next_run": "2024-01-21T00:00:00Z",
         "version": 1,
+        "complete": None,
     }
 
 
@@ -153,6 +154,9 @@ def test_jobs_are_listed_by_status_and_page(api: Api):
     assert names("?status=scheduled")[0] == ["j1", "j3"]
     assert names("?limit=2&offset=3") == (["j3", "j4"], {"total": 5, "offset": 3, "limit": 2})
     assert api.ask("GET", f"/{api.store.page()[0][0].id}").json()["name"] == "j0"
+    api.connection.execute("UPDATE job SET complete = FALSE WHERE name = 'j1'")
+    listed = {job["name"]: job["complete"] for job in api.ask("GET").json()["jobs"]}
+    assert listed == {"j0": None, "j1": False, "j2": None, "j3": None, "j4": None}
 
 
 @pytest.mark.covers("E-02")
@@ -381,12 +385,54 @@ def test_a_deleted_jobs_waiting_run_is_not_claimed(api: Api):
     assert api.rows("SELECT state FROM job_run") == [("skipped",)]
 
 
-def test_the_seed_of_a_job_is_no_part_of_any_answer(api: Api):
-    """Only the client that gave it, and the crawl, need it; its path may be a secret."""
-    created = api.create(seed_urls=["https://docs.example.com/secret-path/"])
-    texts = [api.ask("GET").text, api.ask("GET", f"/{created['job_id']}").text, json.dumps(created)]
+@pytest.mark.covers("E-03", "R2-20")
+def test_the_definition_of_a_job_is_read_as_it_was_given(api: Api):
+    id_ = api.ask("POST", json=EXAMPLE).json()["job_id"]
 
-    assert "secret-path" not in "".join(texts)
+    found = api.ask("GET", f"/{id_}").json()
+
+    JobDetail.model_validate(found)
+    assert found["seed_urls"] == ["https://cnn.com/", "https://bbc.com/", "https://reuters.com/"]
+    for part in ("config", "filters", "schedule"):
+        assert found[part] == EXAMPLE[part]
+    listed, created = api.ask("GET").json()["jobs"][0], api.create("other")
+    assert not {"seed_urls", "config", "filters"} & (listed.keys() | created.keys())
+
+
+def test_secrets_of_a_definition_are_masked_and_may_be_sent_back(api: Api):
+    seed = "https://docs.example.com/token:8c1f"
+    filters = {"excluded_patterns": ["password=8c1f"]}
+    id_ = api.create(seed_urls=[seed, "https://docs.example.com/"], filters=filters)["job_id"]
+
+    found = api.ask("GET", f"/{id_}")
+
+    assert "8c1f" not in found.text
+    shown = {part: found.json()[part] for part in ("name", "seed_urls", "config", "filters")}
+    assert shown["seed_urls"] == [
+        "https://docs.example.com/token:…",
+        "https://docs.example.com/",
+    ]
+    shown["config"]["max_depth"] = 2
+    assert api.ask("PUT", f"/{id_}", json=shown).status_code == 200
+    stored = api.store.get(id_).definition
+    assert stored.seed_urls[0] == seed
+    assert stored.filters.excluded_patterns == ["password=8c1f"]
+    assert stored.config.max_depth == 2
+
+
+@pytest.mark.covers("R2-12", "R2-30")
+def test_the_name_of_a_deleted_job_is_free(api: Api):
+    """Its pages are those of the next job of the name, which keeps what it still reaches."""
+    first = api.create()["job_id"]
+    run, no = run_of(api, "docs")
+    seal_run_row(api.connection, no, (), int(api.now))
+    api.clock.ended(run, 0, int(api.now))
+    assert api.ask("DELETE", f"/{first}").status_code == 204
+
+    assert api.create()["job_id"] != first
+    assert api.ask("POST", json=body()).status_code == 409
+    open_run_row(api.connection, RunRequest("crawled", "site"), int(api.now))
+    assert api.ask("POST", json=body("crawled")).status_code == 409
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
