@@ -155,7 +155,8 @@ def is_304_of_other_date(asked: str | None, answered: str | None) -> bool:
 
 
 def _version(etag: str) -> str:
-    opaque = etag.removeprefix("W/").removeprefix("w/").strip('"')
+    """Return the opaque part of an ETag, which may have been stored with the blanks around it."""
+    opaque = etag.strip(" \t").removeprefix("W/").removeprefix("w/").strip('"')
     coded = _CODED.fullmatch(opaque)
     return coded[1] if coded else opaque
 

@@ -71,6 +71,26 @@ def test_headers_are_what_was_sent():
     assert parser.protocol == "HTTP/1.1"
 
 
+@pytest.mark.parametrize("spaced", [b"%b", b" %b ", b"\t%b\t", b"  %b\t "])
+def test_white_space_around_a_value_is_no_part_of_it(spaced: bytes):
+    """RFC 9110 section 5.5."""
+    lines = [b"ETag:" + spaced % b'"a b"', b"Content-Length:" + spaced % b"2"]
+    parser = parsed(b"HTTP/1.1 200 OK\r\n" + b"\r\n".join(lines) + b"\r\n\r\nhe")
+
+    assert parser.headers == [(b"ETag", b'"a b"'), (b"Content-Length", b"2")]
+    assert (parser.whole, parser.body) == (True, b"he")
+
+
+def test_chunks_may_be_named_with_blanks_around_and_not_with_tabs():
+    """llhttp takes the word before a tab for another coding, whose body would have no end."""
+    head, body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding:", b"2\r\nhe\r\n0\r\n\r\n"
+    parser = parsed(head + b"  chunked  \r\n\r\n" + body)
+
+    assert (parser.whole, parser.body) == (True, b"he")
+    with pytest.raises(LaneError, match="tab"):
+        parsed(head + b" chunked\t\r\n\r\n" + body)
+
+
 def test_one_answer_leaves_nothing_to_the_next():
     parser = LaneAnswerParser(0)
     for data, status, body in (WHOLE[name] for name in ("chunks", "304", "length", "after_1xx")):

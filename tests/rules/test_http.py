@@ -192,6 +192,8 @@ def test_a_star_names_no_version(etag):
         ('"a-gzip-b"', '"a"', True),
         ('"-gzip"', '"a"', True),
         ('"ab-gzip"', '"a"', True),
+        ('"a" ', '"a"', False),  # stored by a former version
+        ('\tW/"a"', '"a"', False),
     ],
 )
 def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other):

@@ -14,6 +14,7 @@ _LAST_BYTES: Final = 5  #: bytes of a chunked body that end it: a line break, an
 _NO_BODY: Final = frozenset({204, 304})
 _FIRST_BYTE: Final = ord("H")
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+_OWS: Final = b" \t"  #: optional white space around a field value, which is no part of it
 
 
 class LaneAnswerParser:
@@ -128,9 +129,15 @@ class LaneAnswerParser:
         self.excess = self.whole
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header; trailers are dropped, as in the engine."""
+        """Take a header without the white space around its value; trailers are dropped.
+
+        The engine does the same. llhttp knows no ``chunked`` before a tab: that answer goes to the
+        engine. Source: RFC 9110 section 5.5.
+        """
         if not self.headed:
-            self.headers.append((name, value))
+            if name.lower() == b"transfer-encoding" and b"\t" in value:
+                self._fault = "the transfer encoding has a tab"
+            self.headers.append((name, value.strip(_OWS)))
         elif not self.whole:
             self._heads += len(name) + len(value) + 4
             if self._heads > MAX_HEADERS:
