@@ -43,6 +43,7 @@ _PAGES: Final = """
 SELECT r.url FROM source o JOIN pin p ON p.source = o.no JOIN record r ON r.no = p.no
  WHERE o.name = :name
  UNION SELECT url FROM ordered_address WHERE source = :name
+ UNION SELECT url FROM pending_pin WHERE source = :name
 """
 
 

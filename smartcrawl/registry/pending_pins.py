@@ -17,10 +17,15 @@ _COLUMNS = ("source", "id", "url", "host", "at", "priority")
 _POSTING = "UPDATE sequence SET value = value WHERE name = 'number'"
 #: The condition on the source lets the query use the index.
 _KNOWN = """
-SELECT r.id FROM record r
+SELECT r.id, (SELECT name FROM source s WHERE s.no = r.source), TRUE FROM record r
  WHERE r.id IN carray(?) AND r.source IN (SELECT no FROM source WHERE name IN carray(?))
 """
-_POSTED = "SELECT id FROM pending_pin WHERE id IN carray(?) AND source IN carray(?)"
+_POSTED = """
+SELECT id, source, FALSE FROM pending_pin WHERE id IN carray(?) AND source IN carray(?)
+"""
+_ORDERED = """
+SELECT id, source, FALSE FROM ordered_address WHERE id IN carray(?) AND source IN carray(?)
+"""
 _DUE = """
 UPDATE state SET next_visit = :now
  WHERE next_visit > :now AND no IN (
@@ -56,18 +61,25 @@ class PendingPin(NamedTuple):
     priority: int
 
 
-def stored_address_ids(
+class KnownAddress(NamedTuple):
+    """A source that has an address already."""
+
+    source: str  #: its name
+    is_record: bool  #: it has a record of it; else the address waits for a run
+
+
+def known_address_rows(
     connection: Connection, ids: Sequence[bytes], sources: Sequence[str]
-) -> set[bytes]:
+) -> dict[bytes, KnownAddress]:
     """Return those ids (32 bytes each) that sources have a record of, or that wait for one.
 
     The caller's transaction keeps others from posting addresses until its end.
     """
     connection.execute(_POSTING)
-    known: set[bytes] = set()
-    for statement in (_KNOWN, _POSTED):
+    known: dict[bytes, KnownAddress] = {}
+    for statement in (_ORDERED, _POSTED, _KNOWN):
         rows: Any = connection.execute(statement, (Many(ids), Many(sources))).fetchall()
-        known.update(bytes(key) for (key,) in rows)
+        known |= {bytes(key): KnownAddress(name, bool(is_record)) for key, name, is_record in rows}
     return known
 
 
@@ -83,7 +95,7 @@ def make_stored_addresses_due(
 
 
 def store_pending_pin_rows(connection: Connection, pins: Iterable[PendingPin]) -> None:
-    """Store addresses that ``stored_address_ids`` did not return, in its transaction."""
+    """Store addresses that ``known_address_rows`` did not return, in its transaction."""
     connection.fill("pending_pin", _COLUMNS, pins)
 
 

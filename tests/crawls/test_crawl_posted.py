@@ -24,8 +24,10 @@ def post(crawl: Crawl, site: Site, paths: Mapping[str, int]) -> dict[str, int]:
     body = {"urls": [{"url": site.url(path), "priority": n} for path, n in paths.items()]}
     answer = ask(application(crawl.folder, run=run), "POST", "/api/v1/frontier/urls", json=body)
     assert answer.status_code == 200, answer.text
-    found: dict[str, int] = answer.json()
-    return found
+    found = answer.json()
+    assert len(found.pop("urls")) == len(paths)
+    counts: dict[str, int] = found
+    return counts
 
 
 def why(crawl: Crawl, url: str) -> dict[str, Any]:
@@ -97,6 +99,21 @@ def test_a_due_crawl_asks_posted_addresses(crawl: Crawl, site: Site):
     crawl.run("due", "-s", "CONCURRENT_REQUESTS=1", "-s", "CONCURRENT_REQUESTS_PER_DOMAIN=1")
 
     assert asked(site) == ["/first", "/late"]
+
+
+@both
+@pytest.mark.covers("E-08", "R2-33")
+def test_posted_addresses_of_no_source_are_asked_by_the_run_that_follows(crawl: Crawl, site: Site):
+    declare(crawl, site)
+    crawl.declare('[sources.other]\nseeds = ["http://other.example/"]\n')
+    assert post(crawl, site, {"/late": 10, "/first": 1})["added"] == 2
+
+    settings = {"ALLOW_NETWORKS": "127.0.0.0/8", **ONE_BY_ONE}
+    given = [word for name, value in settings.items() for word in ("-s", f"{name}={value}")]
+    crawl.run("due", "--source", "documents", *given)
+
+    assert asked(site) == ["/first", "/late"]
+    assert crawl.rows("SELECT * FROM pending_pin") == []
 
 
 @both

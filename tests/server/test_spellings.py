@@ -49,11 +49,11 @@ def test_no_spelling_of_a_private_address_is_posted(stock: Stocked, tmp_path: Pa
     opened = {"registry": stock.place, "allow_networks": EVERYWHERE}
     taken = ask_all(application(tmp_path, run=opened, **UNLIMITED), calls)
 
-    blocked = {"added": 0, "duplicates": 0, "blocked": 1}
+    counts = ("added", "duplicates", "blocked")
     wrong = [
         (host, answer.text)
         for host, answer in zip(HOSTS, refused, strict=True)
-        if answer.status_code != 400 and answer.json() != blocked
+        if answer.status_code != 400 and tuple(map(answer.json().get, counts)) != (0, 0, 1)
     ]
     assert wrong == []
     assert waiting == 0

@@ -6,7 +6,7 @@ times as long as ``json``. Tests compare both.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -78,16 +78,27 @@ class FrontierStats(Answer):
     delayed: int = Field(examples=[12_111_111])
 
 
-class PostedCounts(Answer):
-    """Counts of posted addresses; their sum is the number of those sent."""
+class PostedAddress(Answer):
+    """The fate of one posted address."""
 
-    added: int = Field(description="The next run of their source asks them", examples=[1])
+    url: str = Field(description="As it is requested", examples=["https://example.com/page1"])
+    result: Literal["added", "duplicate", "blocked"]
+    sources: list[str] = Field(
+        description="Sources that it joined, or the one that has it", examples=[["docs"]]
+    )
+    reason: str = Field(examples=["the next run of docs requests it"])
+
+
+class PostedCounts(Answer):
+    """Counts of posted addresses, whose sum is the number of those sent, and the fate of each."""
+
+    added: int = Field(description="The next run of their source requests them", examples=[1])
     duplicates: int = Field(description="Known before, or sent twice", examples=[0])
     blocked: int = Field(
-        description="Of no source, or of several, or refused by filters, robots.txt, a blocked"
-        " host, or the guard of addresses",
+        description="Refused by filters, robots.txt, a blocked host, or the guard of addresses",
         examples=[0],
     )
+    urls: list[PostedAddress] = Field(description="In the order in which they were sent")
 
 
 class AgentRules(Answer):

@@ -13,6 +13,7 @@ from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.registry.jobs import stored_job_rows
+from smartcrawl.registry.ordered import has_row_of_documents_name
 from smartcrawl.reports.sources_today import reported_sources_today
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.rules.connections import ConnectionGuard
@@ -20,20 +21,26 @@ from smartcrawl.server.frontier.addresses import PostedUrl
 from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.refusals import belongs_to_source
+from smartcrawl.sources.scope import SiteScope
 
 _SOURCES: Final = "SELECT name FROM source ORDER BY name"
 _EVERY: Final = 0  #: no source: facts about hosts are the same for all
+_BLOCKED: Final = "its host is blocked (scrapy hosts)"
+_PRIVATE: Final = "it is an address that ALLOW_NETWORKS does not allow"
+_FORBIDDEN: Final = "the stored robots.txt of its host forbids it"
 
 
 class Candidate(NamedTuple):
-    """A posted address, and the source that it may join."""
+    """A posted address, and the sources that it may join."""
 
     id: bytes
     url: str
     host: str  #: as ``host.name``
     priority: int
-    source: str | None  #: None: it is blocked
+    sources: tuple[str, ...]  #: none: it is blocked
+    refusal: str = ""  #: the reason why it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +63,7 @@ class Holders:
         self._connection = connection
         self._options = options
         self._reading = robots
+        self._may_be_single = has_row_of_documents_name(connection)
         self._holders = self._sources_of_today()
         self._by_host: dict[str, list[_Holder]] = {}
         self._robots: dict[str, StoredRobotsReport] = {}  #: by user agent
@@ -63,36 +71,53 @@ class Holders:
     @property
     def names(self) -> list[str]:
         """The names of the sources."""
-        return [holder.source.name for holder in self._holders]
+        return [*(holder.source.name for holder in self._holders), DOCUMENTS.name]
 
     def candidates(self, posted: Sequence[PostedUrl]) -> list[Candidate]:
-        """Return the posted addresses, each with the one source that may take it."""
+        """Return the posted addresses, each with the sources that may take it."""
         options = self._options
         guard = ConnectionGuard(options.allow_networks, options.allow_ports)
         blocked = HostReader(self._connection, _EVERY).blocked_hosts()
-        refused: dict[str, bool] = {}
+        refused: dict[str, str] = {}
         found = []
         for each in posted:
             url, host = each.url, url_host_key(each.url)
             if host not in refused:
-                refused[host] = host in blocked or names_private_job_address(url, guard)
-            source = None if refused[host] else self._holder(url, host)
+                private = names_private_job_address(url, guard)
+                refused[host] = _BLOCKED if host in blocked else _PRIVATE if private else ""
+            sources, why = ((), refused[host]) if refused[host] else self._sources(url, host)
             key = url_digest(normalize_url(url, options.trackers))
-            found.append(Candidate(key, url, host, each.priority, source))
+            found.append(Candidate(key, url, host, each.priority, sources, why))
         return found
 
-    def _holder(self, url: str, host: str) -> str | None:
-        """Return the one source whose scope and robots.txt allow an address.
+    def _sources(self, url: str, host: str) -> tuple[tuple[str, ...], str]:
+        """Return the sources whose scope and robots.txt allow an address, or why none does.
 
-        If several sources could have it, none gets it, as with ``scrapy reindex --url``.
+        An address whose host is in no scope joins that of single pages.
         """
         if host not in self._by_host:
             self._by_host[host] = [each for each in self._holders if each.may_hold(url)]
-        fit = [each for each in self._by_host[host] if belongs_to_source(each.source, url)]
-        if len(fit) != 1:
-            return None
-        (holder,) = fit
-        return holder.source.name if self._is_allowed(url, holder.agent) else None
+        near = self._by_host[host]
+        if not near:
+            return self._single(url, host)
+        fit = [each for each in near if belongs_to_source(each.source, url)]
+        if not fit:
+            first = near[0].source
+            return (), f"{first.name} does not take it: {first.scope.refusal(url)}"
+        allowed = tuple(each.source.name for each in fit if self._is_allowed(url, each.agent))
+        return allowed, "" if allowed else _FORBIDDEN
+
+    def _single(self, url: str, host: str) -> tuple[tuple[str, ...], str]:
+        """Return the source of single pages, or why it does not take an address."""
+        unread = SiteScope(hosts=frozenset({host})).refusal(url)
+        if unread is not None:
+            return (), unread
+        if not self._may_be_single:
+            return (), f"no source has it in scope, and {DOCUMENTS.name} is that of other pages"
+        agent = self._reading.agent or self._reading.user_agent
+        if not self._is_allowed(url, agent if self._options.robots_obeyed else None):
+            return (), _FORBIDDEN
+        return (DOCUMENTS.name,), ""
 
     def _is_allowed(self, url: str, agent: str | None) -> bool:
         """Whether the stored robots.txt of its origin allows an address; none allows all."""
@@ -110,11 +135,14 @@ class Holders:
         options = self._options
         jobs = stored_job_rows(self._connection)
         declared = load_declared_sources(options.sources_file)
+        self._may_be_single &= DOCUMENTS.name not in declared
         known = {name: job.source() for name, job in jobs.items()} | declared
         rows: list[Any] = self._connection.execute(_SOURCES).fetchall()
         names = list(dict.fromkeys([*known, *(name for (name,) in rows)]))
         found = []
         for source in reported_sources_today(self._connection, known, names):
+            if source.kind == DOCUMENTS.name:
+                continue  # no scope holds its pages: each is added by its address
             obeys, agent = options.robots_obeyed, self._reading.user_agent
             if source.of_job:
                 config = jobs[source.name].config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,10 +11,11 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pending_pins import (
+    KnownAddress,
     PendingPin,
+    known_address_rows,
     make_stored_addresses_due,
     store_pending_pin_rows,
-    stored_address_ids,
 )
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.answers import PostedCounts
@@ -21,9 +23,14 @@ from smartcrawl.server.data.queries import refuse_api_query
 from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.frontier.holders import Candidate, Holders
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
+from smartcrawl.server.items.due_runs import post_due_run
 from smartcrawl.server.jobs.routes import job_request_body
 from smartcrawl.sources.jobs.errors import JobError
+from smartcrawl.sources.kinds import DOCUMENTS
 
+_ADDED: Final = "added"
+_DUPLICATE: Final = "duplicate"
+_BLOCKED: Final = "blocked"
 #: The example of R2-33.
 _EXAMPLE: Final = {
     "urls": [
@@ -90,26 +97,58 @@ class _Posting:
 
         return context.stores.read(work)
 
-    def _stored(self, connection: Connection, prepared: _Prepared) -> dict[str, int]:
+    def _stored(self, connection: Connection, prepared: _Prepared) -> dict[str, Any]:
         """Store the new addresses, and make known ones due; return the counts of R2-34."""
         now = int(self._context.clock())
         ids = list({each.id: None for each in prepared.candidates})
-        known = stored_address_ids(connection, ids, prepared.sources)
+        known = known_address_rows(connection, ids, prepared.sources)
         make_stored_addresses_due(connection, sorted(known), prepared.sources, now)
         pins: list[PendingPin] = []
-        duplicates = blocked = 0
+        fates = []
+        added: dict[bytes, tuple[str, ...]] = {}
         for each in prepared.candidates:
-            if each.id in known:
-                duplicates += 1
-            elif each.source is None:
-                blocked += 1
-            else:
-                known.add(each.id)
-                pins.append(
-                    PendingPin(each.source, each.id, each.url, each.host, now, each.priority)
+            fates.append(_fate(each, added.get(each.id), known.get(each.id)))
+            if fates[-1]["result"] == _ADDED:
+                added[each.id] = each.sources
+                pins += (
+                    PendingPin(source, each.id, each.url, each.host, now, each.priority)
+                    for source in each.sources
                 )
         store_pending_pin_rows(connection, pins)
-        return {"added": len(pins), "duplicates": duplicates, "blocked": blocked}
+        if any(pin.source == DOCUMENTS.name for pin in pins):
+            post_due_run(connection, DOCUMENTS.name, now)  # it has no times of its own
+        counts = Counter(fate["result"] for fate in fates)
+        return {
+            "added": counts[_ADDED],
+            "duplicates": counts[_DUPLICATE],
+            "blocked": counts[_BLOCKED],
+            "urls": fates,
+        }
+
+
+def _fate(
+    posted: Candidate, before: tuple[str, ...] | None, known: KnownAddress | None
+) -> dict[str, Any]:
+    """Return the fate of an address, with the reason.
+
+    ``before``: the sources that it joined earlier in the same request. ``known``: that had it.
+    """
+    result, sources = _DUPLICATE, before or ()
+    if before is not None:
+        reason = "it was sent twice"
+    elif known is not None:
+        sources = (known.source,)
+        has = f"{known.source} has it, and its next visit is due now"
+        reason = has if known.is_record else f"it waits for the next run of {known.source}"
+    elif not posted.sources:
+        result, reason = _BLOCKED, posted.refusal
+    elif posted.sources == (DOCUMENTS.name,):
+        result, sources = _ADDED, posted.sources
+        reason = f"no source has it in scope: it joined {DOCUMENTS.name}, and a run follows"
+    else:
+        result, sources = _ADDED, posted.sources
+        reason = f"the next run of {' and of '.join(sources)} requests it"
+    return {"url": posted.url, "result": result, "sources": list(sources), "reason": reason}
 
 
 def add_routes(context: Context, router: APIRouter) -> None:
@@ -119,7 +158,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
     @router.post(
         "/frontier/urls",
         tags=["data"],
-        summary="Add addresses to their sources; the next run asks them, urgent ones first",
+        summary="Add addresses to their sources; the next run requests urgent ones first",
         response_model=PostedCounts,
         responses={409: {}, 422: {}},
         dependencies=[Depends(refuse_api_query)],

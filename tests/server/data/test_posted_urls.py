@@ -9,6 +9,8 @@ import httpx
 import pytest
 
 from smartcrawl.model.urls import url_hash
+from smartcrawl.registry.ordered import stored_row_of_documents_source
+from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.server.data.answers import FrontierStats, PostedCounts
 from smartcrawl.server.jobs.store import JobStore
 from smartcrawl.sources.jobs.definition import JobDefinition
@@ -48,6 +50,12 @@ def counts(library: Library, *urls: Any, **given: Any) -> tuple[int, int, int]:
     assert answer.status_code == 200, answer.text
     found = PostedCounts.model_validate(answer.json())
     assert found.added + found.duplicates + found.blocked == len(urls)
+    results = [each.result for each in found.urls]
+    words = ("added", "duplicate", "blocked")
+    assert [results.count(word) for word in words] == [found.added, found.duplicates, found.blocked]
+    assert all(
+        each.reason and bool(each.sources) is (each.result != "blocked") for each in found.urls
+    )
     return found.added, found.duplicates, found.blocked
 
 
@@ -58,7 +66,7 @@ SELECT r.url, s.next_visit, s.status, s.standing, s.last_checked
 
 
 def pending(library: Library) -> list[tuple[Any, ...]]:
-    rows = library.execute("SELECT source, url, priority FROM pending_pin ORDER BY url")
+    rows = library.execute("SELECT source, url, priority FROM pending_pin ORDER BY url, source")
     return [tuple(row) for row in rows]
 
 
@@ -134,23 +142,83 @@ def test_a_record_of_a_source_that_is_no_more_makes_no_duplicate(library: Librar
 
 @pytest.mark.covers("R2-34", "R2-57")
 @pytest.mark.parametrize(
-    "url",
+    ("url", "why"),
     [
-        pytest.param("https://unknown.example/", id="no source"),
-        pytest.param("https://docs.example.com/print/a", id="excluded"),
-        pytest.param("https://blog.example.com/other", id="no pattern"),
-        pytest.param("https://docs.example.com/a.png", id="type"),
-        pytest.param("https://b.wide.example/x", id="several sources"),
-        pytest.param("https://docs.example.com/private/x", id="robots.txt"),
+        ("https://docs.example.com/print/a", "docs does not take it: one of excluded_patterns"),
+        ("https://blog.example.com/other", "blog does not take it: none of url_patterns"),
+        ("https://docs.example.com/a.png", "docs does not take it: files of type .png"),
+        ("https://unknown.example/a.png", "files of type .png are skipped"),
+        ("https://docs.example.com/private/x", "the stored robots.txt of its host forbids it"),
+        ("https://single.example/private/x", "the stored robots.txt of its host forbids it"),
     ],
 )
-def test_what_no_source_may_ask_is_blocked(library: Library, url: str):
-    library.execute(
-        "INSERT INTO robots (origin, fetched_at, status, body) VALUES (?, 1, 200, ?)",
-        ("https://docs.example.com", b"User-agent: smartcrawl\nDisallow: /private/"),
-    )
+def test_what_no_source_may_ask_is_blocked_with_the_reason(library: Library, url: str, why: str):
+    for origin in ("https://docs.example.com", "https://single.example"):
+        library.execute(
+            "INSERT INTO robots (origin, fetched_at, status, body) VALUES (?, 1, 200, ?)",
+            (origin, b"User-agent: smartcrawl\nDisallow: /private/"),
+        )
     assert counts(library, url, "https://docs.example.com/a", url) == (1, 0, 2)
     assert [row[1] for row in pending(library)] == ["https://docs.example.com/a"]
+    assert post(library, url).json()["urls"][0]["reason"].startswith(why)
+
+
+@pytest.mark.covers("R2-33", "R2-34")
+def test_an_address_joins_every_source_that_has_it_in_scope(library: Library):
+    assert counts(library, one("https://b.wide.example/x", priority=2)) == (1, 0, 0)
+    assert pending(library) == [
+        ("inner", "https://b.wide.example/x", 2),
+        ("wide", "https://b.wide.example/x", 2),
+    ]
+
+
+@pytest.mark.covers("E-08", "R2-33", "R2-34")
+def test_addresses_of_no_source_join_the_single_pages_and_a_run_follows(library: Library):
+    """The example of the specification, in a registry that knows none of its hosts."""
+    example = [one("https://example.com/page1", priority=1), one("https://example.com/page2")]
+    answer = post(library, *example, example[1]).json()
+
+    assert (answer["added"], answer["duplicates"], answer["blocked"]) == (2, 1, 0)
+    assert answer["urls"][0] == {
+        "url": "https://example.com/page1",
+        "result": "added",
+        "sources": ["documents"],
+        "reason": "no source has it in scope: it joined documents, and a run follows",
+    }
+    assert (answer["urls"][2]["result"], answer["urls"][2]["reason"]) == (
+        "duplicate",
+        "it was sent twice",
+    )
+    assert [tuple(row) for row in library.execute("SELECT source, at FROM due_run")] == [
+        ("documents", NOW)
+    ]
+    source = stored_row_of_documents_source(library.connection)
+    assert source is not None
+    assert source.scope.allows("https://example.com/page1")
+    assert not source.scope.allows("https://example.com/page3")
+    again = post(library, example[0]).json()["urls"][0]
+    assert (again["result"], again["reason"]) == (
+        "duplicate",
+        "it waits for the next run of documents",
+    )
+
+
+def test_single_pages_are_blocked_while_their_name_is_that_of_another_source(
+    library: Library, tmp_path: Path
+):
+    (tmp_path / "sources.toml").write_text(SOURCES.replace("sources.blog", "sources.documents"))
+
+    assert counts(library, "https://example.com/page1") == (0, 0, 1)
+
+
+@pytest.mark.covers("R2-33")
+def test_addresses_in_the_scope_of_a_running_job_are_added(library: Library):
+    body = {"name": "news", "seed_urls": ["https://job.example/"]}
+    JobStore(library.database, library.connection).create(JobDefinition.checked(body, NOW), (), NOW)
+    open_run_row(library.connection, RunRequest("news", "site", declared=True), NOW)
+    library.execute("UPDATE job SET status = 'running'")
+
+    assert counts(library, "https://job.example/a") == (1, 0, 0)
 
 
 @pytest.mark.covers("R2-57", "R2-34")
@@ -320,9 +388,10 @@ def test_a_key_posts_addresses_once_and_keeps_refusals(library: Library):
     other = post(library, one("https://docs.example.com/b"), headers=KEY)
     late = post(library, one())
 
-    assert first.json() == again.json() == {"added": 1, "duplicates": 0, "blocked": 0}
+    assert first.json() == again.json()
+    assert first.json()["added"] == 1
     assert other.status_code == 422
-    assert late.json() == {"added": 0, "duplicates": 1, "blocked": 0}
+    assert (late.json()["added"], late.json()["duplicates"]) == (0, 1)
     key = {"Idempotency-Key": "7c9e6679-7425-40de-944b-e07fc1f90ae8"}
     wrong = [post(library, "x", headers=key) for _ in range(2)]
     assert [answer.status_code for answer in wrong] == [400, 400]
@@ -395,7 +464,8 @@ def test_posted_addresses_follow_their_job_to_another_name_and_go_with_it(librar
 
 
 @pytest.mark.covers("R2-34")
-def test_without_any_source_every_address_is_blocked(library: Library, tmp_path: Path):
+def test_without_any_source_every_address_is_a_single_page(library: Library, tmp_path: Path):
     (tmp_path / "sources.toml").unlink()
 
-    assert counts(library, one(), one(), "https://other.example/") == (0, 0, 3)
+    assert counts(library, one(), one(), "https://other.example/") == (2, 1, 0)
+    assert {row[0] for row in pending(library)} == {"documents"}
