@@ -75,8 +75,9 @@ class Command(CrawlCommand):
             " check compares disk, maps and registry, and corrects the disk without a download."
             " crawl downloads, processes, embeds and archives a report; reports lists the archives."
             " adopt downloads what the maps of another program do not have. cleanup removes"
-            " outdated entries of the metadata of embedded files, export writes the maps for"
-            " spreadsheets. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
+            " outdated entries of the metadata of embedded files; cleanup --files lists the uploads"
+            " that no vector store has any more, and with --yes deletes them. export writes the"
+            " maps for spreadsheets. DOMAIN is a folder of PERSISTENT_STORAGE_PATH/domains with a"
             " domain.json. With --dry-run all of it is only counted."
             " Exit status: 0 done, 3 a source is skipped or incomplete, or items failed, 4 another"
             " step is at a source, 1 not carried out."
@@ -110,6 +111,14 @@ class Command(CrawlCommand):
         )
         parser.add_argument(
             "--spreadsheet", metavar="FOLDER", help="of export: where the maps are written"
+        )
+        parser.add_argument(
+            "--files",
+            action="store_true",
+            help="of cleanup, without DOMAIN: list uploads that no vector store has any more",
+        )
+        parser.add_argument(
+            "--yes", action="store_true", help="of cleanup --files: delete them from the account"
         )
         parser.add_argument(
             "--format", choices=("table", "json"), default="table", help="default: table"
@@ -152,10 +161,12 @@ class Command(CrawlCommand):
         assert self.settings is not None
         try:
             with base_command_damage(registry_database(Options.of(self.settings).registry)):
-                carry_out_library_command(args, dict(self.settings), opts)
+                is_whole = carry_out_library_command(args, dict(self.settings), opts)
         except SmartcrawlError as error:
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
+        else:
+            self.exitcode = DONE if is_whole else INCOMPLETE
 
     def _check_words(self, args: list[str], opts: Namespace) -> None:
         """Check the command line.
@@ -166,6 +177,14 @@ class Command(CrawlCommand):
         known = dict.fromkeys(ACTIONS, (1, 1))
         known |= {action: (least, most) for action, (_, least, most) in OTHERS.items()}
         least, most = known.get(args[0], (0, -1)) if args else (0, -1)
+        if (opts.files and args != ["cleanup"]) or (opts.yes and not opts.files):
+            raise UsageError(
+                "--files is for cleanup, and takes no DOMAIN, as it is about the uploads of this"
+                f" registry; --yes is for --files: {program_name()} library cleanup --files --yes",
+                print_help=False,
+            )
+        if args == ["cleanup"] and not opts.files:
+            least = 1  # a domain
         if not least <= len(args) - 1 <= most:
             raise UsageError(
                 f"name a step and a domain: {program_name()} library {'|'.join(known)} DOMAIN",

@@ -11,6 +11,7 @@ from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
+from smartcrawl.run.pushing import run_left_uploads_in_words
 from smartcrawl.terminal.output import Output, printed_json
 
 _COUNTS = ("listed", "added", "changed", "removed", "unchanged", "downloaded", "processed",
@@ -30,6 +31,10 @@ def print_library_report(report: LibraryReport, output_format: str, data_dir: st
         _print_source(output, action, found)
         if found.runs:
             _print_looks(output, found, data_dir)
+        if found.embedded is not None and found.embedded.left:
+            command = summary_command_line("library", data_dir, "cleanup --files")
+            left = run_left_uploads_in_words(found.embedded.left, command, is_dry=report.is_dry)
+            output.say(escape(left))
     if report.archive:
         output.say()
         output.say(f"Report: {report.archive}")

@@ -13,7 +13,11 @@ from smartcrawl.model.program import program_name
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.text import report_noun
-from smartcrawl.run.pushing import push_run_source, run_would_push
+from smartcrawl.run.pushing import (
+    push_run_source,
+    run_left_uploads_in_words,
+    run_would_push,
+)
 from smartcrawl.terminal.command import FAILED, HELD, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint
 
@@ -34,7 +38,8 @@ class Command(ChangingCommand):
         return (
             "Give the new and changed pages of a source to the vector store VECTOR_STORE_ID of the"
             " server VECTOR_STORE_URL, as Markdown files, and remove the files of pages that are"
-            " gone. Their text comes out of the registry. Files of other programs are not touched."
+            " gone. Their text comes out of the registry. Files of other programs are not touched,"
+            " and the account keeps what the store loses."
             " It may run while the source is being crawled."
             " Exit status: 0 the store has every page, 1 not carried out, 3 it lacks some, 4"
             " another process pushes to it."
@@ -109,6 +114,10 @@ class Command(ChangingCommand):
         }
         parts += [f"{number:,} {word}" for word, number in numbers.items() if number]
         sys.stdout.write(f"{', '.join(parts)} ({options.store})\n")
+        if pushed.left:
+            command = self.again("library", "cleanup", "--files")
+            line = run_left_uploads_in_words(pushed.left, command, is_dry=self.dry)
+            sys.stdout.write(f"{line}\n")
 
 
 def _facts(pushed: Pushed, source: str, options: VectorStoreOptions) -> dict[str, Any]:
@@ -121,6 +130,7 @@ def _facts(pushed: Pushed, source: str, options: VectorStoreOptions) -> dict[str
         "completed": pushed.completed,
         "adopted": pushed.adopted,
         "detached": pushed.detached,
+        "left": pushed.left,
         "failed": [{"url": url, "why": why} for url, why in pushed.failed],
         "inProgress": pushed.in_progress,
         "error": pushed.error,

@@ -14,7 +14,7 @@ from smartcrawl.model.exceptions import PushHeldError, SmartcrawlError
 from smartcrawl.model.program import program_name
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import RunState
-from smartcrawl.run.pushing import push_run_source
+from smartcrawl.run.pushing import push_run_source, run_left_uploads_in_words
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -56,6 +56,9 @@ async def push_pages_at_crawler_end(crawler: Crawler, run: Run) -> None:
         pushed.completed,
         pushed.detached,
     )
+    if pushed.left:
+        command = f"{program_name()} library cleanup --files"
+        logger.info("%s", run_left_uploads_in_words(pushed.left, command))
     if not pushed.is_whole:
         logger.warning("the next run, or %s push, tries again", program_name())
 

@@ -16,6 +16,7 @@ class EmbedResult:
     uploaded: int = 0
     attached: int = 0
     detached: int = 0
+    left: int = 0  #: uploads of this registry that the store has no more, and the account still has
     completed: int = 0
     failed: int = 0  #: items that could not be embedded
     skipped: int = 0  #: items whose file could not be given
@@ -30,6 +31,7 @@ class EmbedResult:
             "uploaded": self.uploaded,
             "attached": self.attached,
             "detached": self.detached,
+            "left": self.left,
             "completed": self.completed,
             "embedFailed": self.failed,
             "skipped": self.skipped,

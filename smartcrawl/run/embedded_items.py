@@ -50,6 +50,7 @@ class EmbeddedItems:
     """
 
     key: Final = ITEM
+    checks_account: Final = True  #: R3-115
     keeps_former: Final = False  #: R3-86: the file moves to 03_failed, and is not tried again
     place_of_store: Final = "vector_store_id in domain.json, and VECTOR_STORE_URL,"
 

@@ -25,7 +25,7 @@ from smartcrawl.run.library_audit import LibraryAudit, Place
 _BATCH: Final = 500  #: items of one look-up
 _COMPLETED: Final = "completed"
 _LEAVING: Final = "it is to be removed from the store"
-_NOT_DELETED: Final = "its file is detached, and is to be deleted"
+_NOT_NOTED: Final = "it is to be removed from the store, whose list lacks it"
 
 
 class StoreComparison:
@@ -90,7 +90,7 @@ class StoreComparison:
                 detail = detail or "no item is to have it"
             self._audit.add(Place.VECTOR_STORE, pair.difference, pair.name, detail)
         for file in sorted(filter(None, self._leaving)):
-            self._audit.add(Place.VECTOR_STORE, Difference.SURPLUS, file, _NOT_DELETED)
+            self._audit.add(Place.VECTOR_STORE, Difference.SURPLUS, file, _NOT_NOTED)
 
 
 def _value(version: ItemVersion) -> str:

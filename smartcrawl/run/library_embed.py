@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.embedding import embed_failure_rows
@@ -20,7 +21,7 @@ from smartcrawl.run.embedded_items import EmbeddedItems
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_metadata import LibraryMetadata
 from smartcrawl.run.library_steps import LibraryStep
-from smartcrawl.run.pushing import run_push_key
+from smartcrawl.run.pushing import run_left_uploads_in_words, run_push_key
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.maptext import SECOND, sharepoint_map_time
 from smartcrawl.sources.sharepoint.metadata import EmbeddedVersion
@@ -85,6 +86,9 @@ class LibraryEmbed(LibraryStep):
                 connection, no, rows, with_files=bool(items.refused) or is_full
             )
             self._note_versions(connection, no, embedded, is_mending=is_mending)
+            if pushed.left:
+                command = f"{program_name()} library cleanup --files"
+                logger.info("%s", run_left_uploads_in_words(pushed.left, command))
             return _result(pushed, items, store)
 
     def preview(
@@ -180,6 +184,7 @@ def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> 
         uploaded=pushed.uploaded,
         attached=pushed.attached,
         detached=pushed.detached,
+        left=pushed.left,
         completed=pushed.completed,
         failed=len(items.refused),
         skipped=len(items.skipped),

@@ -47,6 +47,7 @@ class PushedPages:
         self.marks: Mapping[str, str] = {SOURCE: source, DOMAIN: ""}  # not a library's item
         self.key = URL
         self.knows_all = self.keeps_former = True
+        self.checks_account = False  # it would take a second list in each push
         self.place_of_store = "VECTOR_STORE_ID, and VECTOR_STORE_URL,"
         self._source = source
         self.source_no = int(connection.execute(_SOURCE, (source,)).get)

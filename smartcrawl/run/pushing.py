@@ -17,6 +17,7 @@ from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
+from smartcrawl.reports.text import report_noun
 from smartcrawl.run.pushed_pages import PushedPages
 
 _LOOK: Final = 0.2  #: seconds between two looks for the end of the process
@@ -89,6 +90,16 @@ def run_push_key(options: VectorStoreOptions, environment: Mapping[str, str] = o
     return openai_key(missing if options.needs_key else "", environment)
 
 
+def run_left_uploads_in_words(left: int, command: str, *, is_dry: bool = False) -> str:
+    """Return the line about uploads that a push took out of its store.
+
+    >>> run_left_uploads_in_words(2, "smartcrawl library cleanup --files")
+    '2 uploads stay in the account; listed with: smartcrawl library cleanup --files'
+    """
+    verb = "would stay" if is_dry else "stays" if left == 1 else "stay"
+    return f"{report_noun(left, 'upload')} {verb} in the account; listed with: {command}"
+
+
 def run_would_push(connection: Connection, options: VectorStoreOptions, source: str) -> Pushed:
     """Return the figures of a push, by the registry alone: nothing is sent and nothing stored."""
     pages = PushedPages(connection, source)
@@ -96,13 +107,15 @@ def run_would_push(connection: Connection, options: VectorStoreOptions, source: 
     files = [] if store is None else vector_store_files(connection, store, pages.source_no)
     versions = {version.no: version for version in pages.versions()}
     plan = vector_store_plan(versions, files)
-    former = sum(map(len, plan.former.values()))
+    former = [file for files in plan.former.values() for file in files]
+    going = (*plan.leaving, *former)
     return Pushed(
         pages=len(versions),
         unchanged=plan.unchanged,
         uploaded=len(plan.missing),
         completed=len(plan.missing) + len(plan.under_way),
-        detached=len(plan.leaving) + former,
+        detached=len(going),
+        left=sum(file.is_our_upload for file in going),
         is_dry=True,
     )
 

@@ -22,7 +22,9 @@ _REQUESTS = (
     "attach", "attached", "check_store", "delete", "detach", "listed_page", "upload",
     "uploaded_page",
 )  # fmt: skip
-TRANSACTIONS = ("adopt", "drop", "intend", "note", "note_completed", "note_listed", "note_upload")
+TRANSACTIONS = (
+    "adopt", "drop", "intend", "leave", "note", "note_completed", "note_listed", "note_upload",
+)  # fmt: skip
 
 _passed: list[str] = []
 

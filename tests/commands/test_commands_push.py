@@ -12,7 +12,7 @@ from tests.index.vectorstore.store_server import STORE, Stores, stores_server
 from tests.openai_server import KEY, error
 
 KEYS = ["source", "vectorStoreId", "pages", "unchanged", "uploaded", "completed", "adopted",
-        "detached", "failed", "inProgress", "error"]  # fmt: skip
+        "detached", "left", "failed", "inProgress", "error"]  # fmt: skip
 
 
 class Place(TwoSources):

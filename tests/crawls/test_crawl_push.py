@@ -37,5 +37,7 @@ def test_each_swept_run_makes_the_store_equal(site: Site, crawl: Crawl, server: 
 
     texts = {path_of(url): text for url, text in server.texts().items()}
     assert "How to go on" in texts["/jobs"]
-    assert len(server.stores[STORE]) == len(server.uploads) == len(crawl.texts())
+    assert len(server.stores[STORE]) == len(crawl.texts())
+    assert server.uploads.keys() - server.stores[STORE].keys() == server.detached
+    assert not server.deleted
     assert not any(KEY.encode() in text for _, text in crawl.written())

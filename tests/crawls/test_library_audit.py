@@ -102,7 +102,9 @@ def _ours(place: Place) -> list[str]:
 def _detached(place: Place) -> None:
     stores, uploads = place.server.stores["vs_1"], place.server.uploads
     misplaced = Q1.decode()
-    del stores[next(id_ for id_ in _ours(place) if uploads[id_]["content"] != misplaced)]
+    gone = next(id_ for id_ in _ours(place) if uploads[id_]["content"] != misplaced)
+    del stores[gone]
+    place.server.detached.add(gone)
 
 
 def _put_twice(place: Place) -> None:

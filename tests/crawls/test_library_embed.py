@@ -22,8 +22,8 @@ from tests.servers.sharepoint import Library
 __all__ = ["rest_stage"]  # a fixture
 
 KEYS = {
-    "uploaded", "attached", "detached", "completed", "embedFailed", "skipped", "adopted",
-    "inProgress", "vectorStoreId",
+    "uploaded", "attached", "detached", "left", "completed", "embedFailed", "skipped",
+    "adopted", "inProgress", "vectorStoreId",
 }  # fmt: skip
 COLUMNS = [
     "openai_file_id", "vector_store_id", "file_relative_path", "sharepoint_listitem_id",
@@ -92,7 +92,10 @@ class Place:
             for entry in ours.values()
         )
         assert found == expected
-        assert self.server.uploads.keys() - self.theirs == ours.keys()
+        assert ours.keys() <= self.server.uploads.keys()
+        for id_ in self.server.uploads.keys() - self.theirs - ours.keys():
+            assert id_ in self.server.detached, "an upload of nobody"
+        assert self.server.deleted <= self.server.failures, "the account lost a file"
         mapped = self.map_rows()
         assert {row["openai_file_id"]: row["sharepoint_unique_file_id"] for row in mapped} == {
             id_: entry["attributes"]["smartcrawl_item"] for id_, entry in ours.items()
@@ -152,7 +155,7 @@ def test_a_first_embed_makes_the_store_and_a_second_reads_its_list(begin: Callab
     place.check(BEFORE)
     second = place.embed()
     assert (second["uploaded"], second["unchanged"]) == (0, 3)
-    assert set(place.server.acts) == {"list"}
+    assert set(place.server.acts) == {"list", "uploads"}
     place.check(BEFORE)
 
 
@@ -222,15 +225,31 @@ def _items(server: MakingStores) -> set[str]:
 
 @pytest.mark.covers("R3-111", "R3-115")
 def test_files_that_others_removed_are_given_again(begin: Callable[[], Place]):
-    """C1 and C5."""
+    """C1 and C5; one of them is still listed in the store."""
     place = begin()
     place.embed()
-    gone, deleted, _ = place.server.stores["vs_1"]
+    gone, deleted, listed = place.server.stores["vs_1"]
     del place.server.stores["vs_1"][gone]
     del place.server.stores["vs_1"][deleted]
     del place.server.uploads[deleted]
-    assert place.embed()["uploaded"] == 2
+    del place.server.uploads[listed]
+    place.server.detached |= {gone}
+    found = place.embed()
+    assert (found["uploaded"], found["detached"], found["left"]) == (3, 1, 1)
+    assert listed not in place.server.stores["vs_1"]
     place.check(BEFORE)
+    assert place.embed()["uploaded"] == 0
+
+
+@pytest.mark.covers("R3-115")
+def test_a_list_of_the_account_that_lacks_a_file_is_no_proof(begin: Callable[[], Place]):
+    place = begin()
+    place.embed()
+    cut = {"object": "list", "data": [], "has_more": False}
+    place.server.answer = lambda asked: Reply(cut) if asked.act == "uploads" else None
+    found = place.embed()
+    assert (found["uploaded"], found["detached"], found["unchanged"]) == (0, 0, 3)
+    assert place.server.acts.count("find") == 3
 
 
 @pytest.mark.covers("R3-82", "R3-86", "R3-113")
@@ -372,7 +391,59 @@ def test_a_full_embed_gives_every_file_beside_the_former(begin: Callable[[], Pla
     assert (found["completed"], found["detached"]) == (3, 3)
     assert before.isdisjoint(place.server.stores["vs_1"])
     assert all(seen[0] <= each for each in seen)
+    assert before <= place.server.uploads.keys()
     place.check(BEFORE)
+
+
+@pytest.mark.covers("R3-84", "R3-86")
+def test_a_second_store_keeps_its_files_until_a_cleanup_is_ordered(begin: Callable[[], Place]):
+    """What no store has any more is listed, and deleted with --yes."""
+    place = begin()
+    place.embed()
+    place.add_others()
+    first, second, third = place.server.stores["vs_1"].keys() - place.theirs
+    held = {id_: place.server.stores["vs_1"][id_] for id_ in (first, second)}
+    place.server.stores["vs_other"] = place.server.made["vs_other"] = {"id": "vs_other"}
+    place.server.stores["vs_other"] = dict(held)
+    found = place.embed("--mode", "full")
+    assert (found["detached"], found["left"]) == (3, 3)
+    assert place.server.stores["vs_other"] == held
+    assert {first, second, third} <= place.server.uploads.keys()
+    assert "3 uploads stay in the account" in found["log"]
+    assert "library cleanup --files" in found["log"]
+    place.server.made["vs_1"], place.server.made["vs_other"] = [
+        {"id": id_, "object": "vector_store", "name": "", "created_at": 0, "status": "completed"}
+        for id_ in ("vs_1", "vs_other")
+    ]
+    crawl = place.libraries.crawl
+
+    listed = json.loads(crawl.run("library", "cleanup", "--files", "--format", "json").out)
+
+    assert [file["file"] for file in listed["files"]] == [third]
+    assert (listed["listed"], listed["deleted"]) == (1, 0)
+    assert third in place.server.uploads
+    said = crawl.run("library", "cleanup", "--files").out
+    assert third in said
+    assert "cleanup --files --yes" in said
+    place.server.answer = _refuses("list", 500)
+    refused = crawl.run("library", "cleanup", "--files", "--yes", expect=1).err
+    assert "nothing was deleted" in refused
+    place.server.answer = lambda asked: None
+    before = set(place.server.uploads)
+    done = crawl.run("library", "cleanup", "--files", "--yes", "--format", "json")
+    assert json.loads(done.out)["deleted"] == 1
+    assert before - place.server.uploads.keys() == {third}
+    again = json.loads(crawl.run("library", "cleanup", "--files", "--format", "json").out)
+    assert again["listed"] == 0
+    del place.server.stores["vs_other"], place.server.made["vs_other"]
+    gone = json.loads(crawl.run("library", "cleanup", "--files", "--format", "json").out)
+    assert {file["file"] for file in gone["files"]} == {first, second}
+
+
+def test_files_of_cleanup_are_no_matter_of_a_domain(begin: Callable[[], Place]):
+    crawl = begin().libraries.crawl
+    for words in (("cleanup", DOMAIN, "--files"), ("cleanup", DOMAIN, "--yes"), ("cleanup",)):
+        crawl.run("library", *words, expect=2)
 
 
 def test_a_lost_map_is_written_again_and_a_lost_registry_adopts(begin: Callable[[], Place]):

@@ -16,10 +16,10 @@ from tests.crawls.test_library_embed_kinds import place
 __all__ = ["begin", "library_stages", "place", "rest_stage", "server"]  # fixtures
 
 _COUNTS = (
-    "uploaded", "attached", "detached", "completed", "embedFailed", "skipped", "adopted",
+    "uploaded", "attached", "detached", "left", "completed", "embedFailed", "skipped", "adopted",
     "inProgress", "listed", "unchanged", "complete",
 )  # fmt: skip
-_READS = {"store", "list", "look", "uploads"}
+_READS = {"store", "list", "look", "uploads", "find"}
 
 
 def dry(place: Place, *words: str) -> dict[str, Any]:

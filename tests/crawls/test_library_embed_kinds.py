@@ -50,7 +50,9 @@ def stored(server: MakingStores) -> dict[str, tuple[str, str]]:
         for id_, entry in server.stores[store].items()
         if entry["status"] == "completed"
     }  # fmt: skip
-    assert len(found) == len(server.stores[store]) == len(server.uploads)
+    kept = server.uploads.keys() - server.stores[store].keys()
+    assert len(found) == len(server.stores[store])
+    assert (kept - server.detached, server.deleted - server.failures) == (set(), set())
     return found
 
 
@@ -64,7 +66,8 @@ def check_kind(libraries: LibraryCrawl, server: MakingStores, kind: str) -> None
     assert stored(server) == expected
     text = (libraries.folder(kind) / "vectorstore_map.csv").read_text("utf-8")
     rows = csv.DictReader(io.StringIO(text, newline=""))
-    assert {row["openai_file_id"] for row in rows} == server.uploads.keys()
+    (store,) = server.stores.values()
+    assert {row["openai_file_id"] for row in rows} == store.keys()
 
 
 class Kind:
@@ -173,7 +176,7 @@ def test_a_file_that_is_not_there_is_skipped_until_it_is(place: Place):
 
 @pytest.mark.covers("R3-122")
 @pytest.mark.few(3)
-@pytest.mark.parametrize("act", ["list", "upload", "attach", "detach", "delete"])
+@pytest.mark.parametrize("act", ["list", "upload", "attach", "detach"])
 def test_a_store_that_does_not_answer_is_left_for_the_next_run(place: Place, act: str):
     """D6: an answer that breaks off is one that did not come; nothing is failed or lost by it."""
     place.embed()
@@ -188,7 +191,7 @@ def test_a_store_that_does_not_answer_is_left_for_the_next_run(place: Place, act
 
     assert (found["embedFailed"], found["skipped"]) == (0, 0), found["log"]
     assert "the next push goes on from here" in json.dumps(found["reasons"])
-    assert len(before - set(place.server.uploads)) <= 2
+    assert before <= place.server.uploads.keys()
     place.server.answer = lambda asked: None
     place.embed()
     place.check({"Reports/Q1.txt": b"Warmer.", "Reports/Q2.txt": BEFORE["Reports/Q2.txt"]})

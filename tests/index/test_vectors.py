@@ -801,7 +801,7 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
         "DROP TABLE library_item", "DROP TABLE library_move", "DROP TABLE library_address",
         "DROP TABLE library_drive", "DROP TABLE library_drive_item",
         "DROP TABLE embed_failure", "DROP TABLE domain_store",
-        "DROP TABLE library_metadata", "DROP TABLE library_job",
+        "DROP TABLE library_metadata", "DROP TABLE library_job", "DROP TABLE left_upload",
         "PRAGMA user_version = 30",
     ):  # fmt: skip
         desk.connection.execute(statement).fetchall()

@@ -34,6 +34,7 @@ from smartcrawl.index.vectorstore.ports import (
     SOURCE,
     URL,
     ListedFile,
+    ListedStore,
     UploadedFile,
 )
 from smartcrawl.model.exceptions import PushError
@@ -100,17 +101,25 @@ class VectorStoreApi:
         """Return the store that ``create_store`` made for an intent; None: it made none."""
         after: str | None = None
         while True:
-            with self._translated():
-                page = self._client.vector_stores.list(
-                    limit=_PAGE, after=after or openai.omit, extra_headers=self._headers
-                )
-                stores = self._checked(page)
-                for store in stores:
-                    if (store.metadata or {}).get(_INTENT) == intent:
-                        return self._id(store)
-            if not page.has_more or stores[-1].id == after:
+            stores, more = self.stores_page(after)
+            for store in stores:
+                if store.intent == intent:
+                    return store.id
+            if not more or stores[-1].id == after:
                 return None
             after = stores[-1].id
+
+    def stores_page(self, after: str | None) -> tuple[list[ListedStore], bool]:
+        """Return stores of the account, those after ``after``, and whether more follow."""
+        with self._translated():
+            page = self._client.vector_stores.list(
+                limit=_PAGE, after=after or openai.omit, extra_headers=self._headers
+            )
+            stores = [
+                ListedStore(store.id, str((store.metadata or {}).get(_INTENT, "")))
+                for store in self._checked(page)
+            ]
+            return stores, bool(page.has_more)
 
     def listed_page(self, after: str | None) -> tuple[list[ListedFile], bool]:
         """Return files of the store, those after the file ``after``, and whether more follow."""
@@ -178,6 +187,16 @@ class VectorStoreApi:
             self._client.vector_stores.files.delete(
                 file, vector_store_id=self._store, extra_headers=self._headers
             )
+
+    def check_upload(self, file: str) -> None:
+        """Ask for a file of the account.
+
+        Raises:
+            AbsentError: the account does not have it.
+        """
+        with self._translated():
+            found = self._client.files.retrieve(file, extra_headers=self._headers)
+            self._check(found.id == file)
 
     def delete(self, file: str) -> None:
         """Delete a file of the account."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -14,7 +14,7 @@ class PushPlan:
     """The work of a push."""
 
     unchanged: int = 0  #: pages whose version is completed
-    leaving: list[StoredFile] = field(default_factory=list)  #: to detach and delete at once
+    leaving: list[StoredFile] = field(default_factory=list)  #: to detach at once
     under_way: list[StoredFile] = field(default_factory=list)  #: to attach, or to wait for
     missing: list[int] = field(default_factory=list)  #: record.no of pages to upload, rising
     #: By record.no, files of former versions that stay until the new one is completed.
@@ -27,13 +27,14 @@ def vector_store_plan(
     kept: Mapping[int, bytes | None] = MappingProxyType({}),
     *,
     is_full: bool = False,
+    lost: Set[str] = frozenset(),
 ) -> PushPlan:
     """Return the work that makes a store equal to the pages ``versions`` (by record.no).
 
     A page keeps the first of its files that is furthest. The file of a former version stays only
     while it is completed, and no file of the present one is. Files without an id are left out.
     ``kept``: others whose files stay; with a hash only completed ones of it. ``is_full``:
-    each completed file counts as one of a former version.
+    each completed file counts as one of a former version. ``lost``: those that do in any case.
     """
     plan = PushPlan()
     by_page: dict[int, tuple[StoredFile, ...]] = {}  # lists would take twice the memory
@@ -49,9 +50,14 @@ def vector_store_plan(
             by_page[file.version.no] = (*by_page.get(file.version.no, ()), file)
     for no, version in sorted(versions.items()):
         found: Sequence[StoredFile] = by_page.get(no, ())
-        if is_full:
-            plan.former[no] = [file for file in found if file.status is FileStatus.COMPLETED]
-            found = [file for file in found if file.status is not FileStatus.COMPLETED]
+        if is_full or not lost.isdisjoint(file.file for file in found):
+            former = [
+                file
+                for file in found
+                if file.status is FileStatus.COMPLETED and (is_full or file.file in lost)
+            ]
+            plan.former[no] = former
+            found = [file for file in found if file not in former]
         _plan_page(plan, version, found)
     return plan
 

@@ -63,6 +63,10 @@ class StoreItems(Protocol):
         """Whether a former version stays while the store cannot embed the new one."""
 
     @property
+    def checks_account(self) -> bool:
+        """Whether files are given anew that the account has no more, and the store still lists."""
+
+    @property
     def place_of_store(self) -> str:
         """Settings that name the store, for messages."""
 
@@ -86,7 +90,7 @@ class FileStatus(StrEnum):
     UPLOADED = "uploaded"  #: the id of the file is known
     ATTACHED = "attached"  #: the store embeds it
     COMPLETED = "completed"  #: searches in the store find it
-    LEAVING = "leaving"  #: it is to be detached and deleted
+    LEAVING = "leaving"  #: it is to be detached
 
 
 class StoredFile(NamedTuple):
@@ -115,6 +119,11 @@ class StoredFile(NamedTuple):
         at = found.created_at
         return self._replace(file=found.id, status=FileStatus.UPLOADED, uploaded_at=at)
 
+    @property
+    def is_our_upload(self) -> bool:
+        """Whether this registry knows its upload: it was not found in the store."""
+        return self.size is not None
+
     def listed(self, status: FileStatus, found: ListedFile) -> StoredFile:
         """Return it with its status, and since when it is attached."""
         return self._replace(status=status, embedded_at=found.created_at)
@@ -139,6 +148,13 @@ class ListedFile(NamedTuple):
         return all(self.attributes.get(name, "") == value for name, value in marks.items())
 
 
+class ListedStore(NamedTuple):
+    """A vector store of the account, by the server."""
+
+    id: str
+    intent: str  #: for which ``create_store`` made it; empty: another program did
+
+
 class UploadedFile(NamedTuple):
     """A file of the account, by the server, attached or not."""
 
@@ -159,6 +175,7 @@ class Pushed:
     completed: int = 0  #: files of this push that it has embedded
     adopted: int = 0  #: files of an earlier push that the registry did not know
     detached: int = 0  #: files that were removed from it
+    left: int = 0  #: uploads of this registry that it has no more, and the account still has
     failed: list[tuple[str, str]] = field(default_factory=list)  #: address of a page, and why
     in_progress: list[str] = field(default_factory=list)  #: addresses
     error: str | None = None  #: why the push ended early

@@ -105,4 +105,7 @@ class PushPreview:
         pushed.attached = len(given) + len(attached)
         former = [file for no in done for file in plan.former.get(no, ())]
         listed = reader.listed if reader is not None else {}
-        pushed.detached = sum(file.file in listed for file in (*plan.leaving, *former))
+        lost = reader.lost if reader is not None else set()
+        going = (*plan.leaving, *former)
+        pushed.detached = sum(file.file in listed for file in going)
+        pushed.left = sum(file.is_our_upload and file.file not in lost for file in going)

@@ -1,8 +1,9 @@
 """A push: makes a vector store equal to the pages of a source, and survives its death anywhere.
 
 Intent first: a row with a unique id before an upload, the id of the file at once after it. Then the
-file is attached, and completed, before the one of the former version is detached and deleted.
-Pages that are gone leave first. Source: docs/adr/0077.
+file is attached, and completed, before the one of the former version is detached. Pages that are
+gone leave first. The account keeps the files, as other stores may use them; it loses only those
+whose embedding failed now. Source: docs/adr/0077, docs/adr/0097.
 """
 
 from __future__ import annotations
@@ -100,8 +101,12 @@ class Push:
 
     # Removing
 
-    def _remove(self, files: Iterable[StoredFile]) -> None:
-        """Detach and delete files; each is marked first, so that a later push goes on."""
+    def _remove(self, files: Iterable[StoredFile], *, are_failed: bool = False) -> None:
+        """Detach files; each is marked first, so that a later push goes on.
+
+        ``are_failed``: their embedding failed in this push, and the account loses them, too
+        (R3-86).
+        """
         files = list(files)
         unmarked = [file for file in files if file.status is not FileStatus.LEAVING]
         self._rows.note(unmarked, FileStatus.LEAVING)
@@ -110,17 +115,17 @@ class Push:
             assert id_ is not None, "the plan leaves out files without an id"
             try:
                 was_there = self._is_gone_after(self._api.detach, id_)
-                if not self._may_be_used(file):
+                if are_failed:
                     self._is_gone_after(self._api.delete, id_)
             except RefusedError as error:
                 self._fail(file, f"its file {id_} cannot be removed: {error}")
                 continue
-            self._rows.drop([file])
+            if are_failed or id_ in self._reader.lost:
+                self._rows.drop([file])
+            else:
+                self._rows.leave([file])
+                self._pushed.left += file.is_our_upload
             self._pushed.detached += was_there
-
-    def _may_be_used(self, file: StoredFile) -> bool:
-        """Whether other stores may use a file: it was found in this one (R3-84)."""
-        return self._is_full and file.size is None
 
     def _is_gone_after(self, request: Callable[[str], None], id_: str) -> bool:
         """Remove a file, and return whether it was there."""
@@ -132,7 +137,7 @@ class Push:
         return True
 
     def _remove_late(self) -> None:
-        """Delete uploads of this push that got no answer, and were made nevertheless."""
+        """Leave uploads of this push that got no answer, and were made nevertheless."""
         if self._rows.has_unanswered():
             files = self._rows.files()
             known = {file.intent for file in files if file.file is not None}
@@ -229,7 +234,7 @@ class Push:
         if is_refused:
             self._items.note_refused(file.version, why)
         self._fail(file, why)
-        self._remove([file])
+        self._remove([file], are_failed=is_refused)
         self._remove_former(file)
 
     def _remove_former(self, file: StoredFile) -> None:

@@ -127,6 +127,9 @@ class StoreReader:
     def __init__(self, api: VectorStoreApi, rows: ReadRows, ask: Ask, now: int) -> None:
         """``now``: Unix seconds."""
         self.adopted: set[str] = set()  #: intents of files that the registry did not know
+        self.lost: set[str] = (
+            set()
+        )  #: ids of completed files, or leaving ones, that the account lacks
         self._api, self._rows, self._ask, self._now = api, rows, ask, now
         self._listed: dict[str, ListedFile] = {}
 
@@ -144,6 +147,8 @@ class StoreReader:
         rows = self._rows.files(versions)
         self._listed = self._read(rows)
         known = [self._seen(file) for file in self.recovered(rows)]
+        if items.checks_account:
+            self._look_for_lost(known)
         ids = {file.file for file in known}
         orphans = [
             file
@@ -224,6 +229,24 @@ class StoreReader:
             self._ask(self._api.check_store)
             return None
 
+    def _look_for_lost(self, files: Iterable[StoredFile]) -> None:
+        """Note files that others deleted from the account, listed in the store or not (R3-115)."""
+        ended = (FileStatus.COMPLETED, FileStatus.LEAVING)
+        left = {file.file for file in files if file.status in ended}
+        if not left:
+            return
+        for uploads in vector_store_pages_to_end(self._ask, self._api.uploaded_page):
+            left.difference_update(upload.id for upload in uploads)
+        self.lost.update(id_ for id_ in left if id_ and not self._is_uploaded(id_))
+
+    def _is_uploaded(self, id_: str) -> bool:
+        """Whether the account has a file that its list lacks: only an answer counts."""
+        try:
+            self._ask(lambda: self._api.check_upload(id_))
+        except AbsentError:
+            return False
+        return True
+
     def _adopted(
         self,
         orphans: Iterable[ListedFile],
@@ -263,7 +286,8 @@ def vector_store_push_plan(
     """
     versions = {version.no: version for version in items.versions()}
     files = reader.files(items, versions) if reader is not None else []
-    plan = vector_store_plan(versions, files, items.kept(), is_full=is_full)
+    lost = reader.lost if reader is not None else set()
+    plan = vector_store_plan(versions, files, items.kept(), is_full=is_full, lost=lost)
     pushed.pages, pushed.unchanged = len(versions), plan.unchanged
     if reader is not None:
         pushed.adopted = len(reader.adopted - {file.intent for file in plan.leaving})

@@ -60,10 +60,27 @@ _UPLOADED = "UPDATE store_file SET file = ?, uploaded_at = ?, status = ? WHERE i
 _STATUS = "UPDATE store_file SET status = ? WHERE intent IN carray(?)"
 _SINCE = "UPDATE store_file SET embedded_at = ? WHERE intent = ?"
 _DROP = "DELETE FROM store_file WHERE intent IN carray(?)"
+_LEFT = """
+INSERT INTO left_upload (url, file, name, size, left_at)
+SELECT v.url, f.file, f.name, f.size, ? FROM store_file f JOIN vector_store v ON v.no = f.store
+ WHERE f.intent IN carray(?) AND f.file IS NOT NULL AND f.size IS NOT NULL
+ON CONFLICT (url, file) DO NOTHING
+"""
 _LEAVE_OTHERS = """
 UPDATE store_file SET status = 'leaving'
  WHERE store = ? AND source = ? AND no = ? AND intent <> ? AND file IS NOT NULL
 """
+_LEFT_UPLOADS = "SELECT file FROM left_upload WHERE url = ?"
+_UPLOADS_OF_STORES = """
+SELECT v.id, f.file FROM store_file f JOIN vector_store v ON v.no = f.store
+ WHERE v.url = ? AND f.file IS NOT NULL AND f.size IS NOT NULL
+"""
+_FORGET_LEFT = "DELETE FROM left_upload WHERE url = ? AND file IN carray(?)"
+_FORGET_STORED = """
+DELETE FROM store_file WHERE file IN carray(?)
+   AND store IN (SELECT no FROM vector_store WHERE url = ?)
+"""
+_LEFT_ELSEWHERE = "SELECT count(*) FROM left_upload WHERE url <> ?"
 _NO_VERSIONS: Final[Mapping[int, ItemVersion]] = MappingProxyType({})
 
 
@@ -139,6 +156,16 @@ class StoreRows:
             self._connection.execute(_STATUS, completed)
             self._connection.execute(_LEAVE_OTHERS, place)
 
+    def leave(self, files: Sequence[StoredFile]) -> None:
+        """Record that files are in this store no more, and that the account still has them.
+
+        Those that were found in the store are uploads of another registry, and are forgotten.
+        """
+        if files:
+            with transaction(self._connection):
+                self._connection.execute(_LEFT, (self._now, _intents(files)))
+                self._connection.execute(_DROP, (_intents(files),))
+
     def drop(self, files: Sequence[StoredFile]) -> None:
         """Forget files that are neither in the store nor in the account any more."""
         if files:
@@ -195,7 +222,7 @@ def store_files_by_id(
 def vector_store_files_to_leave(
     connection: Connection, store: int, source: int
 ) -> Iterator[StoredFile]:
-    """Yield the files that are still to be detached or deleted."""
+    """Yield the files that are still to be detached."""
     return _files(connection, _LEAVING, (store, source))
 
 
@@ -212,6 +239,34 @@ def vector_store_number(connection: Connection, url: str, store: str) -> int | N
     """Return the number of a store, or None: nothing was pushed to it."""
     number: int | None = connection.execute(_STORE, (url, store)).get
     return number
+
+
+def left_upload_ids(connection: Connection, url: str) -> set[str]:
+    """Return the ids of uploads to a server that were taken out of their store."""
+    rows: Any = connection.execute(_LEFT_UPLOADS, (url,))
+    return {file for (file,) in rows}
+
+
+def store_upload_ids(connection: Connection, url: str) -> dict[str, set[str]]:
+    """Return the ids of uploads to a server by their store, in which they are, or shall be."""
+    found: dict[str, set[str]] = {}
+    rows: Any = connection.execute(_UPLOADS_OF_STORES, (url,))
+    for store, file in rows:
+        found.setdefault(store, set()).add(file)
+    return found
+
+
+def forget_uploads(connection: Connection, url: str, ids: Sequence[str]) -> None:
+    """Forget uploads that their server does not have any more."""
+    if ids:
+        with transaction(connection):
+            connection.execute(_FORGET_LEFT, (url, Many(ids)))
+            connection.execute(_FORGET_STORED, (Many(ids), url))
+
+
+def count_left_uploads_elsewhere(connection: Connection, url: str) -> int:
+    """Return how many uploads were left at other servers."""
+    return int(connection.execute(_LEFT_ELSEWHERE, (url,)).get)
 
 
 def _intents(files: Sequence[StoredFile]) -> Many:

@@ -86,7 +86,7 @@ class Place:
         return self.desk.connection.execute(statement).fetchall()
 
     def check(self) -> None:
-        """The store has exactly the pages of the registry, and no file of ours is elsewhere."""
+        """The store has exactly the pages of the registry, and others of ours are known."""
         texts = self.server.texts()
         assert texts.keys() == self.expected.keys()
         for url, text in self.expected.items():
@@ -94,10 +94,18 @@ class Place:
         ours = {
             id_ for id_, upload in self.server.uploads.items() if "theirs" not in upload["filename"]
         }
-        assert ours == {
+        attached = {
             id_ for id_, entry in self.server.stores[STORE].items() if entry["attributes"]
             and "smartcrawl_url" in entry["attributes"]
         }  # fmt: skip
+        assert attached <= ours
+        assert self.left() & ours <= ours - attached <= self.left() | self.server.detached
+        assert self.server.deleted <= self.server.failures  # the account loses no other
+
+    def left(self) -> set[str]:
+        """The uploads that the registry knows to be in the account, and in no store."""
+        rows = self.desk.connection.execute("SELECT file FROM left_upload").fetchall()
+        return {file for (file,) in rows}
 
 
 @pytest.fixture(scope="module")

@@ -54,6 +54,11 @@ class Stores:
         self.renames: Callable[[str], str] = str  #: takes the name of an upload
         self.is_blunt = False  #: as tests/servers/ogx/README.md says
         self.clock = 1_800_000_000  #: Unix seconds
+        self.detached: set[str] = (
+            set()
+        )  #: ids of files that a request took out of a store, or that were not in it
+        self.deleted: set[str] = set()  #: ids of files that a request took out of the account
+        self.failures: set[str] = set()  #: ids of files that could not be embedded
         self._number = 0
         self.lock = threading.RLock()
 
@@ -115,6 +120,7 @@ class Stores:
                 entry["left"] -= 1
             elif why := self._refusal(entry["id"]):
                 entry |= {"status": "failed"}
+                self.failures.add(entry["id"])
                 entry["last_error"] = {"code": "unsupported_file", "message": why}
             else:
                 entry["status"] = "completed"
@@ -149,6 +155,9 @@ class Stores:
                 return error("Incorrect API key provided", 401)
             given = self.replies.pop(0) if self.replies else self.answer(asked)
             kind = asked.headers.get("content-type", "")
+            if given is not None and 400 <= given.status < 500 and asked.act in ("attach", "look"):
+                sent = json.loads(request.body or b"{}")
+                self.failures.add(asked.file or sent["file_id"])
             if given is None or given.is_done:
                 right = self.carry_out(asked, request.body, kind, query)
                 self.after(asked)
@@ -167,9 +176,14 @@ class Stores:
             case "delete":
                 if self.uploads.pop(asked.file, None) is None:
                     return error(f"No such File object: {asked.file}", 404)
+                self.deleted.add(asked.file)
                 for entries in () if self.is_blunt else self.stores.values():
                     entries.pop(asked.file, None)
                 return Reply({"id": asked.file, "object": "file", "deleted": True})
+            case "find":
+                if asked.file not in self.uploads:
+                    return error(f"No such File object: {asked.file}", 404)
+                return Reply(self._shown(asked.file))
             case "read":
                 if asked.file not in self.uploads:
                     return error(f"No such File object: {asked.file}", 404)
@@ -188,6 +202,8 @@ class Stores:
 
     def _of_store(self, store: str, asked: Asked, body: bytes, query: dict[str, str]) -> Reply:
         entries = self.stores[store]
+        if asked.act == "detach":
+            self.detached.add(asked.file)
         match asked.act:
             case "store":
                 return Reply(_store(store))
@@ -259,6 +275,7 @@ _PATHS = (
     ("POST", r"/v1/files", "upload"),
     ("GET", r"/v1/files", "uploads"),
     ("DELETE", r"/v1/files/([^/]+)", "delete"),
+    ("GET", r"/v1/files/([^/]+)", "find"),
     ("GET", r"/v1/files/([^/]+)/content", "read"),
     ("GET", r"/v1/vector_stores", "stores"),
     ("POST", r"/v1/vector_stores", "make"),

@@ -63,8 +63,8 @@ def test_the_new_version_is_completed_before_the_old_one_leaves(place: Place):
 
     place.check()
     acts = place.server.acts
-    assert acts[2:] == ["upload", "attach", "look", "look", "look", "look", "detach", "delete"]
-    assert (pushed.unchanged, pushed.completed, pushed.detached) == (4, 1, 1)
+    assert acts[2:] == ["upload", "attach", "look", "look", "look", "look", "detach"]
+    assert (pushed.unchanged, pushed.completed, pushed.detached, pushed.left) == (4, 1, 1, 1)
 
 
 def test_a_page_that_is_gone_leaves_before_anything_is_given(place: Place):
@@ -77,8 +77,8 @@ def test_a_page_that_is_gone_leaves_before_anything_is_given(place: Place):
 
     place.check()
     acts = place.server.acts
-    assert acts == ["list", "list", "detach", "delete", "upload", "attach", "look"]
-    assert (pushed.completed, pushed.detached) == (1, 1)
+    assert acts == ["list", "list", "detach", "upload", "attach", "look"]
+    assert (pushed.completed, pushed.detached, pushed.left) == (1, 1, 1)
 
 
 @pytest.mark.covers("M-16")
@@ -131,6 +131,41 @@ def test_a_failed_file_is_removed_told_and_tried_again(place: Place):
     place.server.fails = lambda text: ""
     assert place.push().is_whole
     place.check()
+
+
+@pytest.mark.covers("R3-84")
+def test_what_leaves_the_store_stays_in_the_account_and_in_other_stores(place: Place):
+    """A second store has the files, too: no push takes them from it."""
+    place.push()
+    other = place.server.stores["vs_theirs"] = dict(place.server.stores[STORE])
+    held = set(other)
+    place.put("1", "changed")
+    place.drop("2")
+
+    pushed = place.push()
+
+    assert (pushed.detached, pushed.left) == (2, 2)
+    assert held <= place.server.uploads.keys()
+    assert other.keys() == held
+    assert place.left() == held - place.server.stores[STORE].keys()
+    assert len(place.left()) == 2
+    place.check()
+
+
+def test_a_file_that_others_take_out_of_the_store_stays_in_the_account(place: Place):
+    """Also while the push waits for it."""
+    place.server.looks = 2
+
+    def takes(asked: Asked) -> Reply | None:
+        if asked.act == "look":
+            place.server.stores[STORE].pop("file-0001", None)
+        return None
+
+    place.server.answer = takes
+    [(_, why)] = place.push().failed
+    assert why == "another program detached it"
+    assert "file-0001" in place.server.uploads
+    assert place.left() == {"file-0001"}
 
 
 def test_a_push_that_dies_while_a_new_version_fails_keeps_the_former_one(place: Place):
@@ -210,7 +245,32 @@ def test_an_empty_list_counts_only_while_the_store_itself_answers(place: Place, 
     place.check()
 
 
-@pytest.mark.parametrize("act", [act for act in ACTS if act != "store"])
+def _poison(place: Place) -> None:
+    """Let page 1 have a text that cannot be embedded: its new file is deleted."""
+    place.put("1", "poison")
+    place.server.fails = lambda text: "cannot be parsed" if "poison" in text else ""
+
+
+def test_a_failed_file_is_deleted_after_a_429_and_named_where_that_is_refused(place: Place):
+    _poison(place)
+    busy = iter([error("slow down", 429, retry_after="7")])
+    place.server.answer = lambda asked: next(busy, None) if asked.act == "delete" else None
+    [(_, why)] = place.push().failed
+    assert "cannot be parsed" in why
+    assert 7.0 in place.clock.waits
+    assert len(place.server.uploads) == 4
+    place.server.answer = lambda asked: error("bad", 422) if asked.act == "delete" else None
+
+    pushed = place.push()
+
+    assert "cannot be removed: 422, bad" in pushed.failed[1][1]
+    place.server.answer = lambda asked: None
+    place.server.fails = lambda text: ""
+    assert place.push().is_whole
+    place.check()
+
+
+@pytest.mark.parametrize("act", [act for act in ACTS if act not in ("store", "delete")])
 def test_a_429_is_waited_for_as_the_server_asks(place: Place, act: str):
     place.push()
     place.put("1", "changed")
@@ -287,7 +347,7 @@ def test_no_fault_of_the_server_means_that_a_file_is_absent(place: Place, act: s
     place.check()
 
 
-@pytest.mark.parametrize("act", ACTS)
+@pytest.mark.parametrize("act", [act for act in ACTS if act != "delete"])
 def test_a_request_that_is_refused_ends_the_push_or_names_the_page(place: Place, act: str):
     place.push()
     place.put("1", "changed")
