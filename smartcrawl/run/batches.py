@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from smartcrawl.index.embedded.batch_vectors import BatchVectors
 from smartcrawl.index.embedding.ports import Embedder
-from smartcrawl.model.batches import Batch, HostNow
+from smartcrawl.model.batches import Batch, HostNow, HostTally
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Visit
 from smartcrawl.model.redaction import redacted_text
@@ -167,11 +167,7 @@ class Batches:
         counts["not_modified"] += visit.not_modified
         counts["bytes_downloaded"] += traffic.wire_bytes
         counts["bytes_saved"] += saved
-        tally = batch.tally(page.host)
-        tally.crawled += not unreachable
-        tally.failed += unreachable
-        tally.downloaded += traffic.wire_bytes
-        tally.response_ms += answer.response_ms
+        _add_to_host(batch.tally(page.host), visit)
         self.progress.count(visit)
         if visit.error:
             visit.error = redacted_text(visit.error)
@@ -199,6 +195,7 @@ class Batches:
         batch = self.batch
         if not unreachable:
             batch.counts["unreachable"] -= 1
+        if not _is_failed(visit):
             tally = batch.tally(visit.page.host)
             tally.crawled += 1
             tally.failed -= 1
@@ -312,3 +309,16 @@ def open_run_batches(
         forced=opened.forced,
         shared=opened.shared,
     )
+
+
+def _add_to_host(tally: HostTally, visit: Visit) -> None:
+    failed = _is_failed(visit)
+    tally.crawled += not failed
+    tally.failed += failed
+    tally.downloaded += visit.traffic.wire_bytes
+    tally.response_ms += 0 if failed else visit.answer.response_ms
+
+
+def _is_failed(visit: Visit) -> bool:
+    """Whether a visit counts as failed for its host, as it does for a job."""
+    return visit.verdict is None or visit.verdict.word in (Word.FAILED, Word.LOST)

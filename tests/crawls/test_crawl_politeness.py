@@ -367,6 +367,7 @@ def test_hosts_are_listed_with_what_is_known_of_them(crawl: Crawl):
     with Site() as site, Site() as other:
         fill(site, 3)
         site.pages["/1"] = Page("no", 503)
+        site.pages["/2"] = Page("not here", 404)
         site.pages["/robots.txt"] = Page("User-agent: *\n", content_type="text/plain")
         fill(other, 1)
         crawl(site.url("/"), settings={"RETRY_TIMES": 0}, expect=3)
@@ -382,12 +383,14 @@ def test_hosts_are_listed_with_what_is_known_of_them(crawl: Crawl):
         assert fetched.endswith("Z")
         assert row.pop("crawlDelayMs") >= 0
         assert row == {
-            "host": own, "pages": 4, "pagesCrawled": 3, "pagesFailed": 1, "errorRate": 0.25,
+            "host": own, "pages": 4, "pagesCrawled": 2, "pagesFailed": 2, "errorRate": 0.5,
             "delayMs": None, "inFlight": 0, "parkedUntil": None, "pausedUntil": None, "down": False,
             "retryAfter": None, "retryAfterAt": None, "robots": "rules", "robotsError": None,
             "distrusted": [],
             "blocked": False, "blockReason": None,
         }  # fmt: skip
+        [(words,)] = crawl.rows("SELECT words FROM run WHERE no = 1")
+        assert json.loads(words)["failed"] == 2  # a job counts the same
         [mine] = json.loads(crawl.run("hosts", "--format", "json", "--source", name).out)
         assert (mine["host"], mine["pages"]) == (name, 2)
         table = crawl.run("hosts").out.splitlines()

@@ -1,8 +1,9 @@
 """Registries for tests: visits go through rules and Commit, as a run's do."""
 
 from array import array
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import fields
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -126,6 +127,19 @@ def in_sqlite(path: Path | None) -> Connection:
     with connection.backup("main", _empty_registry_in_memory(), "main") as copying:
         copying.step()
     return connection
+
+
+def with_iso_times(rows: Iterable[Sequence[object]]) -> list[tuple[object, ...]]:
+    """Return rows of a view with its times as SQLite has them: text in ISO 8601."""
+    return [
+        tuple(
+            value.astimezone(UTC).isoformat().replace("+00:00", "Z")
+            if isinstance(value, datetime)
+            else value
+            for value in row
+        )
+        for row in rows
+    ]
 
 
 def reports(path: Path, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:

@@ -20,7 +20,7 @@ from smartcrawl.registry.pack import (
 )
 from smartcrawl.registry.runs.run_results import stored_run_result
 from smartcrawl.rules.model import Outcome, Standing, Status, Word
-from tests.registry.build import LATER, LONG, NOW, Desk, index_is_sound
+from tests.registry.build import LATER, LONG, NOW, Desk, index_is_sound, with_iso_times
 
 A = "http://a.example/a"
 
@@ -666,7 +666,7 @@ def test_statistics_of_a_host_add_up(desk: Desk):
     desk.write(touched=[1], hosts={"a.example": second}, now=LATER)
     desk.write(touched=[1], hosts={"a.example": HostTally()}, now=LATER + 1)
 
-    assert desk.rows("SELECT * FROM domain_stats") == [
+    assert with_iso_times(desk.rows("SELECT * FROM domain_stats")) == [
         (
             "a.example", 4, 1, 600, "2025-06-15T15:06:40Z", "2025-06-15T16:06:40Z", 30,
             "2025-06-15T16:06:40Z", (b"r" * 32).hex(), 1000, 0.2, 0, None,

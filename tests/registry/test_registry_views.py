@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from collections import Counter
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_digest_text, url_hash
 from smartcrawl.registry.pack import pack_stored_links, pack_stored_numbers, unpack_stored_links
 from smartcrawl.rules.model import Outcome
-from tests.registry.build import LATER, LONG, NOW, Desk, closing, reports
+from tests.registry.build import LATER, LONG, NOW, Desk, closing, reports, with_iso_times
 
 POST = "https://contoso.com/blog/post-1"  #: the vector of the requirements
 POST_HASH = "262d41e646dd2485a1cc80851323c5f2951a12bbd7cf96f2ae65195ee0660fd9"
@@ -58,10 +59,11 @@ COLUMNS = {
     "documents": "id page_id content metadata sort_order embedding created_at",
     "urlword": """
         url site status last_index_time next_index_time crc last_modified etag hops redir origin
+        url_id
     """,
     "urlwords": """
         wordcount totalcount content_type charset title txt docsize keywords description lang
-        words hrefs
+        words hrefs url_id
     """,
 }
 PLAIN = [name for name in COLUMNS if name != "outlinks"]  #: views that any SQLite can read
@@ -126,7 +128,7 @@ class Shelf:
 
     def rows(self, view: str) -> list[dict[str, object]]:
         cursor = self.connection.execute(f'SELECT * FROM "{view}"')
-        rows = cursor.fetchall()
+        rows = with_iso_times(cursor.fetchall())
         return [dict(zip(COLUMNS[view].split(), row, strict=True)) for row in rows]
 
     def pages(self, view: str, key: str = "url") -> dict[str, dict[str, object]]:
@@ -430,7 +432,8 @@ def test_last_modified_is_iso_and_null_when_it_is_no_http_date(
     desk.index(POST, "words", last_modified=received)
 
     assert desk.rows('SELECT "httpLastModified" FROM "IngestItems"') == [(iso,)]
-    assert desk.rows("SELECT last_modified FROM crawled_documents") == [(iso,)]
+    shown = desk.rows("SELECT last_modified FROM crawled_documents")
+    assert with_iso_times(shown) == [(iso,)]
     assert desk.rows("SELECT last_modified FROM pages") == [(received,)]
 
 
@@ -495,7 +498,7 @@ def test_documents_are_what_their_stored_content_came_with(shelf: Shelf):
         "moved": 301,
         "noindex": 406,
     }
-    content = shelf.connection.execute(HASH_OF_POST).get
+    body = sha256(f"<title>Post</title>{LONG}".encode()).hexdigest()
     assert found["clone"] == {
         "url_hash": url_hash(BASE + "clone"),
         "url": BASE + "clone",
@@ -506,7 +509,7 @@ def test_documents_are_what_their_stored_content_came_with(shelf: Shelf):
         "content_encoding": None,
         "etag": None,
         "last_modified": None,
-        "content_hash": content,
+        "content_hash": body,
         "storage_path": None,
         "crawled_at": FIRST,
         "title": "Post",
@@ -679,7 +682,7 @@ def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
     ]
     if desk.connection.dialect == "sqlite":  # only there are vectors
         desk.connection.execute(
-            "INSERT INTO embedder VALUES (1, 'e', 'm', 1, 5), (2, 'e', 'n', 1, NULL)"
+            "INSERT INTO embedder VALUES (1, 'e', 'm', 1, 5, NULL), (2, 'e', 'n', 1, NULL, NULL)"
         )
         chunk = visit.parsed.chunks[1].digest(visit.parsed.document.title)
         vectors = [(chunk, 1, b"used"), (chunk, 2, b"not yet")]
@@ -689,7 +692,7 @@ def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
         assert found == [(None,), (b"used",), (None,)]
     text = desk.rows("SELECT txt FROM content_text WHERE content = 1")
     assert text == [("first\nsecond\nx",)]  # without what is repeated
-    assert {row[6] for row in rows} == {FIRST}
+    assert {row[6] for row in with_iso_times(rows)} == {FIRST}
 
 
 @pytest.mark.covers("R1-13")
@@ -759,6 +762,7 @@ def test_the_word_table_tells_where_and_when(shelf: Shelf):
         "hops": 1,
         "redir": None,
         "origin": 1,
+        "url_id": 2,
     }
     assert found["moved"]["redir"] == POST
     assert found["post-1"]["origin"] is None
@@ -780,6 +784,10 @@ def test_content_entries_are_originals_and_pages_of_links(shelf: Shelf):
     assert post["docsize"] == len(f"<title>Post</title>{LONG}")
     assert (post["description"], post["keywords"]) == ("On posts", "posts, letters")
     assert {row["keywords"] for row in rows if row is not post} == {None}
+    joined = "SELECT u.url, w.title FROM urlword u JOIN urlwords w USING (url_id) ORDER BY 1"
+    assert shelf.connection.execute(joined).fetchall() == [
+        (POST, "Post"), (BASE + "lost", "Lost"), (BASE + "noindex", None),
+    ]  # fmt: skip
 
 
 @pytest.mark.covers("R4-22")

@@ -10,7 +10,7 @@ from smartcrawl.registry import items
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.reports.tables import RECORD_KEYS, record_table_report
 from smartcrawl.rules.model import Outcome
-from tests.registry.build import LATER, LONG, NOW, Desk
+from tests.registry.build import LATER, LONG, NOW, Desk, with_iso_times
 from tests.registry.test_registry_views import BASE, COLUMNS, POST, redirects
 
 DAY = 86_400
@@ -323,10 +323,10 @@ def test_a_page_was_created_when_it_was_indexed_first(desk: Desk):
         outcome = Outcome.SAME if later > 2 * DAY else Outcome.CHANGED
         visited(desk, outcome, 200, NOW + later, text)
 
-    assert desk.rows("SELECT created_at, updated_at FROM pages") == [
+    assert with_iso_times(desk.rows("SELECT created_at, updated_at FROM pages")) == [
         ("2025-06-16T15:06:40Z", "2025-06-17T15:06:40Z")
     ]
-    assert desk.rows("SELECT content, created_at FROM documents") == [
+    assert with_iso_times(desk.rows("SELECT content, created_at FROM documents")) == [
         ("other words", "2025-06-17T15:06:40Z")
     ]
     names = ("firstSeen", "lastChanged", "lastChecked")

@@ -23,30 +23,19 @@ _INSTALLED = "SELECT extversion FROM pg_extension WHERE extname = 'vector'"
 _AVAILABLE = "SELECT default_version FROM pg_available_extensions WHERE name = 'vector'"
 _IS_FOUND = "SELECT to_regtype('halfvec') IS NOT NULL"
 _COLUMN = "ALTER TABLE chunk_vector ADD COLUMN vector halfvec"
-#: As the migration of chunks has it, with the vector of the embedder that searches use: numbers of
-#: 4 bytes, little-endian, as in SQLite.
+#: Vectors of the embedder that searches use, for the view ``documents``: numbers of 4 bytes,
+#: little-endian, as in SQLite. The migration of registries that had vectors before has the same.
 _VIEW = """
-CREATE OR REPLACE VIEW documents AS
-SELECT (r.no << 20) | k.position AS id,
-       r.no AS page_id,
-       k.text AS content,
-       json_build_object(
-           'level', CASE WHEN k.hash IS NULL
-                         THEN length(k.headings) - length(replace(k.headings, ' > ', '  ')) + 1
-                         ELSE k.level END, 'path', k.headings,
-           'types', string_to_array(k.types, ','),
-           'repeated', k.repeated, 'hash', encode(k.hash, 'hex'))::text AS metadata,
-       k.position AS sort_order,
+CREATE OR REPLACE VIEW chunk_embedding AS
+SELECT v.hash AS hash,
        (SELECT string_agg(substr(n.sent, 4, 1) || substr(n.sent, 3, 1) || substr(n.sent, 2, 1)
                           || substr(n.sent, 1, 1), ''::bytea ORDER BY n.place)
-          FROM chunk_vector v,
-               LATERAL (SELECT float4send(number) AS sent, place
-                          FROM unnest(v.vector::real[]) WITH ORDINALITY AS u (number, place)) n
-         WHERE v.hash = k.hash
-           AND v.embedder = (SELECT e.no FROM embedder e WHERE e.whole_at IS NOT NULL
-                              ORDER BY e.whole_at DESC, e.no DESC LIMIT 1)) AS embedding,
-       iso(r.last_changed) AS created_at
-  FROM chunk k JOIN record r ON r.content = k.content AND r.entry > 0
+          FROM (SELECT float4send(number) AS sent, place
+                  FROM unnest(v.vector::real[]) WITH ORDINALITY AS u (number, place)) n)
+           AS embedding
+  FROM chunk_vector v
+ WHERE v.embedder = (SELECT e.no FROM embedder e WHERE e.whole_at IS NOT NULL
+                      ORDER BY e.whole_at DESC, e.no DESC LIMIT 1)
 """
 _INDEX = """
 CREATE INDEX chunk_vector_{no} ON chunk_vector

@@ -33,14 +33,17 @@ _HTTP_DATE: Final = re.compile(
 )
 _MONTHS: Final = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()  # noqa: SIM905  # short
 _DOCUMENT: Final = """
-SELECT s.standing, r.no, r.id, r.url, s.last_checked, s.effective_status, r.content_type,
+SELECT s.standing, r.no, r.id, r.url, s.last_checked,
+       CASE WHEN r.kind <> 0 AND s.effective_status = 406 AND s.http_status IN (200, 304) THEN 200
+            ELSE s.effective_status END, r.content_type,
        r.content_length,
        CASE WHEN r.last_modified IS NULL THEN NULL ELSE {last_modified} END, r.etag,
-       r.content_encoding, coalesce(c.content_hash, r.content_hash), t.url || '/' || p.path
+       r.content_encoding,
+       CASE WHEN s.effective_status BETWEEN 300 AND 399 THEN NULL ELSE r.body_hash END,
+       t.url || '/' || p.path
   FROM source x
  CROSS JOIN record r
   JOIN state s ON s.no = r.no
-  LEFT JOIN content c ON c.no = r.content
   LEFT JOIN snapshot p ON p.no = r.snapshot
   LEFT JOIN store t ON t.no = p.store
  WHERE {of_source} r.source = x.no AND r.id = :id

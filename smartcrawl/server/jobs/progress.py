@@ -18,7 +18,7 @@ _LAST: Final = """
 SELECT r.visits, r.queued, r.words, r.bytes_downloaded, r.hosts, r.marks FROM run r
  WHERE r.no = (SELECT max(k.run) FROM job_run k WHERE k.job = ?)
 """
-_FAILED: Final = (Word.FAILED, Word.LOST)
+_FAILED: Final = (Word.FAILED, Word.LOST, Word.GONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from hashlib import sha256
 from threading import Thread
 
 import httpx
@@ -10,6 +11,7 @@ import pytest
 from smartcrawl.model.urls import url_hash
 from smartcrawl.reports.status import status_report
 from tests.crawls.commands import Crawl
+from tests.registry.build import with_iso_times
 from tests.server.data.library import Library
 from tests.server.test_serve import serving
 from tests.site_server import Page, Site, html
@@ -43,11 +45,14 @@ def library(crawl: Crawl, stack: str) -> Iterator[Library]:
 def test_a_crawled_page_is_found_by_the_hash_of_its_address(crawled: Site, library: Library):
     url = crawled.url("/7")
     found = library.read(f"/api/v1/documents/{url_hash(url)}")
-    view = library.execute(
-        "SELECT url_hash, http_status, content_type, content_length, etag, content_hash,"
-        " storage_path, crawled_at FROM crawled_documents WHERE url = ?",
-        (url,),
+    view = with_iso_times(
+        library.execute(
+            "SELECT url_hash, http_status, content_type, content_length, etag, content_hash,"
+            " storage_path, crawled_at FROM crawled_documents WHERE url = ?",
+            (url,),
+        )
     )
+    assert view[0][5] == sha256(html("Page 7", text="Text of page 7.").encode()).hexdigest()
 
     assert view == [
         (

@@ -9,6 +9,7 @@ from smartcrawl.registry.runs.runs import RunRequest, open_run_row
 from smartcrawl.rules.jobs import JobStatus
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.sources.jobs.errors import JobError
+from tests.registry.build import with_iso_times
 from tests.server.jobs.conftest import NOW, Office, defined
 from tests.sources.test_job_definition import EXAMPLE
 
@@ -236,13 +237,14 @@ def test_crawl_jobs_counts_the_pages_of_the_last_run(office: Office):
     office.connection.execute(
         "UPDATE run SET visits = 7, bytes_downloaded = 5000000000, queued = 1, words = ?"
         " WHERE no = ?",
-        (json.dumps({"failed": 1, "lost": 1, "new": 1}), run),
+        (json.dumps({"failed": 1, "lost": 1, "gone": 1, "new": 1}), run),
     )
 
-    assert office.rows(
+    rows = office.rows(
         "SELECT status, pages_crawled, pages_queued, pages_failed, bytes_downloaded, started_at"
         " FROM crawl_jobs"
-    ) == [("running", 7, 1, 2, 5_000_000_000, "2024-01-20T10:01:00Z")]
+    )
+    assert with_iso_times(rows) == [("running", 7, 1, 3, 5_000_000_000, "2024-01-20T10:01:00Z")]
 
 
 @pytest.mark.covers("R2-59")
