@@ -117,13 +117,13 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
         output.say(f"{pages} extracted again, out of snapshots: the configuration changed")
     if result.edits == 1:
         output.say(
-            "1 page shrank to less than a tenth of the text and was taken as an edit: it has a"
-            " text of its own"
+            "1 page shrank to less than a tenth of the text and was taken as an edit: few pages"
+            " did so"
         )
     elif result.edits:
         output.say(
             f"{result.edits:,} pages shrank to less than a tenth of the text and were taken as"
-            " edits: each has a text of its own"
+            " edits: they are few"
         )
     _print_snapshots(output, run.batches.progress)
     if result.sitemaps:

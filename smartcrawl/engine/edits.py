@@ -1,4 +1,4 @@
-"""Collapsed pages that a run accepts as edits, committed without a second request."""
+"""Pages that waited and that a run accepts as edits, committed without a second request."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EditSubmitter:
         self._run.ending.settle_collapsed(now)
         if count := len(self._run.collapses.accepted):
             pages = "1 page" if count == 1 else f"{count} pages"
-            logger.info("%s shrank to less than a tenth: taken as edits", pages)
+            logger.info("%s shrank to less than a tenth, or got one text: taken as edits", pages)
             self._task = asyncio.ensure_future(self._work())
             self._task.add_done_callback(self._done)
             raise DontCloseSpider

@@ -148,11 +148,14 @@ class Page:
 
 
 class Collapse(NamedTuple):
-    """The answer of a collapsed page, decided when the queue of its run is empty."""
+    """The answer of a doubtful page, decided when the queue of its run is empty."""
 
     text_hash: bytes  #: hash of its text without ids, whatever CONTENT_HASH_BASIS
     answer: str  #: JSON: address and headers (smartcrawl.run.collapses)
     body: bytes  #: gzip
+    shrank: bool = True  #: whether less than a tenth of the stored text is left
+    repeated: bool = False  #: whether another page got its text, and does not wait
+    content_hash: bytes | None = None  #: hash of the new content
 
 
 @dataclass(slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -14,11 +15,12 @@ MAX_CAPTCHA_TEXT: Final = 500  #: the same where the only mark is a captcha, whi
 MIN_COLLAPSE: Final = 500  #: characters of text; shorter pages do not collapse
 COLLAPSE: Final = 10  #: a collapsed page has less than one part in so many
 BELIEVED_AFTER: Final = 2  #: runs in a row that found a page collapsed
-FEW: Final = 3  #: collapsed pages that are edits in a run of any size
+FEW: Final = 3  #: collapsed pages, or new clones of one page, that are edits in a run of any size
 EDITS: Final = 100  #: in a larger run one body in so many may be an edit
+MANY: Final = 20  #: pages with texts of others; so many of them are no edits in a run of any size
 MIN_REPEATED: Final = 200  #: characters; shorter texts may be equal by chance
 MAX_REPEATED: Final = 5_000  #: characters below the headings of an error or a wall
-MAX_WAITING: Final = 1_000  #: collapsed pages whose bodies wait for the end of their run
+MAX_WAITING: Final = 1_000  #: pages whose bodies wait for the end of their run
 MAX_WAITING_SIZE: Final = 67_108_864  #: bytes of their bodies, compressed
 
 # Parts without visible text: comments, scripts, styles, and the title, which is matched apart.
@@ -282,39 +284,58 @@ def text_without_ids(text: str) -> str:
     return _WORD.sub(lambda found: _ANY_ID if _ID.search(found[0]) else found[0], text)
 
 
-def are_collapses_edits(texts: Sequence[bytes], *, bodies: int) -> bool:
-    """Whether the collapsed pages of a run are edits: few, each with a different text.
+class Waiting(NamedTuple):
+    """A page whose new text waits until the queue of its run is empty."""
 
-    ``texts``: the hash of each page's new text, without ids. ``bodies``: the number of bodies that
-    the run read, theirs included. An error that a server answers for every page is one text, or it
-    is frequent.
+    no: int
+    text: bytes  #: hash of the new text, without ids
+    shrank: bool  #: whether less than a tenth of its text is left
+    repeated: bool  #: whether another page got the text, and does not wait for the decision
+    clones: int  #: pages that got the content of a page that stands and answered; 0: none stands
 
-    >>> (
-    ...     are_collapses_edits([b"1", b"2", b"3"], bodies=3),
-    ...     are_collapses_edits([b"1", b"2", b"3", b"4"], bodies=399),
-    ... )
-    (True, False)
-    >>> are_collapses_edits([b"1", b"1"], bodies=10_000)
-    False
 
-    Source: C19.
+def edits_among_waiting(pages: Sequence[Waiting], *, asked: int, bodies: int) -> frozenset[int]:
+    """Return the numbers of the pages whose new texts are edits.
+
+    A wall or an error that a server answers for every page is frequent, or it is one text. Pages
+    that shrank count as edits when they are few, each with a text that no other page got. All that
+    wait are edits when together they are very few, unless two that shrank have one text. Up to
+    three pages may become clones of a page that had its content before. ``asked``: the number of
+    pages that the run asked. ``bodies``: the number of bodies that it read, theirs included.
+
+    >>> pages = [Waiting(no, b"%d" % no, True, False, 0) for no in (1, 2, 3, 4)]
+    >>> sorted(edits_among_waiting(pages[:3], asked=3, bodies=3))
+    [1, 2, 3]
+    >>> sorted(edits_among_waiting(pages, asked=399, bodies=399))
+    []
+    >>> alike = [Waiting(no, b"1", False, True, 0) for no in (1, 2)]
+    >>> [len(edits_among_waiting(alike, asked=asked, bodies=9)) for asked in (200, 201)]
+    [0, 2]
+
+    Source: C19, docs/adr/0037, docs/adr/0093.
     """
-    few = len(texts) <= FEW or EDITS * len(texts) <= bodies
-    return few and len(set(texts)) == len(texts)
+    edits = {page.no for page in pages if 0 < page.clones <= FEW}
+    shrunk = [page for page in pages if page.shrank]
+    texts = Counter(page.text for page in pages)
+    if len({page.text for page in shrunk}) == len(shrunk):
+        if len(pages) < MANY and EDITS * len(pages) < asked:
+            return frozenset(page.no for page in pages)
+        few = len(shrunk) <= FEW or EDITS * len(shrunk) <= bodies
+        if few and all(texts[page.text] == 1 for page in shrunk):
+            edits |= {page.no for page in shrunk if not page.repeated}
+    return frozenset(edits)
 
 
-def may_collapses_be_edits(pages: int, *, texts: int, size: int) -> bool:
-    """Whether the collapsed pages that a run met so far may turn out to be edits.
+def may_be_edits(pages: int, *, alike: int, size: int) -> bool:
+    """Whether the pages that wait so far may turn out to be edits.
 
-    ``texts``: the number of different texts. ``size``: bytes of their bodies, compressed.
+    ``alike``: the number of those that have the most frequent text. ``size``: bytes of their
+    bodies, compressed.
 
-    >>> (
-    ...     may_collapses_be_edits(2, texts=2, size=4_000),
-    ...     may_collapses_be_edits(2, texts=1, size=4_000),
-    ... )
+    >>> may_be_edits(30, alike=19, size=4_000), may_be_edits(30, alike=20, size=4_000)
     (True, False)
     """
-    return texts == pages <= MAX_WAITING and size <= MAX_WAITING_SIZE
+    return alike < MANY and pages <= MAX_WAITING and size <= MAX_WAITING_SIZE
 
 
 def _says_sign_in(title: str) -> bool:

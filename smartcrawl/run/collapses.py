@@ -1,4 +1,4 @@
-"""The collapsed pages of one run, which wait until its queue is empty (docs/adr/0037)."""
+"""The pages of one run that wait until its queue is empty (docs/adr/0037, docs/adr/0093)."""
 
 from __future__ import annotations
 
@@ -25,12 +25,15 @@ _HEADERS = (
 )  # fmt: skip
 
 
-def collapse_in_run(visit: Visit, document: Document) -> Collapse:
-    """Return the part of a collapsed page's answer that waits for the decision.
+def collapse_in_run(visit: Visit, document: Document, *, shrank: bool, repeated: bool) -> Collapse:
+    """Return the part of a doubtful page's answer that waits for the decision.
+
+    ``shrank``: whether less than a tenth of its text is left. ``repeated``: whether another page
+    got its text, and does not wait.
 
     >>> from smartcrawl.rules.model import Outcome
     >>> visit = Visit(Page(1, "http://a.example/", "a.example", 0), Outcome.CHANGED)
-    >>> json.loads(collapse_in_run(visit, Document()).answer)["url"]
+    >>> json.loads(collapse_in_run(visit, Document(), shrank=True, repeated=False).answer)["url"]
     ''
     """
     answer: dict[str, Any] = {
@@ -44,6 +47,9 @@ def collapse_in_run(visit: Visit, document: Document) -> Collapse:
         text_hash_without_ids(document),
         json.dumps(answer),
         pack_stored_snapshot(visit.answer.body or b""),
+        shrank,
+        repeated,
+        visit.parsed.content_hash,
     )
 
 

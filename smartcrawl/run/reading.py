@@ -290,12 +290,8 @@ class Reading:
             visit.outcome = Outcome.SOFT_404
             visit.error = "status 200 with the text that the host has for missing pages"
         elif held and not run.forces(page) and (refusal := self._shield(visit, document)):
-            if (
-                refusal[0] is Fault.COLLAPSED
-                and run.collapses.undecided
-                and self._replacements.may_wait(visit, document)
-            ):
-                visit.collapse = collapse_in_run(visit, document)
+            if refusal[0] is Fault.COLLAPSED and run.collapses.undecided:
+                self._let_wait(visit, document)
             visit.fail(*refusal)
             parsed.document = None
             return
@@ -324,6 +320,16 @@ class Reading:
             what = f"{length:,} of {before:,} characters remain" if collapsed else _REPEATED
             return Fault.COLLAPSED, f"{what}: the stored page stays for now"
         return None
+
+    def _let_wait(self, visit: Visit, document: Document) -> None:
+        """Keep the answer of a withheld page, until the end of the run decides about it."""
+        length, before = len(document.text), self._run.stored_pages.text_length(visit.page)
+        visit.collapse = collapse_in_run(
+            visit,
+            document,
+            shrank=is_collapsed(text_length=length, held_text_length=before),
+            repeated=self._replacements.is_shared(visit, document),
+        )
 
     def _accepts(self, page: Page, found_so: int) -> bool:
         run, age, pace = self._run, 0, 0

@@ -35,7 +35,6 @@ class Replacements:
         self._lately: dict[bytes, dict[int, bool]] | None = None
         #: Compared text -> the numbers of the pages that changed lately and have it.
         self._held: dict[bytes, set[int]] | None = None
-        self._waiting: set[bytes] = set()  #: compared texts of collapsed pages that wait
 
     def is_repeated(self, visit: Visit, document: Document, *, withheld: bool) -> bool:
         """Note the new text of a stored page; whether other pages got it in this run, too.
@@ -68,18 +67,14 @@ class Replacements:
             text_without_ids(self._pages.document(page).text) != text_without_ids(document.text)
         )
 
-    def may_wait(self, visit: Visit, document: Document) -> bool:
-        """Whether the answer of a collapsed page may wait for the decision of its run.
+    def is_shared(self, visit: Visit, document: Document) -> bool:
+        """Whether another page was found with the new text of a visit, in this run or lately.
 
-        The decision compares pages that wait. One with the text of a page that was committed, in
-        this run or an earlier one, is withheld at once.
+        Call ``is_repeated`` before.
         """
         whole, key = visit.parsed.text_hash or b"", _digest(compared_text(document))
         others = self._known.get(key, {}).keys() - {visit.page.no}
-        if key not in self._waiting and (others or (self._lately or {}).get(whole)):
-            return False
-        self._waiting.add(key)
-        return True
+        return bool(others or (self._lately or {}).get(whole))
 
     def _others_before(self, visit: Visit, key: bytes, *, withheld: bool) -> int:
         """Return how many pages got the text of a visit in earlier runs, in place of another one.

@@ -165,6 +165,56 @@ def test_a_page_that_becomes_a_copy_of_one_that_stays_is_an_edit(site: Site, cra
     assert crawl.outcomes()["/page/1"] == "clone"
 
 
+@pytest.mark.parametrize("count", [3, 4])
+def test_up_to_three_pages_become_copies_of_one_that_stays(site: Site, crawl: Crawl, count: int):
+    """They wait until the run knows that the page stays; four are as many as a wall has at once."""
+    house(site)
+    site.pages["/"] = html("Home", "/stays", *PATHS, text="About the lamps of this house. " * 40)
+    site.pages["/stays"] = html("Stays", text=f"A word about glass. {WALL}")
+    crawl(site.url("/"))
+    copies = PATHS[1 : count + 1]
+    for path in copies:
+        site.pages[path] = site.pages["/stays"]
+    crawl(site.url("/"), expect=None)
+
+    outcomes = [crawl.outcomes()[path] for path in copies]
+    assert outcomes.count("failed") == (0 if count == 3 else 3)
+    assert outcomes.count("clone") == (3 if count == 3 else 1)
+    assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
+
+
+def test_an_indexed_page_with_the_text_of_a_wall_does_not_turn_a_site_into_its_clones(
+    site: Site, crawl: Crawl
+):
+    house(site)
+    site.pages["/consent"] = html("Consent", *PATHS, text=WALL)
+    site.pages["/"] = html("Home", "/consent", *PATHS, text="About the lamps of this house. " * 40)
+    crawl(site.url("/"))
+    wall(site, WALL)
+    crawl(site.url("/"), expect=3)
+    assert treasures(crawl) == 8
+
+
+def test_in_a_large_run_very_few_pages_with_one_new_text_are_edits(site: Site, crawl: Crawl):
+    """Their new links are followed and the old ones are not, as those of any other edit."""
+    more = [f"/more{n}" for n in range(292)]
+    house(site)
+    site.pages["/"] = html("Home", *PATHS, *more)
+    for n, path in enumerate(more):
+        site.pages[path] = html(f"More {n}", text=f"plain {n}")
+    site.pages[PATHS[1]] = html("P1", "/old", text="Treasure of 1 in words. " * 60)
+    site.pages["/old"], site.pages["/fresh"] = html("Old"), html("Fresh", text="recent")
+    crawl(site.url("/"))
+    wall(site, WALL, *PATHS[:3])
+    for path in PATHS[:3]:
+        site.pages[path] = html("Sold", "/fresh", text=WALL)
+    crawl(site.url("/"))
+
+    assert sorted(crawl.outcomes()[path] for path in PATHS[:3]) == ["clone", "clone", "modified"]
+    assert (crawl.outcomes()["/fresh"], crawl.outcomes()["/old"]) == ("new", "orphaned")
+    assert len(crawl.hits("privacy")) == 1
+
+
 @pytest.mark.parametrize("words", [200, 20], ids=["collapsed", "shrunk"])
 @pytest.mark.parametrize("first", [200, 20], ids=["after collapsed", "after shrunk"])
 def test_of_two_pages_with_one_new_text_the_second_is_never_an_edit(

@@ -135,14 +135,67 @@ def test_a_304_is_no_body(known: Desk):
     assert set(decide(known).values()) == {False}
 
 
-@pytest.mark.parametrize("second", [2, 1])
-def test_two_with_the_same_text_settle_it_when_the_second_comes(known: Desk, second: int):
-    known.write(waits(known, A, 1))
-    known.write(waits(known, B, second))
+def test_two_that_shrank_to_one_text_are_withheld(known: Desk):
+    known.write(waits(known, A, 1), waits(known, B, 1))
 
-    assert edits(known) == (0 if second == 2 else -1)
-    found = collapsed.read_collapsed_row(known.connection, known.number(A))
-    assert (found is None) is (second == 1)
+    assert edits(known) == 0
+    assert set(decide(known).values()) == {False}
+    assert edits(known) == -1
+    assert collapsed.read_collapsed_row(known.connection, known.number(A)) is None
+
+
+def test_many_with_one_text_settle_it_before_the_end(known: Desk, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(shield, "MANY", 3)
+    for url, text in ((A, 1), (B, 1), (C, 2)):
+        known.write(waits(known, url, text))
+    assert edits(known) == 0
+    known.write(waits(known, D, 1))
+
+    assert edits(known) == -1
+    assert collapsed.read_collapsed_row(known.connection, known.number(A)) is None
+
+
+def clone(desk: Desk, url: str, text: str) -> Visit:
+    """A visit that is withheld because another page got its text."""
+    visit = waits(desk, url, 7)
+    content = desk.visit(url, text).parsed.content_hash
+    visit.collapse = collapse(7)._replace(shrank=False, repeated=True, content_hash=content)
+    return visit
+
+
+def test_pages_become_clones_of_one_that_stood_and_was_confirmed(known: Desk):
+    known.write(known.visit(A, outcome=Outcome.NOT_MODIFIED, status=304))
+    known.write(known.visit(B, f"{LONG} {A}"))
+    known.write(clone(known, C, f"{LONG} {A}"), clone(known, D, f"{LONG} other"))
+
+    assert decide(known) == {known.number(C): True, known.number(D): False}
+    assert edits(known) == -1, "none of them shrank"
+
+
+def test_four_pages_do_not_become_clones_of_one_that_stands(known: Desk):
+    """The pages that were taken in this run before the others waited count, too."""
+    e = "http://a.example/e"
+    known.write(known.visit(e, f"{LONG} {e}"))
+    known.seal()
+    known.open()
+    known.write(known.visit(A, outcome=Outcome.NOT_MODIFIED, status=304))
+    known.write(known.visit(B, f"{LONG} {A}"))
+    known.write(*(clone(known, url, f"{LONG} {A}") for url in (C, D, e)))
+
+    assert set(decide(known).values()) == {False}
+
+
+@pytest.mark.parametrize("stands", ["unasked", "edited in this run", "lost"])
+def test_a_page_that_did_not_stand_or_was_not_confirmed_has_no_new_clones(known: Desk, stands: str):
+    text = f"{LONG} {A}"
+    if stands == "edited in this run":
+        text = f"{LONG} new"
+        known.write(known.visit(A, text))
+    elif stands == "lost":
+        known.write(known.visit(A, outcome=Outcome.NOT_FOUND, status=404))
+    known.write(clone(known, C, text))
+
+    assert decide(known) == {known.number(C): False}
 
 
 def test_no_more_wait_than_there_is_room_for(known: Desk, monkeypatch: pytest.MonkeyPatch):

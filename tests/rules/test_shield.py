@@ -8,6 +8,7 @@ from smartcrawl.rules.shield import (
     BELIEVED_AFTER,
     EDITS,
     FEW,
+    MANY,
     MAX_BODY,
     MAX_CAPTCHA_TEXT,
     MAX_REPEATED,
@@ -17,13 +18,14 @@ from smartcrawl.rules.shield import (
     MIN_COLLAPSE,
     MIN_REPEATED,
     START,
+    Waiting,
     accepts_collapse,
-    are_collapses_edits,
     decide_challenge,
+    edits_among_waiting,
     is_collapsed,
     is_login_form,
     is_repeated,
-    may_collapses_be_edits,
+    may_be_edits,
     text_to_compare,
     text_without_ids,
 )
@@ -706,8 +708,21 @@ def test_headings_do_not_count_above_a_text_that_is_long_enough_for_a_notice(sec
     assert text_to_compare(sections) == compared
 
 
-def different(count):
-    return [b"%d" % number for number in range(count)]
+def shrunk(*texts, repeated=False):
+    return [Waiting(n, text.encode(), True, repeated, 0) for n, text in enumerate(texts)]
+
+
+def alike(count, *, first=100, text="1", clones=0):
+    """Pages that got one text that another page got before them."""
+    return [Waiting(first + n, text.encode(), False, True, clones) for n in range(count)]
+
+
+def edits(pages, *, asked=0, bodies=0):
+    return sorted(edits_among_waiting(pages, asked=asked, bodies=bodies))
+
+
+def numbers(pages):
+    return [page.no for page in pages]
 
 
 @pytest.mark.parametrize(
@@ -724,13 +739,60 @@ def different(count):
 )
 def test_few_pages_that_collapse_are_edits(pages, bodies, found):
     assert (FEW, EDITS) == (3, 100)
-    assert are_collapses_edits(different(pages), bodies=bodies) is found
+    waiting = shrunk(*map(str, range(pages)))
+    assert edits(waiting, bodies=bodies) == (numbers(waiting) if found else [])
 
 
 def test_two_pages_that_collapse_to_the_same_text_are_no_edits():
-    assert are_collapses_edits([b"1", b"2"], bodies=9_999)
-    assert not are_collapses_edits([b"1", b"1"], bodies=9_999)
-    assert not are_collapses_edits([*different(50), b"7"], bodies=9_999)
+    assert edits(shrunk("1", "2"), asked=9_999, bodies=9_999) == [0, 1]
+    assert edits(shrunk("1", "1"), asked=9_999, bodies=9_999) == []
+    many = shrunk(*map(str, range(50)), "7")
+    assert edits(many, asked=9_999, bodies=9_999) == []
+    assert edits([*shrunk("a", "b", "b"), *alike(1)], asked=9_999, bodies=9_999) == []
+
+
+@pytest.mark.parametrize(
+    ("pages", "asked", "found"),
+    [
+        (1, 100, False),
+        (1, 101, True),
+        (2, 200, False),
+        (2, 201, True),
+        (19, 1_900, False),
+        (19, 1_901, True),
+        (20, 9_999, False),
+    ],
+)
+def test_very_few_pages_with_texts_of_others_are_edits(pages, asked, found):
+    assert MANY == 20
+    waiting = alike(pages)
+    assert edits(waiting, asked=asked) == (numbers(waiting) if found else [])
+
+
+def test_all_that_wait_count_together():
+    waiting = [*shrunk(*"abc"), *alike(16)]
+    assert edits(waiting, asked=1_901) == numbers(waiting)
+    assert edits([*waiting, *alike(1, first=500)], asked=9_999) == [0, 1, 2], "those that shrank"
+    assert edits(waiting, asked=1_900) == [0, 1, 2]
+
+
+def test_a_page_that_shrank_to_a_text_that_others_got_is_no_lone_edit():
+    assert edits(shrunk("a", repeated=True)) == []
+    assert edits(shrunk("a", repeated=True), asked=101) == [0]
+    both = [*shrunk("a", "1"), *alike(1)]
+    assert edits(both) == [], "one of those that wait has the text"
+    assert edits(both, asked=301) == [0, 1, 100]
+
+
+@pytest.mark.parametrize(
+    ("clones", "found"), [(0, False), (1, True), (2, True), (3, True), (4, False)]
+)
+def test_up_to_three_pages_become_clones_of_one_that_stands(clones, found):
+    waiting = alike(2, clones=clones)
+    others = alike(5, first=200, text="2")
+    assert edits([*waiting, *others]) == (numbers(waiting) if found else [])
+    pair = [Waiting(n, b"1", True, True, clones) for n in range(2)]
+    assert edits(pair, asked=9_999) == (numbers(pair) if found else []), "also if they shrank"
 
 
 @pytest.mark.parametrize(
@@ -780,17 +842,17 @@ def test_a_text_without_ids_has_none(text):
 
 
 @pytest.mark.parametrize(
-    ("pages", "texts", "size", "found"),
+    ("pages", "alike", "size", "found"),
     [
         (1, 1, 0, True),
-        (2, 2, 900, True),
-        (2, 1, 900, False),
-        (1_000, 1_000, 900, True),
-        (1_001, 1_001, 900, False),
+        (30, 19, 900, True),
+        (30, 20, 900, False),
+        (1_000, 1, 900, True),
+        (1_001, 1, 900, False),
         (1, 1, 67_108_864, True),
         (1, 1, 67_108_865, False),
     ],
 )
-def test_what_waits_is_bounded(pages, texts, size, found):
+def test_what_waits_is_bounded(pages, alike, size, found):
     assert (MAX_WAITING, MAX_WAITING_SIZE) == (1_000, 64 << 20)
-    assert may_collapses_be_edits(pages, texts=texts, size=size) is found
+    assert may_be_edits(pages, alike=alike, size=size) is found

@@ -1,10 +1,11 @@
-"""Collapsed pages, which wait for the end of their run, and former texts of pages.
+"""Pages whose new texts wait for the end of their run, and former texts of pages.
 
-Source: docs/adr/0037.
+Source: docs/adr/0037, docs/adr/0093.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
@@ -12,25 +13,47 @@ from smartcrawl.model.pages import Collapse
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.transactions import transaction
-from smartcrawl.rules.model import Fault, RunState
-from smartcrawl.rules.shield import are_collapses_edits, may_collapses_be_edits
+from smartcrawl.rules.model import Fault, RunState, Word
+from smartcrawl.rules.shield import Waiting, edits_among_waiting, may_be_edits
 
 _PUT = """
-INSERT INTO collapse (no, run, text_hash, size, answer, body) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO collapse (no, run, text_hash, size, answer, body, shrank, repeated, content_hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
    SET run = excluded.run, text_hash = excluded.text_hash, size = excluded.size,
-       answer = excluded.answer, body = excluded.body, accepted = FALSE
+       answer = excluded.answer, body = excluded.body, shrank = excluded.shrank,
+       repeated = excluded.repeated, content_hash = excluded.content_hash, accepted = FALSE
 """
 _DECIDED = "SELECT edits FROM run WHERE no = ?"
-_SUM = "SELECT count(*), count(DISTINCT text_hash), sum(size) FROM collapse WHERE run = ?"
+_SUM = """
+SELECT coalesce(sum(pages), 0), coalesce(max(pages), 0), coalesce(sum(size), 0)
+  FROM (SELECT count(*) AS pages, sum(size) AS size FROM collapse WHERE run = ?
+         GROUP BY text_hash) AS texts
+"""
 #: The first statement of the decision: it makes other workers wait.
 _DECIDING = "UPDATE run SET edits = edits WHERE no = ? AND edits = 0 AND state = ?"
-_TEXTS = "SELECT text_hash FROM collapse WHERE run = ?"
-_BODIES = "SELECT count(*) FROM state WHERE visited_run = ? AND http_status IN (200, ?)"
+_PAGES = """
+SELECT no, text_hash, shrank, repeated, content_hash FROM collapse WHERE run = ? ORDER BY no
+"""
+_ASKED = """
+SELECT count(*), coalesce(sum(CASE WHEN http_status IN (200, ?) THEN 1 ELSE 0 END), 0)
+  FROM state WHERE visited_run = ?
+"""
+#: Pages that have a content: whether it stood before the last complete run and this run confirmed
+#: it, and whether it came in place of another one in this run.
+_HOLDERS = f"""
+SELECT s.visited_run = :run AND s.outcome = {int(Word.UNCHANGED)}
+       AND coalesce(r.changed_run, r.first_run)
+           <= (SELECT coalesce(max(no), 0) FROM run WHERE source = :source AND complete),
+       r.changed_run = :run AND r.first_run < :run
+  FROM content c JOIN record r ON r.content = c.no JOIN state s ON s.no = r.no
+ WHERE c.source = :source AND c.content_hash = :content
+"""
+_SOURCE = "SELECT source FROM run WHERE no = ?"
 _ACCEPT = "UPDATE run SET edits = ? WHERE no = ? AND edits = 0"
-_ACCEPTED = "UPDATE collapse SET accepted = TRUE WHERE run = ?"
-_WITHHOLD = "UPDATE run SET edits = -1 WHERE no = ? AND edits = 0"
-_EMPTIED = "UPDATE collapse SET body = NULL WHERE run = ?"
+_ACCEPTED = "UPDATE collapse SET accepted = TRUE WHERE run = ? AND no IN carray(?)"
+_EMPTIED = "UPDATE collapse SET body = NULL WHERE run = ? AND NOT accepted"
+_NONE: Final = -1  #: in ``run.edits``: it is decided, and no page that shrank is an edit
 _WAITING = "SELECT no, accepted FROM collapse WHERE run = ? ORDER BY no"
 _ANSWER = "SELECT text_hash, answer, body FROM collapse WHERE no = ? AND body IS NOT NULL"
 _TAKE = "DELETE FROM collapse WHERE no = ? AND run = ? AND accepted"
@@ -49,19 +72,19 @@ _PREFIX: Final = 8  #: bytes stored of the hash of a former text
 def store_collapsed_row(connection: Connection, run: int, number: int, collapse: Collapse) -> None:
     """Store the answer of a collapsed page; the caller's transaction has locked the run's row.
 
-    As soon as the waiting pages cannot be edits any more, all of them are withheld, and their
-    bodies are deleted.
+    As soon as the waiting pages cannot be edits any more (``may_be_edits``), all of them are
+    withheld, and their bodies are deleted.
     """
     undecided = has_undecided_rows(connection, run)
     body = collapse.body if undecided else None
     size = len(collapse.body or b"")
     row = (number, run, collapse.text_hash, size, collapse.answer, body)
-    connection.execute(_PUT, row)
+    connection.execute(_PUT, (*row, collapse.shrank, collapse.repeated, collapse.content_hash))
     if undecided:
         found: Any = connection.execute(_SUM, (run,)).fetchone()
-        pages, texts, total = map(int, found)
-        if not may_collapses_be_edits(pages, texts=texts, size=total):
-            _withhold(connection, run)
+        pages, alike, total = map(int, found)
+        if not may_be_edits(pages, alike=alike, size=total):
+            _accept(connection, run, [], edits=0)
 
 
 def has_undecided_rows(connection: Connection, run: int) -> bool:
@@ -78,19 +101,37 @@ def update_collapsed_rows(connection: Connection, run: int) -> None:
         connection.execute(_DECIDING, (run, RunState.OPEN))
         if not connection.changes():
             return
-        texts = [bytes(found) for (found,) in connection.execute(_TEXTS, (run,)).fetchall()]
-        if not texts:
+        pages = _waiting_pages(connection, run)
+        if not pages:
             return
-        bodies = int(connection.execute(_BODIES, (run, Fault.COLLAPSED)).get)
-        if are_collapses_edits(texts, bodies=bodies):
-            connection.execute(_ACCEPT, (len(texts), run))
-            connection.execute(_ACCEPTED, (run,))
-        else:
-            _withhold(connection, run)
+        found: Any = connection.execute(_ASKED, (Fault.COLLAPSED, run)).fetchone()
+        asked, bodies = map(int, found)
+        taken = edits_among_waiting(pages, asked=asked, bodies=bodies)
+        shrunk = sum(page.shrank for page in pages if page.no in taken)
+        _accept(connection, run, sorted(taken), edits=shrunk)
 
 
-def _withhold(connection: Connection, run: int) -> None:
-    connection.execute(_WITHHOLD, (run,))
+def _waiting_pages(connection: Connection, run: int) -> list[Waiting]:
+    """Return the pages that wait, each with the number of new clones of its content."""
+    rows: Any = connection.execute(_PAGES, (run,)).fetchall()
+    contents = Counter(bytes(row[4]) for row in rows if row[4] is not None)
+    source = connection.execute(_SOURCE, (run,)).get
+    clones = {}
+    for content, waiting in contents.items():
+        names = {"run": run, "source": source, "content": content}
+        holders: Any = connection.execute(_HOLDERS, names).fetchall()
+        stands = any(standing for standing, _ in holders)
+        clones[content] = waiting + sum(bool(fresh) for _, fresh in holders) if stands else 0
+    return [
+        Waiting(no, bytes(text), bool(shrank), bool(repeated), clones.get(content or b"", 0))
+        for no, text, shrank, repeated, content in rows
+    ]
+
+
+def _accept(connection: Connection, run: int, numbers: list[int], *, edits: int) -> None:
+    """Write the decision of a run: the accepted pages, and how many of them shrank."""
+    connection.execute(_ACCEPT, (edits or _NONE, run))
+    connection.execute(_ACCEPTED, (run, Many(tuple(numbers))))
     connection.execute(_EMPTIED, (run,))
 
 

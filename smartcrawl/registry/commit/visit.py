@@ -51,7 +51,7 @@ UPDATE item
 _IS_OURS = "SELECT 1 FROM state WHERE no = :no AND number < :claim"
 EVERY_RUN = 1 << 62  #: higher than any run.no
 _NO_SNAPSHOT = "UPDATE record SET snapshot = NULL WHERE no = ?"
-_AN_EDIT = "an edit: few pages shrank so in this run, each to a different text"
+_AN_EDIT = "an edit: few pages shrank so in this run, or got the text of another one"
 
 
 @dataclass(frozen=True, slots=True)
