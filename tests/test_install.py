@@ -117,6 +117,17 @@ def test_the_run_time_set_is_what_smartcrawl_imports():
     assert sorted(named - used) == sorted(FIXED)
 
 
+@pytest.mark.covers("RP-02")
+def test_the_packages_that_the_project_fixes_are_named_and_used():
+    fixed = {
+        "scrapy", "scrapy-redis", "w3lib", "protego", "psycopg", "elasticsearch", "itemadapter",
+    }  # fmt: skip
+    used = set().union(*map(distributions, imported("smartcrawl")))
+
+    assert fixed | {"pytest"} <= set(pins("requirements.txt"))
+    assert fixed - used - FIXED.keys() == set()
+
+
 @pytest.mark.parametrize("folder", ["tests", "bench", "script"])
 def test_both_files_name_all_that_the_rest_imports(folder: str):
     named = {*pins("requirements.txt"), *pins("requirements-test.txt")}

@@ -92,7 +92,6 @@ def served(scheduler: NumberScheduler) -> list[str]:
 # Ordinary Requests
 
 
-@pytest.mark.covers("RP-02")
 def test_a_spider_without_a_run_gets_its_requests_by_priority_then_in_order(crawler: Crawler):
     scheduler = opened(crawler)
     assert not scheduler.has_pending_requests()
