@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -233,6 +234,8 @@ class MarkupReader(Regions):
         if self._anchor is not None:
             self._close_anchor()
         href = attributes.get("href")
+        if href is None and self._muted:  # within <svg>, by the name that SVG 1.1 gives it
+            href = attributes.get("xlink:href")
         if href is None:
             return
         to_itself = href[:1] == "#"
@@ -329,7 +332,7 @@ class MarkupReader(Regions):
     def _describe(self, name: str, content: str) -> None:
         match name:
             case "robots" | "smartcrawl":
-                noindex, nofollow = robots_meta_directives(content)
+                noindex, nofollow = robots_meta_directives(content, time.time())
                 self._seen.noindex |= noindex
                 self._seen.nofollow |= nofollow
             case "description" | "og:description":

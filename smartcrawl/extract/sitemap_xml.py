@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final, NamedTuple
 from xml.parsers import expat
 
@@ -32,6 +33,9 @@ MAX_TAG: Final = 1024 * 1024  #: bytes of one tag or comment; expat's time grows
 _SHOWN: Final = 64  #: characters of a name in a message
 _DECLARATION: Final = re.compile(r"\s*<\?xml\s[^>]*\?>").match
 RSS_1: Final = r"purl\.org/rss/1\.|netscape\.com/rdf/simple/"  #: in the namespace of RSS 1.0
+#: The ends of a CDATA section, and each ampersand that begins no reference.
+_BARE: Final = re.compile(r"<!\[CDATA\[|\]\]>|&(?!#?\w{1,32};)", re.ASCII)
+_AHEAD: Final = 40  #: characters that decide whether a match is one
 _RSS_1_NAMESPACE: Final = re.compile(RSS_1).search
 
 
@@ -114,8 +118,10 @@ class XmlReader:
 
     def _feed(self, texts: Iterable[str]) -> None:
         parser, fed = self._parser, 0
-        for text in texts:
-            portion = (_without_declaration(text) if not fed else text).encode()
+        rest = iter(texts)
+        declared = chain([_without_declaration(next(rest, ""))], rest)
+        for text in escaped_ampersands(declared):
+            portion = text.encode()
             parser.Parse(portion, False)
             fed += len(portion)
             if fed - parser.CurrentByteIndex > MAX_TAG:  # expat scans it again each time
@@ -236,6 +242,39 @@ class XmlReader:
     def _error(self, what: str, kind: SitemapFault) -> SitemapError:
         line, column = self._parser.CurrentLineNumber, self._parser.CurrentColumnNumber + 1
         return SitemapError(f"{self._name}, line {line}, column {column}: {what}", kind)
+
+
+def escaped_ampersands(texts: Iterable[str]) -> Iterator[str]:
+    """Yield XML in which each ampersand that begins no reference is written as ``&amp;``.
+
+    Shops and forums write addresses into sitemaps as they are. Nothing else is repaired: what
+    looks like a reference stays one, and CDATA sections stay as they are.
+
+    >>> "".join(escaped_ampersands(["<loc>/?a=1&", "b=2&amp;c&d;</loc><![CDATA[&]]>"]))
+    '<loc>/?a=1&amp;b=2&amp;c&d;</loc><![CDATA[&]]>'
+    """
+    rest, literal = "", False
+    for text, is_last in _with_last(texts):
+        rest += text
+        end = len(rest) if is_last else max(0, len(rest) - _AHEAD)
+        parts, done = [], 0
+        for found in _BARE.finditer(rest):
+            if found.start() >= end:
+                break
+            bare = found[0] == "&" and not literal
+            literal = literal if found[0] == "&" else found[0] != "]]>"
+            parts += [rest[done : found.start()], "&amp;" if bare else found[0]]
+            done = found.end()
+        end = max(done, end)
+        yield "".join((*parts, rest[done:end]))
+        rest = rest[end:]
+
+
+def _with_last(texts: Iterable[str]) -> Iterator[tuple[str, bool]]:
+    """Yield each text, and an empty one at the end, with whether it is that."""
+    for text in texts:
+        yield text, False
+    yield "", True
 
 
 def _without_declaration(text: str) -> str:

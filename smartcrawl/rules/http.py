@@ -11,6 +11,9 @@ from smartcrawl.rules.absence import PASSING, PERMANENT, TEMPORARY
 from smartcrawl.rules.model import Outcome
 
 REDIRECTS = PERMANENT | TEMPORARY
+#: 2xx that bring the page as a 200 does: by way of a transforming proxy, with a delta that we did
+#: not ask for, or unknown. Those without a page (202, 204, 205, 206, 207 ...) are none of them.
+LIKE_200 = frozenset({203, 226, 299})
 MAX_REDIRECTS = 5  #: hops, unless the operator permits more or fewer (R2-21)
 MOST_REDIRECTS = 20  #: the largest limit of an operator
 MAX_VALIDATOR = 8 * 1024  #: characters
@@ -238,6 +241,17 @@ def http_redirects_followed(most: int) -> int:
     return 2 * most if most >= MAX_REDIRECTS else most
 
 
+def http_status_read(status: int) -> int:
+    """Return the status as which an answer is read and recorded: 203, 226 and 299 are 200.
+
+    >>> [http_status_read(status) for status in (200, 203, 206, 299)]
+    [200, 200, 206, 200]
+
+    Source: RFC 9110 sections 15 and 15.3.4; RFC 3229.
+    """
+    return 200 if status in LIKE_200 else status
+
+
 def outcome_of_http_status(status: int, *, conditional: bool) -> Outcome:
     """Classify a complete HTTP response, before its body is looked at.
 
@@ -252,7 +266,7 @@ def outcome_of_http_status(status: int, *, conditional: bool) -> Outcome:
 
     Source: R4-35 to R4-39 (cases 2 to 6); design.md 12.
     """
-    match status:
+    match http_status_read(status):
         case 304:
             return Outcome.NOT_MODIFIED if conditional else Outcome.BAD_HEADER
         case 200:

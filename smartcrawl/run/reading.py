@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final
@@ -365,7 +366,9 @@ def run_verdict_of_visit(run: Run, visit: Visit) -> Verdict:
 
 def _header_directives(visit: Visit) -> tuple[bool, bool]:
     """Return two flags: noindex and nofollow in the X-Robots-Tag lines of an answer."""
-    directives = [html.robots_meta_directives(line) for line in visit.answer.robots_tags]
+    directives = [
+        html.robots_meta_directives(line, time.time()) for line in visit.answer.robots_tags
+    ]
     return any(noindex for noindex, _ in directives), any(nofollow for _, nofollow in directives)
 
 

@@ -17,7 +17,12 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import join_url, normalize_url
-from smartcrawl.rules.http import MAX_REDIRECTS, http_validators_kept, outcome_of_http_status
+from smartcrawl.rules.http import (
+    MAX_REDIRECTS,
+    http_status_read,
+    http_validators_kept,
+    outcome_of_http_status,
+)
 from smartcrawl.rules.model import Fault, Outcome
 from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
 from smartcrawl.run.visits import fill_confirmed_visit
@@ -66,7 +71,7 @@ class SiteSpider(VisitSpider):
         attempt: VisitAttempt = response.meta["attempt"]
         visit = attempt.visit(unsigned_url(response.url))
         answer = visit.answer
-        visit.http_status = response.status
+        visit.http_status = http_status_read(response.status)
         visit.outcome = outcome_of_http_status(
             response.status, conditional=attempt.traffic.conditional
         )
@@ -120,7 +125,7 @@ class SiteSpider(VisitSpider):
         length = _header(response, "Content-Length") or ""
         etag, date = _header(response, "ETag"), _header(response, "Last-Modified")
         size = int(length) if length.isdecimal() else None
-        if response.status == 200 and self.run.trust.confirms(visit.page, etag, date, size):
+        if visit.http_status == 200 and self.run.trust.confirms(visit.page, etag, date, size):
             visit.outcome = Outcome.NOT_MODIFIED
             answer.etag = visit.page.record.etag
             answer.last_modified = visit.page.record.last_modified

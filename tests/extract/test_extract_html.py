@@ -2,6 +2,7 @@
 
 import gc
 import time
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -461,6 +462,35 @@ def test_images_are_limited_to_1000():
 )
 def test_robots_directives(value, noindex, nofollow):
     assert robots_meta_directives(value) == (noindex, nofollow)
+
+
+@pytest.mark.parametrize(
+    ("value", "noindex"),
+    [
+        ("unavailable_after: Wed, 25 Jun 2025 15:00:00 GMT", True),
+        ("Unavailable_After: 25-Jun-2025 15:00:00 EST, nosnippet", True),
+        ("nosnippet, unavailable_after: Wednesday, 25-Jun-25 15:00:00 UTC", True),
+        ("unavailable_after: 2025-06-25", True),
+        ("unavailable_after: 2025-06-25T15:00:00+02:00", True),
+        ("smartcrawl: unavailable_after: 2025-06-25", True),
+        ("unavailable_after: 2027-06-25", False),
+        ("unavailable_after: Fri, 25 Jun 2027 15:00:00 GMT", False),
+        ("googlebot: unavailable_after: 2025-06-25", False),
+        ("unavailable_after: some day", False),
+        ("unavailable_after:", False),
+    ],
+)
+def test_unavailable_after_counts_once_it_is_over(value, noindex):
+    now = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
+
+    assert robots_meta_directives(value, now) == (noindex, False)
+
+
+def test_a_page_that_has_been_unavailable_since_long_is_not_indexed():
+    meta = "<meta name=robots content='unavailable_after: 2001-09-09'>"
+
+    assert read(meta).noindex
+    assert not read(meta.replace("2001", "9001")).noindex
 
 
 @pytest.mark.parametrize(

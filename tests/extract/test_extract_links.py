@@ -103,6 +103,7 @@ def test_first_base_with_an_address_counts():
         ("<a href=x><img src=i alt=' A  picture '></a>", "hyperlink", "A picture"),
         ("<a href=x><img src=i alt=no>text</a>", "hyperlink", "text"),
         ("<a href=x><svg><title>no</title></svg></a>", "hyperlink", ""),
+        ("<svg viewBox='0 0 9 9'><a xlink:href=x><text>y</text></a></svg>", "hyperlink", "y"),
         ("<map><area href=x alt=Region></map>", "hyperlink", "Region"),
         ("<link rel='NEXT' href=x title=Chapter>", "next", "Chapter"),
         ("<link rel=prev href=x>", "prev", ""),

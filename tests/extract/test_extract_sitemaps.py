@@ -13,6 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from smartcrawl.extract.sitemap_xml import escaped_ampersands
 from smartcrawl.extract.sitemaps import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -270,6 +271,8 @@ def test_an_index_names_its_sitemaps():
         ("http://me:secret@other.example/a", "http://other.example/a"),
         ("http://me@other.example/a", "http://other.example/a"),
         ("<![CDATA[/a?b&c]]>", "http://site.example/a?b&c"),
+        ("/a?b=1&c=2&amp;d&e=&&#38;f", "http://site.example/a?b=1&c=2&d&e=&&f"),
+        ("<![CDATA[/a?b&c]]>&d<!-- & --><![CDATA[&e]]>", "http://site.example/a?b&c&d&e"),
         ("/a<![CDATA[?b&c]]>&#38;d", "http://site.example/a?b&c&d"),
         ("/a<!-- b -->c<?d e?>", "http://site.example/ac"),
     ],
@@ -751,7 +754,7 @@ def test_characters_may_lie_across_portions():
         urlset("<url><loc>/a</loc></url>") + "x",
         urlset("<url><loc>/a</loc></url>") + urlset(""),
         urlset("<url><loc>/a</loc></url>") + "\0",
-        urlset("<url><loc>/a?b&c</loc></url>"),
+        urlset("<url><loc>/a?b&c<</loc></url>"),
         urlset("<url><loc>/a&nbsp;</loc></url>"),
         urlset("<url><loc>/a</loc></url>").encode() + b"<!-- \xff -->",
         urlset("<url><loc>/a</loc></url>", root=" a='1' a='2'"),
@@ -1203,3 +1206,27 @@ def test_gzip_is_unpacked_whole_wherever_its_portions_end(seed):
         packer = zlib.compressobj(level, wbits=31)
         packed = packer.compress(body.encode()) + packer.flush()
         assert len(urls(packed)) == len(runs)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 64])
+def test_a_bare_ampersand_is_one_in_whatever_portions_it_comes(size: int):
+    """Only what begins no reference is escaped, and nothing within CDATA."""
+    text = "<a>&b &amp;&lt;&#x26;&#38 &<![CDATA[&c &amp;]] ]>&]]>&d&long" + "g" * 50 + ";&e"
+    right = (
+        "<a>&amp;b &amp;&lt;&#x26;&amp;#38 &amp;<![CDATA[&c &amp;]] ]>&]]>&amp;d&amp;long"
+        + "g" * 50
+        + ";&amp;e"
+    )
+    portions = [text[at : at + size] for at in range(0, len(text), size)]
+
+    assert "".join(escaped_ampersands(portions)) == right
+
+
+def test_a_link_in_another_language_may_have_a_bare_ampersand():
+    link = '<xhtml:link rel="alternate" hreflang="de" href="/a?b=1&c=2"/>'
+    body = urlset(f"<url><loc>/a</loc>{link}</url>")
+
+    assert [entry.url for entry in read(body).entries] == [
+        "http://site.example/a",
+        "http://site.example/a?b=1&c=2",
+    ]

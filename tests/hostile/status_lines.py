@@ -57,7 +57,7 @@ def _plain(code: int) -> Kind:
 
 #: Statuses that say what they say, with a body that is none of the page's.
 _PLAIN = tuple(map(_plain, (
-    201, 202, 203, 207, 226, 306, 400, 402, 403, 404, 405, 408, 409, 410, 411, 412, 413, 414, 416,
+    201, 202, 207, 306, 400, 402, 403, 404, 405, 408, 409, 410, 411, 412, 413, 414, 416,
     417, 418, 421, 422, 423, 425, 426, 428, 431, 444, 451, 499, 500, 501, 502, 503, 504, 505, 507,
     508, 511, 520, 525, 530, 599, 600, 999,
 )))  # fmt: skip
@@ -77,6 +77,9 @@ KINDS = (
     kind("version_9", "HTTP/9.9, which nobody speaks", good(status="HTTP/9.9 200 OK"), NEW),
     kind("lower_case", "http/1.1 200 ok", good(status="http/1.1 200 ok"), NEW),
     kind("no_reason", "HTTP/1.1 200 without a reason", good(status="HTTP/1.1 200"), NEW),
+    kind("s203", "203, from a transforming proxy", good(status="HTTP/1.1 203 OK"), NEW),
+    kind("s226", "226, which is a page, too", good(status="HTTP/1.1 226 IM Used"), NEW),
+    kind("s299", "299, which is read as 200", good(status="HTTP/1.1 299 OK"), NEW),
     kind("odd_reason", "a reason with markup and 8-bit bytes",
          good(status="HTTP/1.1 200 <b>\xff\xfe</b>"), NEW),
     kind("wrong_reason", "200 Not Found", good(status="HTTP/1.1 200 Not Found"), NEW),

@@ -51,7 +51,9 @@ def test_every_status_has_the_outcome_of_the_manual(conditional):
 @pytest.mark.parametrize(
     ("status", "outcome"),
     [(s, Outcome.REDIRECT) for s in (301, 302, 303, 307, 308)]
-    + [(406, Outcome.NOT_ACCEPTABLE), (200, Outcome.CHANGED), (304, Outcome.BAD_HEADER)],
+    + [(406, Outcome.NOT_ACCEPTABLE), (304, Outcome.BAD_HEADER)]
+    + [(s, Outcome.CHANGED) for s in (200, 203, 226, 299)]
+    + [(s, Outcome.HTTP_ERROR) for s in (202, 204, 205, 206, 207, 208, 298)],
 )
 def test_statuses_with_a_case_of_their_own(status, outcome):
     assert outcome_of_http_status(status, conditional=False) is outcome

@@ -21,6 +21,7 @@ from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError, RunHaltedError
 from smartcrawl.model.pages import Visit
 from smartcrawl.model.urls import url_host_key
+from smartcrawl.rules.http import http_status_read
 from smartcrawl.rules.soft404 import (
     Soft404Profile,
     is_soft404_page,
@@ -92,7 +93,8 @@ class Soft404Probe:
         except Exception as error:  # noqa: BLE001  # whatever failed, there is no answer
             logger.debug("no soft-404 probe of %s: %s", host, error)
             return None
-        if response.status not in (200, 404, 410) or bot_wall_of_response(response) is not None:
+        status = http_status_read(response.status)
+        if status not in (200, 404, 410) or bot_wall_of_response(response) is not None:
             return None  # no sign of a missing address: the next run requests it again
         answer = _read(response, path)
         seed = self._seeds.get(host)
@@ -111,7 +113,7 @@ def _read(response: Response, path: str) -> Soft404Profile | None:
     """Return the profile of a 200 for an address that cannot exist; None for any other answer."""
     header = (response.headers.get("Content-Type") or b"").decode("latin-1")
     if (
-        response.status != 200
+        http_status_read(response.status) != 200
         or html.sniffed_media_type(header, response.body) not in html.HTML_TYPES
     ):
         return None
