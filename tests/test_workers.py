@@ -144,7 +144,8 @@ def test_a_job_that_is_given_is_the_only_one(checkout: Path):
     ("statuses", "worst"),
     [
         ((0, 3, 0), 3),
-        ((3, 4, 0), 4),
+        ((3, 4, 0), 3),
+        ((4, 0, 0), 4),
         ((4, 1, 3), 1),
         ((2, 1, 0), 2),
         ((0, 77, 2), 1),

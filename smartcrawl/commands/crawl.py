@@ -60,7 +60,8 @@ logger = logging.getLogger(__name__)
 DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses; Scrapy uses 2 for wrong usage
 #: Arguments that name what is crawled.
 STARTS = frozenset({"url", "source", "sitemap", "root"})
-_SEVERITY = (DONE, INCOMPLETE, HELD, FAILED)
+#: From best to worst: what another run does is worked on, what a run did not see is not.
+SEVERITY = (DONE, HELD, INCOMPLETE, FAILED)
 
 
 class SpiderRun(NamedTuple):
@@ -164,6 +165,7 @@ class Command(ScrapyCrawl):
             self.exitcode = FAILED
             return
         return_engine_memory()
+        self.exitcode = FAILED  # also if signals stop it by force
         asyncio.get_event_loop().create_task(self._crawl_all(process, runs))
         process.start(stop_after_crawl=False)
 
@@ -220,7 +222,7 @@ class Command(ScrapyCrawl):
         try:
             for one in runs:
                 status, stopped = await self._crawl(process, one.spider, one.arguments)
-                worst = max(worst, status, key=_SEVERITY.index)
+                worst = max(worst, status, key=SEVERITY.index)
                 if stopped:
                     break
         finally:

@@ -266,13 +266,13 @@ class Command(CrawlCommand):
             write_library_run_archive(report, parameters, (started, datetime.now(UTC)), keep=keep)
         except (OSError, SmartcrawlError) as error:
             print_complaint("library", f"the report of the crawl could not be written: {error}")
-            report.is_incomplete = True
+            report.is_lacking = True
 
     def _end(self, report: LibraryReport, order: LibraryOrder) -> None:
         """Print the report, or record it with its job, and set the exit status."""
         assert self.settings is not None
-        report.is_incomplete |= report.is_stopped
-        self.exitcode = _status(report)
+        report.is_lacking |= report.is_stopped
+        self.exitcode = library_exit_status(report)
         if order.job is not None:
             stopped = report.is_stopped
             order.job.end(report.as_json(), self.exitcode, int(time.time()), is_stopped=stopped)
@@ -291,10 +291,10 @@ def _begun_report(order: LibraryOrder) -> LibraryReport:
     report = LibraryReport(order.domain, order.action, mode, scope, is_dry=order.is_dry)
     if order.job is not None:
         report.restore(order.job.progress.get("sources", ()), order.sources)
-        report.is_incomplete = bool(order.job.progress.get("incomplete", False))
+        report.is_lacking = bool(order.job.progress.get("incomplete", False))
     return report
 
 
-def _status(report: LibraryReport) -> int:
+def library_exit_status(report: LibraryReport) -> int:
     """Return the exit status of a report."""
-    return HELD if report.is_held else INCOMPLETE if report.is_incomplete else DONE
+    return INCOMPLETE if report.is_lacking else HELD if report.is_held else DONE

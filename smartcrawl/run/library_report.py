@@ -73,11 +73,18 @@ class LibraryReport:
     mode: str
     scope: str
     is_dry: bool = False
-    is_incomplete: bool = False  #: whether a source is skipped or incomplete, or items failed
+    is_lacking: bool = (
+        False  #: whether a source could not be done or is incomplete, or items failed
+    )
     is_held: bool = False  #: whether another step is at a source
     archive: str = ""  #: id of the report of a crawl; empty: none was written
     is_stopped: bool = False  #: whether an order ended it before all was done
     sources: dict[str, LibrarySourceReport] = field(default_factory=dict)  #: by source_id
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether not everything was done."""
+        return self.is_lacking or self.is_held
 
     def _of(self, source: SharepointSource) -> LibrarySourceReport:
         new = LibrarySourceReport(source, mode=self.mode)
@@ -87,8 +94,8 @@ class LibraryReport:
         """Note a source that was left out (R3-68); the others go on."""
         found = self._of(source)
         found.reason, found.complete = why, False
-        self.is_incomplete = True
         self.is_held |= is_held
+        self.is_lacking |= not is_held
 
     def is_skipped(self, source: SharepointSource) -> bool:
         """Whether an earlier step left a source out."""
@@ -128,7 +135,7 @@ class LibraryReport:
             "verified": findings.verified,
         }
         if not result.complete or found.failed or found.withheld:
-            self.is_incomplete = True
+            self.is_lacking = True
 
     def add_dry_run(
         self, source: SharepointSource, result: DryLibraryResult, requests: int
@@ -149,7 +156,7 @@ class LibraryReport:
             "verified": findings.verified,
         }
         if not found.complete or found.failed or found.withheld:
-            self.is_incomplete = True
+            self.is_lacking = True
 
     def add_step(self, source: SharepointSource, result: StepResult) -> None:
         """Note a step that needs no crawl."""
@@ -162,7 +169,7 @@ class LibraryReport:
         self.is_stopped |= result.is_stopped
         found.integrity |= result.integrity
         if result.failed or result.skipped:
-            self.is_incomplete = True
+            self.is_lacking = True
 
     def add_embedded(self, source: SharepointSource, result: EmbedResult) -> None:
         """Note the step embed."""
@@ -175,7 +182,7 @@ class LibraryReport:
             found.listed, found.unchanged = result.items, result.unchanged
         found.complete &= result.is_whole
         if not result.is_whole:
-            self.is_incomplete = True
+            self.is_lacking = True
 
     def saved(self) -> list[dict[str, Any]]:
         """Return the sources as JSON, for a job that goes on later."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.commands.library import library_exit_status
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
 from smartcrawl.run.library_steps import StepResult
@@ -51,6 +52,15 @@ def test_a_check_that_found_nothing_is_not_called_incomplete(
     lines = printed(report, report.sources["one"], capsys)
 
     assert lines == ["check of D1.one: complete", line]
+
+
+def test_a_source_that_is_held_hides_no_failure(report: LibraryReport) -> None:
+    (source,) = report.domain.sources("all", None)
+    assert (report.is_incomplete, library_exit_status(report)) == (False, 0)
+    report.skip(source, "another step is at it", is_held=True)
+    assert (report.is_incomplete, library_exit_status(report)) == (True, 4)
+    report.skip(source, "the library is gone")
+    assert (report.is_incomplete, library_exit_status(report)) == (True, 3)
 
 
 def test_what_a_download_lacks_comes_with_its_command(

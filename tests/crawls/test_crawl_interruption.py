@@ -3,6 +3,8 @@
 import os
 import re
 import signal
+import sys
+import time
 from collections import Counter
 
 import pytest
@@ -142,6 +144,28 @@ def test_a_signal_ends_the_run_in_order_and_it_can_be_resumed(
     assert not {request.path for request in site.log} & before
     assert crawl.runs()[0]["complete"]
     assert crawl.runs()[0]["new"] == len(site.pages)
+
+
+@pytest.mark.parametrize("words", [("crawl", "site"), ("due",)], ids=["crawl", "due"])
+def test_a_second_signal_ends_it_by_force_and_is_no_success(
+    site: Site, crawl: Crawl, words: tuple[str, ...]
+):
+    site.pages["/"] = html("Home")
+    crawl.declare(f'[sources.one]\nseeds = ["{site.url("/")}"]\n')
+    crawl(source="one")
+    site.clear()
+    site.pages["/"] = Page("late", delay=60)
+    crawl.run("due", "--notice", site.url("/"))
+    crawl.environment["DOWNLOAD_TIMEOUT"] = "300"
+    with Running(crawl._popen([sys.executable, "-m", "scrapy", *words])) as running:
+        wait_until(lambda: site.count("/"), "its page is asked")
+        for _ in range(2):
+            os.kill(running.pid, signal.SIGTERM)
+            time.sleep(1)
+        result = running.end()
+
+    assert result.status == 1, result
+    assert "Traceback" not in result.err
 
 
 def test_a_signal_is_obeyed_quickly_under_a_long_delay(site: Site, crawl: Crawl):

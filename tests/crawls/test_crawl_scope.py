@@ -126,6 +126,21 @@ def test_what_was_never_allowed_is_found_behind_a_304_when_it_is(site: Site, cra
     assert crawl.outcomes() == {"/": "unchanged", "/secret": "new", "/secret/child": "new"}
 
 
+@pytest.mark.parametrize("words", [("crawl", "site"), ("due",)], ids=["crawl", "due"])
+def test_a_source_that_another_run_holds_hides_no_dead_one(
+    site: Site, crawl: Crawl, words: tuple[str, ...]
+):
+    site.pages["/"] = Page("no", status=500)
+    site.pages["/held"] = html("Held")
+    crawl.declare(table("dead", site.url("/")) + table("held", site.url("/held")))
+    crawl.environment["RETRY_TIMES"] = "0"
+    with crawl.held("held"):
+        crawl.run(*words, expect=3)
+
+        crawl.declare(table("held", site.url("/held")))
+        crawl.run("crawl", "site", expect=4)
+
+
 @pytest.mark.covers("M-38", "RP-04")
 def test_without_an_argument_every_source_is_crawled_in_a_run_of_its_own(site: Site, crawl: Crawl):
     with Site() as other:
