@@ -9,6 +9,7 @@ from threading import Event
 from typing import Final
 
 from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from starlette.types import ASGIApp
 
 from smartcrawl import __version__
@@ -31,6 +32,7 @@ from smartcrawl.server.library import cleanup as library_cleanup
 from smartcrawl.server.library import routes as library_routes
 from smartcrawl.server.limits import Limits, RequestCounts
 from smartcrawl.server.measures import Metrics
+from smartcrawl.server.methods import Methods
 from smartcrawl.server.metrics import Measured
 from smartcrawl.server.openapi import DescribedApi
 from smartcrawl.server.request_ids import Faults, RequestIds
@@ -74,9 +76,11 @@ def create_app(
     counts = counts or RequestCounts(server, clock)
     stores = Stores(options.registry)
     context = Context(options, server, stores, Metrics(), clock, ending or Event())
-    app: ASGIApp = Direct(create_api(context, versions))
+    api = create_api(context, versions)
+    app: ASGIApp = Direct(api)
     app = Bodies(app)
     app = Guard(app, server)
+    app = Methods(app, api.routes)
     app = Faults(app)
     app = Limits(app, counts, options.redis)  # around all that answers errors
     app = Identity(app, KeyCache(stores, clock))
@@ -98,6 +102,7 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
         title="smartcrawl",
         version=__version__,
         redirect_slashes=False,
+        servers=[{"url": "/", "description": "The server that answers this description"}],
         docs_url=None,
         redoc_url=None,
         lifespan=lifespan,
@@ -106,6 +111,9 @@ def create_api(context: Context, versions: Sequence[Version]) -> FastAPI:
         router = APIRouter(prefix=version.prefix)
         for add_routes in version.routes:
             add_routes(context, router)
+        for route in router.routes:
+            if isinstance(route, APIRoute):
+                route.operation_id = route.operation_id or route.name  # names of a client's calls
         api.router.routes.extend(router.routes)  # plainly: Allow and metrics look them up
     add_error_handlers(api)
     return api

@@ -14,7 +14,6 @@ from typing import Any, Final
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
 
 from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
@@ -43,7 +42,6 @@ RETRY_AFTER: Final = 5  #: seconds, with a 503
 #: Fields of a body with a crawl's configuration, and those with addresses.
 _CONFIGURATION: Final = frozenset({"config", "filters", "schedule"})
 _ADDRESSES: Final = frozenset({"url", "urls", "seed_urls", "seeds"})
-_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 _Handler = Callable[[Request, Any], Coroutine[Any, Any, Response]]
 
@@ -160,28 +158,13 @@ def _of_store(_: Request, error: Exception) -> ApiError:
 
 
 def _of_routing(request: Request, error: HTTPException) -> ApiError:
-    """Return the error of an unknown path, or of a method that a path does not take."""
+    """Return the error of an unknown path; ``Methods`` has that of a method."""
     path = redacted_line(request.url.path)
-    if error.status_code == 405:
-        allowed = ", ".join(_allowed(request))
-        reason = f"{path} takes {allowed}"
-        return ApiError("METHOD_NOT_ALLOWED", reason=reason, headers={"Allow": allowed})
     if error.status_code == 404:
         return api_not_found(reason=f"there is no endpoint {path}; /openapi.json lists them")
     if error.status_code == 400:
         return api_invalid_input(None, "the body could not be read")
     return ApiError("INTERNAL_ERROR")
-
-
-def _allowed(request: Request) -> list[str]:
-    """Return the methods of a path: the router itself names those of one route only."""
-    found: set[str] = set()
-    for route in request.app.router.routes:
-        for method in _METHODS:
-            scope = dict(request.scope) | {"method": method}
-            if isinstance(route, Route) and route.matches(scope)[0] == Match.FULL:
-                found.add(method)
-    return sorted(found, key=_METHODS.index)
 
 
 def api_error_of_defects(defects: Sequence[Mapping[str, Any]]) -> ApiError:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from fastapi import FastAPI
+from pydantic import BaseModel
 
 from smartcrawl.server.classes import api_rate_class
 from smartcrawl.server.errors import CODES
 from smartcrawl.server.frontier.addresses import PostedUrls
 from smartcrawl.server.guard import OPEN
+from smartcrawl.server.items.routes import AddOrder, RebuildOrder, ReindexOrder
+from smartcrawl.server.jobs.control import JOB_ORDER
+from smartcrawl.server.library.routes import LibraryCrawl, LibraryStep
 from smartcrawl.sources.jobs.definition import JobDefinition
 
 _SCHEMA: Final = "#/components/schemas/Error"
@@ -21,25 +25,37 @@ _LIMITS: Final = {
     "X-RateLimit-Remaining": "Requests that are left in this minute",
     "X-RateLimit-Reset": "When the next minute begins, in Unix seconds",
 }
-_ERROR: Final = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["code", "message", "details", "request_id"],
-            "properties": {
-                "code": {"type": "string", "enum": sorted(CODES)},
-                "message": {"type": "string"},
-                "details": {
-                    "type": "object",
-                    "properties": {"field": {"type": "string"}, "reason": {"type": "string"}},
-                },
-                "request_id": {"type": "string", "examples": ["req_123456"]},
-            },
-        }
+_ERRORS: Final = {
+    "Error": {
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {"$ref": "#/components/schemas/ErrorBody"}},
+    },
+    "ErrorBody": {
+        "type": "object",
+        "required": ["code", "message", "details", "request_id"],
+        "properties": {
+            "code": {"$ref": "#/components/schemas/ErrorCode"},
+            "message": {"type": "string"},
+            "details": {"$ref": "#/components/schemas/ErrorDetails"},
+            "request_id": {"type": "string", "examples": ["req_123456"]},
+        },
+    },
+    "ErrorCode": {"type": "string", "enum": sorted(CODES)},
+    "ErrorDetails": {
+        "type": "object",
+        "properties": {"field": {"type": "string"}, "reason": {"type": "string"}},
     },
 }
+#: Bodies that their routes read themselves, for the sake of the errors.
+_BODIES: Final[Sequence[type[BaseModel]]] = (
+    PostedUrls,
+    AddOrder,
+    ReindexOrder,
+    RebuildOrder,
+    LibraryCrawl,
+    LibraryStep,
+)
 
 
 class DescribedApi(FastAPI):
@@ -60,8 +76,7 @@ def _describe(schema: dict[str, Any]) -> None:
     schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
-    schemas["Error"] = _ERROR
-    schemas |= _definitions_of_jobs() | _posted_urls()
+    schemas |= _ERRORS | _definitions_of_jobs() | _bodies()
     schema["components"]["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: sc_…"},
         "header": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
@@ -106,11 +121,13 @@ def _definitions_of_jobs() -> dict[str, Any]:
     return parts | found
 
 
-def _posted_urls() -> dict[str, Any]:
-    """Return the body of posted addresses, which their route reads itself likewise."""
-    schema = PostedUrls.model_json_schema(ref_template="#/components/schemas/{model}")
-    parts: dict[str, Any] = schema.pop("$defs")
-    return parts | {"PostedUrls": schema}
+def _bodies() -> dict[str, Any]:
+    """Return the other bodies, which their routes read themselves likewise."""
+    found: dict[str, Any] = {"JobOrder": JOB_ORDER}
+    for model in _BODIES:
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        found |= schema.pop("$defs", {}) | {model.__name__: schema}
+    return found
 
 
 def _describe_error(answer: dict[str, Any], status: int) -> None:

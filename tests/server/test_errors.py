@@ -157,6 +157,30 @@ def test_a_method_that_a_path_does_not_take_is_405_with_all_that_it_takes(app):
     assert answer.headers["Allow"] == "GET, POST"
 
 
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/api/v1/jobs", "GET, POST"),
+        ("/api/v1/jobs/job_1", "GET, PUT, DELETE"),
+        ("/api/v1/jobs/job_1/pause", "POST"),
+        ("/openapi.json", "GET, HEAD"),
+    ],
+)
+@pytest.mark.parametrize("server", [{}, {"host": "0.0.0.0"}])
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"content": b"{"}, {"headers": {"X-API-Key": "sc_wrong"}}, {"params": {"x": "\0"}},
+     {"headers": {"Host": "a.example", "Content-Type": "text/plain"}, "content": b"x"}],
+)  # fmt: skip
+def test_a_method_is_judged_before_key_host_query_and_body(
+    tmp_path: Path, path: str, allowed: str, server: dict, given: dict
+):
+    answer = ask(application(tmp_path, **server), "PATCH", path, **given)
+
+    assert (answer.status_code, answer.headers["Allow"]) == (405, allowed)
+    assert error_of(answer)["details"]["reason"] == f"{path} takes {allowed}"
+
+
 @pytest.mark.covers("R2-10")
 @pytest.mark.parametrize(
     ("body", "code", "field"),

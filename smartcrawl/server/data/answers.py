@@ -8,15 +8,11 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from smartcrawl.server.answer import Answer, Time
 
 EXAMPLE_HASH: Final = "2bfc49fca0d1d05849628f89fa0faa70b056aeade1c47a5a062da30eafe5421d"
-
-
-class Answer(BaseModel):
-    """An answer: it has all of its keys, and no other one."""
-
-    model_config = ConfigDict(extra="forbid")
 
 
 class Headers(Answer):
@@ -32,7 +28,7 @@ class Summary(Answer):
 
     url: str = Field(examples=["https://example.com/article/123"])
     url_hash: str = Field(examples=[EXAMPLE_HASH])
-    crawled_at: str | None = Field(examples=["2024-01-20T10:30:00Z"])
+    crawled_at: Time | None = Field(examples=["2024-01-20T10:30:00Z"])
     content_length: int | None = Field(description="Bytes on the wire", examples=[45_678])
 
 
@@ -48,7 +44,7 @@ class Document(Summary):
     )
 
 
-class Pagination(Answer):
+class DocumentPagination(Answer):
     """The place of a page in its list."""
 
     total: int = Field(description="Documents of the list, as of the last 10 s", examples=[5_000])
@@ -61,7 +57,7 @@ class Documents(Answer):
     """A page of a list of documents, newest visit first."""
 
     documents: list[Summary]
-    pagination: Pagination
+    pagination: DocumentPagination
 
 
 class FrontierStats(Answer):
@@ -120,8 +116,8 @@ class Robots(Answer):
     """The robots.txt of a host."""
 
     domain: str = Field(examples=["example.com"])
-    fetched_at: str = Field(examples=["2024-01-20T10:00:00Z"])
-    expires_at: str | None = Field(
+    fetched_at: Time = Field(examples=["2024-01-20T10:00:00Z"])
+    expires_at: Time | None = Field(
         description="Null if ROBOTS_TTL_SECONDS is 0", examples=["2024-01-21T10:00:00Z"]
     )
     rules: RobotsRules
@@ -195,8 +191,8 @@ class FoundPage(Answer):
     language: str = Field(examples=["en"])
     description: str
     lost: bool = Field(description="Its last visit failed; the content is of an earlier one")
-    lastChecked: str | None  # noqa: N815  # likewise
-    lastChanged: str | None  # noqa: N815  # likewise
+    lastChecked: Time | None  # noqa: N815  # likewise
+    lastChanged: Time | None  # noqa: N815  # likewise
     images: list[Image] = Field(default=[], description="With nestImages=true only")
 
 

@@ -135,7 +135,7 @@ def _add_document(context: Context, router: APIRouter) -> None:
         responses={404: {}},
         openapi_extra={"parameters": described_api_query(OneQuery)},
     )
-    async def document(
+    async def get_document(
         request: Request,
         url_hash: Annotated[
             str, Path(examples=[EXAMPLE_HASH], json_schema_extra={"pattern": f"^{_HASH.pattern}$"})
@@ -165,7 +165,7 @@ def _add_list(context: Context, router: APIRouter) -> None:
         response_model=Documents,
         openapi_extra={"parameters": described_api_query(ListQuery)},
     )
-    async def documents(request: Request) -> Response:
+    async def list_documents(request: Request) -> Response:
         query = read_api_query(ListQuery, request)
         filters = query.filters()
         await cursors.prepare()

@@ -120,5 +120,5 @@ def add_routes(context: Context, router: APIRouter) -> None:
         response_model=FrontierStats,
         dependencies=[Depends(refuse_api_query)],
     )
-    async def stats() -> Response:
+    async def frontier_stats() -> Response:
         return json_response(await answers.get("", work))

@@ -164,5 +164,5 @@ def add_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_api_query)],
         openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _BODY},
     )
-    async def post(request: Request) -> Response:
+    async def add_urls(request: Request) -> Response:
         return await posting.post(request)

@@ -104,7 +104,8 @@ def checked_request_body(model: type[_Body], body: bytes) -> _Body:
 
 def _described(model: type[BaseModel], **example: object) -> dict[str, Any]:
     """Return the description of a request, whose body the route reads itself."""
-    content = {"schema": model.model_json_schema(), "example": example}
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    content = {"schema": schema, "example": example}
     body = {"required": True, "content": {"application/json": content}}
     return {"parameters": [KEY_PARAMETER], "requestBody": body}
 
@@ -200,7 +201,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         dependencies=[Depends(refuse_api_query)],
         openapi_extra=_described(RebuildOrder, force=True),
     )
-    async def rebuild(request: Request) -> Response:
+    async def rebuild_index(request: Request) -> Response:
         def ordered(body: bytes) -> _Work:
             order = checked_request_body(RebuildOrder, body)
             return lambda items: items.rebuild(force=order.force)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from smartcrawl.rules.jobs import JobAction, JobStatus
+from smartcrawl.server.answer import Answer, Time
 from smartcrawl.server.jobs.job import RunStage
 
 EXAMPLE_JOB: Final = "job_0b5d9a6c1e2f3a48"
@@ -23,12 +24,6 @@ EXAMPLE_DEFINITION: Final = {
 _IN_FILE: Final = "Null for a declared source: sources.toml has it"
 
 
-class Answer(BaseModel):
-    """An answer: it has all of its keys, and no other one."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
 class JobHead(Answer):
     """A job without its progress."""
 
@@ -36,11 +31,11 @@ class JobHead(Answer):
     name: str = Field(examples=["daily-news-crawl"])
     status: JobStatus
     declared: bool = Field(description="Whether sources.toml has its definition")
-    created_at: str | None = Field(
+    created_at: Time | None = Field(
         description="Null for a declared source that was neither scheduled nor ordered",
         examples=["2024-01-20T10:00:00Z"],
     )
-    next_run: str | None = Field(
+    next_run: Time | None = Field(
         description="Null for a job that runs once", examples=["2024-01-21T00:00:00Z"]
     )
     version: int = Field(description="Grows with each PUT", examples=[1])
@@ -91,9 +86,9 @@ class Progress(Answer):
 class Timing(Answer):
     """Times of the last run."""
 
-    started_at: str | None = Field(examples=["2024-01-20T00:00:00Z"])
+    started_at: Time | None = Field(examples=["2024-01-20T00:00:00Z"])
     elapsed_seconds: int = Field(examples=[3_600])
-    estimated_completion: str | None = Field(
+    estimated_completion: Time | None = Field(
         description="Null unless it runs and visits pages", examples=["2024-01-20T02:30:00Z"]
     )
 
@@ -110,7 +105,7 @@ class RunHead(Answer):
 
     job_id: str = Field(examples=["jb_5d0c1f6a2b3e4d7c"])
     status: RunStage
-    due_at: str = Field(examples=["2024-01-21T00:00:00Z"])
+    due_at: Time = Field(examples=["2024-01-21T00:00:00Z"])
 
 
 class Ordered(Answer):
@@ -159,14 +154,14 @@ class LibraryJobDetail(Answer):
     dry_run: bool
     status: RunStage
     requested: JobAction | None = Field(description="An order that is under way")
-    created_at: str = Field(examples=["2024-01-20T10:00:00Z"])
-    ended_at: str | None = Field(description="Null before its end")
+    created_at: Time = Field(examples=["2024-01-20T10:00:00Z"])
+    ended_at: Time | None = Field(description="Null before its end")
     exit_status: int | None = Field(description="Of its process; null before its end")
     reasons: list[str] = Field(description="Why it failed")
     result: dict[str, Any] | None = Field(description="Null before its end, and if it failed")
 
 
-class Pagination(Answer):
+class JobPagination(Answer):
     """The place of a page in its list."""
 
     total: int = Field(examples=[2])
@@ -178,4 +173,4 @@ class Jobs(Answer):
     """A page of jobs: those of clients, as they were created, then the declared sources."""
 
     jobs: list[JobHead]
-    pagination: Pagination
+    pagination: JobPagination

@@ -30,15 +30,20 @@ _BODY: Final = {
     "required": True,
     "content": {
         "application/json": {
-            "schema": {
-                "type": "object",
-                "required": ["action"],
-                "additionalProperties": False,
-                "properties": {"action": {"type": "string", "enum": list(JobAction)}},
-            },
+            "schema": {"$ref": "#/components/schemas/JobOrder"},
             "example": {"action": "pause"},
         }
     },
+}
+
+
+#: The body, whose action is an enum of the answers, too.
+JOB_ORDER: Final = {
+    "title": "JobOrder",
+    "type": "object",
+    "required": ["action"],
+    "additionalProperties": False,
+    "properties": {"action": {"$ref": "#/components/schemas/JobAction"}},
 }
 
 
@@ -154,7 +159,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _BODY},
         **described,
     )
-    async def order(request: Request, job_id: _ID) -> Response:
+    async def control_job(request: Request, job_id: _ID) -> Response:
         return await control.order(
             request, job_id, lambda body: requested_job_action(job_request_body(body))
         )
@@ -171,7 +176,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
             f"/jobs/{{job_id}}/{action}",
             order,
             methods=["POST"],
-            name=action,
+            name=f"{action}_job",
             summary=summary,
             openapi_extra={"parameters": [KEY_PARAMETER]},
             **described,

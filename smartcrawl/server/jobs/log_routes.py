@@ -126,7 +126,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         responses={200: {"content": {"text/plain": {"example": _EXAMPLE}}}, 404: {}},
         dependencies=[Depends(refuse_repeated_parameter)],
     )
-    async def log(
+    async def get_job_log(
         job_id: Annotated[str, Path(examples=[EXAMPLE_JOB])],
         query: Annotated[LogQuery, InQuery()],
     ) -> Response:

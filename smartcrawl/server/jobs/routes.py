@@ -305,7 +305,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         dependencies=[Depends(refuse_api_query)],
         openapi_extra={"parameters": [KEY_PARAMETER], "requestBody": _body("JobDefinition")},
     )
-    async def create(request: Request) -> Response:
+    async def create_job(request: Request) -> Response:
         return await changes.create(request)
 
     @router.put(
@@ -320,7 +320,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
             "requestBody": _body("JobReplacement", "DeclaredSchedule", version=1),
         },
     )
-    async def replace(request: Request, job_id: _ID) -> Response:
+    async def replace_job(request: Request, job_id: _ID) -> Response:
         return await changes.replace(request, job_id)
 
     @router.delete(
@@ -331,7 +331,7 @@ def _add_changes(changes: _Changes, router: APIRouter) -> None:
         responses={404: {}, 409: {}},
         dependencies=[Depends(refuse_api_query)],
     )
-    async def delete(request: Request, job_id: _ID) -> Response:
+    async def delete_job(request: Request, job_id: _ID) -> Response:
         if await request.body():
             raise api_invalid_input(None, "DELETE takes no body")
         return await changes.delete(job_id)
@@ -350,7 +350,7 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         response_model=Jobs,
         dependencies=[Depends(refuse_repeated_parameter)],
     )
-    def jobs(query: Annotated[ListQuery, InQuery()]) -> Response:
+    def list_jobs(query: Annotated[ListQuery, InQuery()]) -> Response:
         def work(connection: Connection) -> tuple[list[Job], int]:
             place = {"limit": query.limit, "offset": query.offset}
             return known(connection).page(status=query.status, **place)
@@ -367,7 +367,7 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],
     )
-    async def job(job_id: _ID) -> Response:
+    async def get_job(job_id: _ID) -> Response:
         if job_id.startswith(PREFIX):
 
             def run(seen: Connection) -> dict[str, Any]:

@@ -10,12 +10,13 @@ from typing import Annotated, Final
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Response
 from fastapi import Query as InQuery
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.library_metadata import LibraryMetadata, MetadataResult
 from smartcrawl.run.library_store import StoreAbsentError, run_attached_file_ids
+from smartcrawl.server.answer import Answer
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import Query, json_response, refuse_repeated_parameter
 from smartcrawl.server.errors import api_not_found, api_unavailable
@@ -35,10 +36,8 @@ class CleanupQuery(Query):
     domain_id: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$", examples=["DOMAIN01"])
 
 
-class CleanedMetadata(BaseModel):
+class CleanedMetadata(Answer):
     """The numbers of entries of files_metadata.json."""
-
-    model_config = ConfigDict(extra="forbid")
 
     removed: int = Field(examples=[2])
     remaining: int = Field(examples=[98])
@@ -85,6 +84,6 @@ def add_routes(context: Context, router: APIRouter) -> None:
         responses={404: {}},
         dependencies=[Depends(refuse_repeated_parameter)],
     )
-    async def cleanup(query: Annotated[CleanupQuery, InQuery()]) -> Response:
+    async def cleanup_metadata(query: Annotated[CleanupQuery, InQuery()]) -> Response:
         found = await to_thread.run_sync(_cleaned, context, query.domain_id)
         return json_response({"removed": found.removed, "remaining": found.remaining})

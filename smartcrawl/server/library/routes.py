@@ -82,7 +82,8 @@ _BY_QUERY: Final[dict[str, Any]] = {
 
 def _by_body(model: type[BaseModel]) -> dict[str, Any]:
     """Return the description of a request with a body, which the route reads itself."""
-    content = {"schema": model.model_json_schema(), "example": {"domain_id": _DOMAIN}}
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    content = {"schema": schema, "example": {"domain_id": _DOMAIN}}
     body = {"required": True, "content": {"application/json": content}}
     return {
         "dependencies": [Depends(refuse_api_query)],
@@ -290,7 +291,7 @@ def _add_crawl(libraries: _Libraries, router: APIRouter) -> None:
     summary = "Crawl the libraries of a domain: all steps, and an archive of the maps"
 
     @router.get("/crawl", summary=summary, **_DESCRIBED, **_BY_QUERY)
-    async def crawl(request: Request, query: Annotated[_CrawlQuery, InQuery()]) -> Response:
+    async def get_crawl(request: Request, query: Annotated[_CrawlQuery, InQuery()]) -> Response:
         return await libraries.answer(request, _Order.of("crawl", query))
 
     @router.post("/crawl", summary=summary, **_DESCRIBED, **_by_body(LibraryCrawl))

@@ -85,7 +85,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         responses={404: {}},
         dependencies=[Depends(refuse_api_query)],
     )
-    async def robots_of(domain: Annotated[str, Path(examples=["example.com"])]) -> Response:
+    async def get_robots(domain: Annotated[str, Path(examples=["example.com"])]) -> Response:
         host = api_host_parameter(domain)
         kept = await to_thread.run_sync(
             context.stores.read, lambda connection: api_stored_robots(connection, host)
