@@ -50,6 +50,7 @@ class LibraryFile(NamedTuple):
     held: str | None = None  #: present place of its bytes below the folder of the source
     downloaded: int = 0  #: Unix microseconds at which its bytes reached the disk
     error: str | None = None
+    digest: bytes | None = None  #: SHA-256 of its bytes as they came; None: there are none
 
 
 class LibraryRow(NamedTuple):

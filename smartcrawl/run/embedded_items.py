@@ -73,6 +73,9 @@ class EmbeddedItems:
         self.knows_all = stored_listing_was_whole(connection, source_no)
         self.skipped: dict[int, str] = {}  #: reasons, by record.no
         self.refused: dict[int, str] = {}  #: reasons of failures of now, by record.no
+        self.has_moved = (
+            False  #: whether an item got another place, so that the map of files differs
+        )
         self._connection = connection
         self._is_list = source.source_type is not SourceType.FILES  # or pages
         self._folder = folder
@@ -152,7 +155,7 @@ class EmbeddedItems:
         except OSError as error:
             self._download_again(row, f"cannot be read ({error.strerror})")
             return None
-        if not self._is_list and digest != hashes.get(row.no):
+        if not self._is_list and digest != hashes.get(row.no, digest):
             self._download_again(row, "has other bytes than were downloaded")
             return None
         version = ItemVersion(row.no, row.unique_id, digest, _facts(row, hashes.get(row.no, b"")))
@@ -185,6 +188,7 @@ class EmbeddedItems:
             if self._folder.facts(before + inner) is not None:
                 self._folder.rename(before + inner, after + inner)
                 self._folder.tidy(before + inner)
+            self.has_moved |= path != after + inner
             if self._is_dry:
                 self._moved[no] = after + inner
             else:
@@ -216,9 +220,12 @@ class EmbeddedItems:
         hashes: Mapping[int, bytes],
         given: Mapping[tuple[int, bytes], bytes],
     ) -> bytes | None:
-        """Return the SHA-256 of the file of an item; one that was given is not read again."""
-        if not self._is_list:
-            return hashes.get(row.no)
+        """Return the SHA-256 of the file of an item; one that was given is not read again.
+
+        Files have it since their download, but those of an older version whose text is unreadable.
+        """
+        if not self._is_list and row.no in hashes:
+            return hashes[row.no]
         if (known := given.get((row.no, facts))) is not None:
             return known
         try:
@@ -237,6 +244,7 @@ class EmbeddedItems:
             return
         with transaction(self._connection):
             store_processed_rows(self._connection, [ProcessedRow(row, None, None)])
+        self.has_moved = True
 
     def _body_hashes(self, numbers: Sequence[int]) -> dict[int, bytes]:
         found: dict[int, bytes] = {}

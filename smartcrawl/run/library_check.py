@@ -269,8 +269,12 @@ class LibraryCheck:
     def _size(self, row: CheckedRow) -> int | None:
         """Return the bytes that the file of an item must have; None: not those of the library."""
         is_as_listed = self._source.source_type is SourceType.FILES
-        failed = row.path is not None and row.path.startswith(f"{_FAILED}/")
-        return row.file_size if is_as_listed and not failed else None
+        return None if self._is_note(row) or not is_as_listed else row.file_size
+
+    @staticmethod
+    def _is_note(row: CheckedRow) -> bool:
+        """Whether the file of an item only says why there is none (E2)."""
+        return row.has_error and row.path is not None and row.path.startswith(f"{_FAILED}/")
 
     def _stored(self, row: CheckedRow) -> StoredRow:
         """Return an item as a row of the map; the original of a processed one is kept (M-53)."""

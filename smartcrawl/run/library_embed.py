@@ -82,9 +82,7 @@ class LibraryEmbed(LibraryStep):
             pushed = push.run()
             del push  # it has the list of the store
             items.settle_failures()
-            embedded = self._write_maps(
-                connection, no, rows, with_files=bool(items.refused) or is_full
-            )
+            embedded = self._write_maps(connection, no, rows, with_files=items.has_moved)
             self._note_versions(connection, no, embedded, is_mending=is_mending)
             if pushed.left:
                 command = f"{program_name()} library cleanup --files"

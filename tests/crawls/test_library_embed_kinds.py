@@ -212,7 +212,39 @@ def test_an_empty_file_fails_and_a_type_without_text_is_no_item(place: Place):
     (failed,) = (row for row in place.map_rows() if row["filename"] == "empty.txt")
     assert "the file is empty" in failed["embedding_error"]
     assert not any(row["filename"] == "photo.png" for row in place.map_rows())
-    assert place.embed()["uploaded"] == 0
+    for words in ((), ("--mode", "full"), ()):
+        again = place.libraries.download(*words)
+        assert again["downloaded"] == (4 if words else 0), again["log"]
+        assert again["integrity"]["missingOnDisk"] == 0, again["log"]
+        assert place.embed(expect=None)["uploaded"] == 0
+        row = place.libraries.rows("files_map.csv")["/sites/demo/Shared Documents/empty.txt"]
+        assert "03_failed" in row["file_relative_path"]
+        assert (place.libraries.folder() / "03_failed/empty.txt").read_bytes() == b""
+        assert not (place.libraries.folder() / "02_embedded/empty.txt").exists()
+        (checked,) = place.libraries.library("check", DOMAIN)["sources"]
+        assert checked["integrity"]["missingOnDisk"] == 0
+
+
+@pytest.mark.covers("R3-83")
+def test_a_document_whose_text_cannot_be_extracted_is_judged_by_the_store(place: Place):
+    """Also one that could be read before: the hash is that of the download."""
+    broken = {"broken.pdf": b"%PDF-1.7 cut", "broken.docx": b"PK no archive"}
+    for path, body in broken.items():
+        place.library.add(path, body)
+    place.library.update("Reports/Q1.txt", "Warmer.")
+    assert place.libraries.download(expect=None)["failed"] == 2
+
+    found = place.embed()
+
+    assert (found["completed"], found["skipped"]) == (5, 0), found["reasons"]
+    place.check(BEFORE | broken | {"Reports/Q1.txt": b"Warmer."})
+    place.library.update("broken.pdf", b"%PDF-1.7 cut again")
+    place.libraries.download(expect=None)
+    place.server.fails = lambda text: "it has no text" if "again" in text else ""
+    assert place.embed(expect=3)["embedFailed"] == 1
+    (failed,) = (row for row in place.map_rows() if row["filename"] == "broken.pdf")
+    assert "it has no text" in failed["embedding_error"]
+    assert "03_failed" in failed["file_relative_path"]
 
 
 @pytest.mark.few(1)

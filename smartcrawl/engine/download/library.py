@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from hashlib import sha256
 from typing import Final, Self
 
 from scrapy import Request
@@ -101,6 +102,8 @@ class LibraryHandler(BoundedHttpHandler):
         if isinstance(body, Response):
             return body
         self._library.note(row, item)
+        if file.error is None:
+            file = file._replace(digest=sha256(body).digest())
         request.meta[LIBRARY_FILE] = file
         headers = downloader_headers_of_file(entry.validator, entry.modified_at)
         media = downloader_media_type(self._library.places.indexed_name(item))

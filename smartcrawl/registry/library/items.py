@@ -30,7 +30,9 @@ _SINCE: Final = """
 SELECT i.no FROM library_item i JOIN state s USING (no) WHERE i.source = ? AND s.last_checked > ?
 """
 _HASHES: Final = """
-SELECT no, body_hash FROM record WHERE no IN carray(?) AND body_hash IS NOT NULL
+SELECT r.no, COALESCE(i.body_hash, r.body_hash)
+  FROM record r LEFT JOIN library_item i USING (no)
+ WHERE r.no IN carray(?) AND COALESCE(i.body_hash, r.body_hash) IS NOT NULL
 """
 _OTHERS: Final = """
 SELECT DISTINCT path FROM library_item
@@ -38,14 +40,14 @@ SELECT DISTINCT path FROM library_item
 """
 _STORE: Final = """
 INSERT INTO library_item (no, source, listitem_id, unique_id, filename, server_relative_url,
-                          file_size, last_modified, path, downloaded)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                          file_size, last_modified, path, downloaded, body_hash)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (no) DO UPDATE
    SET listitem_id = excluded.listitem_id, unique_id = excluded.unique_id,
        filename = excluded.filename, server_relative_url = excluded.server_relative_url,
        file_size = excluded.file_size, last_modified = excluded.last_modified,
-       path = excluded.path, downloaded = excluded.downloaded, sharepoint_error = NULL,
-       processing_error = NULL
+       path = excluded.path, downloaded = excluded.downloaded, body_hash = excluded.body_hash,
+       sharepoint_error = NULL, processing_error = NULL
 """
 #: A former file stays, with its four fields.
 _FAILED: Final = """
@@ -162,7 +164,7 @@ def store_library_file_row(connection: Connection, source: int, no: int, file: L
         connection.execute(_FAILED, (*facts, file.error[:1024]))
         return
     connection.execute(_ADDRESS, (item.url, no))
-    connection.execute(_STORE, (*facts, file.path, file.downloaded))
+    connection.execute(_STORE, (*facts, file.path, file.downloaded, file.digest))
     if file.error is not None:  # such as a path that the system does not take (E2)
         connection.execute(_FAILED, (*facts, file.error[:1024]))
 
