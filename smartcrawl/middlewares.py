@@ -42,6 +42,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.model.program import program_name
+from smartcrawl.model.signatures import sessionless_url
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts.gate import HostGate
@@ -122,8 +123,8 @@ class RobotsMiddleware:
             raise NotConfigured  # files have no robots.txt
         return cls(RobotsDownloads.from_crawler(crawler), run)
 
-    async def process_request(self, request: Request) -> None:
-        """Let the request pass, or refuse it.
+    async def process_request(self, request: Request) -> Request | None:
+        """Let the request pass, replace it by one without its session id, or refuse it.
 
         Raises:
             RobotsDisallowedError: the rules forbid the address.
@@ -131,7 +132,7 @@ class RobotsMiddleware:
             TurnSpentError: the page is requested later.
         """
         if request.meta.get("dont_obey_robotstxt") or not self._concerns(request):
-            return
+            return None
         began = time.monotonic()
         rules = await self.rules.of(request)
         if rules.unknown is not None:
@@ -140,10 +141,14 @@ class RobotsMiddleware:
             )
         page = self._page_without_turn(request, rules, began)
         if not rules.allows(request.url):
+            plain = sessionless_url(request.url)
+            if plain != request.url and "attempt" in request.meta and rules.allows(plain):
+                return request.replace(url=plain, dont_filter=True)
             raise _DisallowedError(f"disallowed by {rules.origin}/robots.txt")
         if page is not None and self._run is not None:
             self._run.turns.give_back(page)
             raise _TurnSpentError(f"its turn was spent on {rules.origin}/robots.txt")
+        return None
 
     def _concerns(self, request: Request) -> bool:
         """Whether robots.txt decides about a request: not about that for a file of a listing."""

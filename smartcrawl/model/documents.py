@@ -6,7 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-CUT: Final = "cut"  #: type of the mark that some links were not stored: a link to the page itself
+#: Type of the mark that links were not stored: a link to the page itself, or, with the name of a
+#: trap as its anchor, to the beginning of an address.
+CUT: Final = "cut"
 
 CODE: Final = "code"
 TABLE: Final = "table"

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import Chunk, Document
 from smartcrawl.model.library import LibraryFile
+from smartcrawl.model.signatures import is_signed_url
 from smartcrawl.rules.model import (
     Action,
     Extraction,
@@ -123,7 +124,8 @@ class PagePlan:
     named: int = 0  #: sitemap kind of an address that was stored as a page; 0: none
     verify: bool = False  #: whether it only looks at an unreached page (design.md 3)
     doubted: bool = False  #: whether this visit must download the whole body
-    signed: str | None = None  #: ``url`` with an access signature, for this run only
+    #: ``url`` as this run linked it, with an access signature or a session id
+    signed: str | None = None
 
 
 @dataclass(slots=True)
@@ -144,7 +146,8 @@ class Page:
     @property
     def lacks_signature(self) -> bool:
         """Whether an error may come from a missing signature, which a linking page supplies."""
-        return self.record.signs & NEEDS_SIGNATURE > 0 and self.plan.signed is None
+        signed = self.plan.signed
+        return self.record.signs & NEEDS_SIGNATURE > 0 and not (signed and is_signed_url(signed))
 
 
 class Collapse(NamedTuple):

@@ -1,4 +1,4 @@
-"""Access tokens in addresses, which are requested but never stored (R0-77, RD-20)."""
+"""Access tokens and session ids in addresses: requested, never stored (R0-77, RD-20)."""
 
 from __future__ import annotations
 
@@ -49,21 +49,68 @@ _MARK: Final = re.compile(
     r"|client_secret|id_token|jwt|passwo?r?d|refresh_token)=",
     re.IGNORECASE,
 )
+#: Parameters of path or query that only session ids have (docs/adr/0102).
+_SESSION: Final = "jsessionid|phpsessid|aspsessionid[a-z]*|sessid|cfid|cftoken|zenid|oscsid"
+_IN_PATH: Final = re.compile(rf";(?:{_SESSION})=[^;/?#&]*", re.IGNORECASE)
+_IN_QUERY: Final = re.compile(rf"(?:^|[?&;])(?:{_SESSION})=[^&;#]*", re.IGNORECASE)
 
 
 def unsigned_url(url: str) -> str:
-    """Return a URL without its access tokens: secrets, and signatures with all their parameters.
+    """Return a URL without its access tokens and session ids.
 
-    Addresses that differ in nothing else are one. Everything else stays as it is, byte for byte.
+    Access tokens are secrets, and signatures with all their parameters. Session ids have names that
+    nothing else has. Addresses that differ in nothing else are one.
 
-    >>> unsigned_url("https://a.blob.core.windows.net/c/b.pdf?sv=2024-08-04&se=2026-12-01&sig=8c%2F")
+    >>> unsigned_url("https://a.example/shop;jsessionid=1A2B?PHPSESSID=3c&page=2&api_key=8c1f")
+    'https://a.example/shop?page=2'
+
+    Source: R0-22, R0-77, RD-20; docs/adr/0026, 0102.
+    """
+    return _without_tokens(sessionless_url(url))
+
+
+def is_signed_url(url: str) -> bool:
+    """Whether a URL has an access token; a session id is none.
+
+    >>> is_signed_url("https://a.example/?api_key=8c1f"), is_signed_url("https://a.example/?cfid=8")
+    (True, False)
+    """
+    return _without_tokens(url) != url
+
+
+def sessionless_url(url: str) -> str:
+    """Return a URL without its session ids. Everything else stays as it is, byte for byte.
+
+    >>> sessionless_url("https://a.example/a;jsessionid=1A/b;v=2?x=1&CFID=7&CFTOKEN=8&y=2#top")
+    'https://a.example/a/b;v=2?x=1&y=2#top'
+    >>> sessionless_url("https://a.example/story?sid=12")
+    'https://a.example/story?sid=12'
+    """
+    if "?" not in url and ";" not in url:
+        return url
+    lower = url.lower()  # cheaper than the expressions: few addresses have such a name
+    if not ("id=" in lower or "cftoken=" in lower or "aspsessionid" in lower):
+        return url
+    rest, hash_, fragment = url.partition("#")
+    path, mark, query = rest.partition("?")
+    bare = _IN_PATH.sub("", path)
+    if (kept := _IN_QUERY.sub("", query)) != query:
+        query = kept.lstrip("&;")
+        mark = "?" if query else ""
+    return f"{bare}{mark}{query}{hash_}{fragment}"
+
+
+def _without_tokens(url: str) -> str:
+    """Return a URL without its secrets, and without its signatures with all their parameters.
+
+    Everything else stays as it is, byte for byte.
+
+    >>> _without_tokens("https://a.blob.core.windows.net/c/b.pdf?sv=2024-08-04&se=2026-12-01&sig=8c")
     'https://a.blob.core.windows.net/c/b.pdf'
-    >>> unsigned_url("https://b.s3.amazonaws.com/k?page=2&X-Amz-Date=1&X-Amz-Signature=8c1f#top")
+    >>> _without_tokens("https://b.s3.amazonaws.com/k?page=2&X-Amz-Date=1&X-Amz-Signature=8c1f#top")
     'https://b.s3.amazonaws.com/k?page=2#top'
-    >>> unsigned_url("https://a.example/?sig=top&api_key=8c1f"), unsigned_url("https://a.example/?design=1")
+    >>> _without_tokens("https://a.example/?sig=top&api_key=8c1f"), _without_tokens("https://a.example/?design=1")
     ('https://a.example/?sig=top', 'https://a.example/?design=1')
-
-    Source: R0-22, R0-77, RD-20.
     """
     if "?" not in url or not (_MARK.search(url) or "%" in url[url.index("?") :]):
         return url

@@ -44,7 +44,7 @@ _PARTS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Trackers:
-    """Query parameters that identify a reader's origin, not the page.
+    """Parameters of query and path that identify a reader's origin, not the page.
 
     ``prefixes`` are beginnings of names, ``names`` whole names; case does not matter.
 
@@ -57,6 +57,11 @@ class Trackers:
     def __post_init__(self) -> None:
         object.__setattr__(self, "prefixes", tuple(prefix.lower() for prefix in self.prefixes))
         object.__setattr__(self, "names", frozenset(name.lower() for name in self.names))
+
+    def has(self, name: str) -> bool:
+        """Whether a parameter of this name is a tracker."""
+        lower = name.lower()
+        return lower.startswith(self.prefixes) or lower in self.names
 
 
 DEFAULT_TRACKERS: Final = Trackers()
@@ -161,11 +166,23 @@ def _normal_web(url: str, trackers: Trackers) -> str:
         path, query = normal_url_escapes(path), normal_url_escapes(query)
     else:
         origin, path, query = parts.groups()
+    if ";" in path:
+        path = _path_without_trackers(path, trackers)
     if path.endswith("/") and (
         path.find("/") == len(path) - 1 or azure_service_of_url(origin) is None
     ):
         path = path.rstrip("/")  # not of a blob, whose key it ends
     return origin + path + _normal_query(query, trackers) if query else origin + path
+
+
+def _path_without_trackers(path: str, trackers: Trackers) -> str:
+    """Return a path whose segments have no parameters that are trackers, as in ``a;sid=1/b``."""
+    segments = []
+    for segment in path.split("/"):
+        name, *parts = segment.split(";")
+        kept = [part for part in parts if not trackers.has(part.partition("=")[0])]
+        segments.append(";".join([name, *kept]))
+    return "/".join(segments)
 
 
 def _normal_query(query: str, trackers: Trackers) -> str:

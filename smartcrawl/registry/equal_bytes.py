@@ -57,6 +57,7 @@ def find_stored_extraction(
         content_type=media.partition(";")[0],
         canonical=canonical,
         links=kept,
-        links_cut=len(kept) < len(links),
+        links_cut=any(link.type == CUT and not link.anchor for link in links),
+        overlong=tuple(link.url for link in links if link.type == CUT and link.anchor),
     )
     return StoredExtraction(document, content, text, sample, signs, url)

@@ -28,10 +28,9 @@ SELECT h.name, count(*) FROM record r JOIN host h ON h.no = r.host
 """
 #: Addresses that may carry a session id (rules.traps), as far as LIKE finds them.
 _SESSIONS = """
-SELECT url FROM record
+SELECT no, url FROM record
  WHERE source = ?
-   AND (lower(url) LIKE '%sess%' OR lower(url) LIKE '%cftoken=%' OR lower(url) LIKE '%sid=%'
-        OR lower(url) LIKE '%cfid=%' OR lower(url) LIKE '%zenid=%' OR lower(url) LIKE '%?s=%'
+   AND (lower(url) LIKE '%session%=%' OR lower(url) LIKE '%sid=%' OR lower(url) LIKE '%?s=%'
         OR lower(url) LIKE '%&s=%' OR lower(url) LIKE '%;s=%')
  ORDER BY no
 """
@@ -80,8 +79,7 @@ class HostReader:
         rows: Any = self._connection.execute(_HOST_COUNTS, (self._source,)).fetchall()
         return list(rows)
 
-    def session_urls(self) -> Iterator[str]:
-        """Yield the addresses that may carry a session id; the scan begins with the first."""
+    def session_urls(self) -> Iterator[tuple[int, str]]:
+        """Yield number and URL of addresses that may have a session id; the first begins a scan."""
         rows: Any = self._connection.execute(_SESSIONS, (self._source,))
-        for (url,) in rows:
-            yield url
+        yield from rows

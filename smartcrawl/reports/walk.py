@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 
+from smartcrawl.model.documents import CUT
 from smartcrawl.model.options import Options
-from smartcrawl.model.urls import normalize_url, url_digest
+from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import unpack_stored_links, unpack_stored_numbers
 from smartcrawl.reports.entries import (
@@ -34,6 +36,7 @@ from smartcrawl.rules.moves import (
     fates_of_moves,
     flooding_canonicals,
 )
+from smartcrawl.rules.traps import TrapBudget
 from smartcrawl.sources.base import Source
 
 
@@ -50,6 +53,7 @@ class WalkReport:
     asked: dict[int, int] = field(default_factory=dict)  #: numbers and depths, breadth first
     refused: set[int] = field(default_factory=set)  #: reached, but disallowed by robots.txt
     new: set[str] = field(default_factory=set)  #: addresses without a record
+    _budget: TrapBudget = field(init=False)
     _scope_no: int = 0
     today: TodayReport = field(init=False)
     past: ReportedRuns = field(init=False)
@@ -58,6 +62,13 @@ class WalkReport:
         self.past = reported_runs(self.connection, self.source_no)
         found = reported_records(self.connection, self.source_no)
         self.entries = {entry.no: entry for entry in found}
+        self._budget = TrapBudget(
+            year=datetime.now(UTC).year,
+            per_host=0,
+            hosts=0,
+            is_linked=self.asked.__contains__,
+        )
+        self._budget.seen((entry.no, entry.url) for entry in found)
         self.today = TodayReport(self.connection, self.source, self.options)
         if self.source is not None:
             scope = self.source.scope.fingerprint()
@@ -97,7 +108,11 @@ class WalkReport:
             yield from unpack_stored_numbers(row[1])
         else:
             links = unpack_stored_links(row[2])
-            urls = [link.url for link in links if not link.nofollow or link.type == "canonical"]
+            urls = [
+                link.url
+                for link in links
+                if link.type != CUT and (not link.nofollow or link.type == "canonical")
+            ]
             yield from self._numbers(urls, source)
 
     def _numbers(self, urls: Iterable[str], source: Source) -> Iterator[int]:
@@ -106,7 +121,8 @@ class WalkReport:
                 key = url_digest(normalize_url(url, self.options.trackers))
                 number = reported_record_number(self.connection, self.source_no, key)
                 if number is None:
-                    self.new.add(url)
+                    if url not in self.new and not self._budget.refuse(url, url_host_key(url)):
+                        self.new.add(url)
                 else:
                     yield number
 

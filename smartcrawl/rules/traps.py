@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from enum import StrEnum, auto
 from typing import Final
 
@@ -44,13 +44,12 @@ _HEAD: Final = re.compile(r"(?:\?|%(?:25)*3F)([^?=&%/]+)(?:=|%(?:25)*3D)", re.IG
 _ESCAPED: Final = "%" + MAX_REPEATS * "25"
 _AMPERSANDS: Final = ((MAX_REPEATS + 1) * "amp;", (MAX_REPEATS + 1) * "amp%3B")
 
-# Names that only session ids have, and names that other ids have, too: story 12 is "sid=12".
+# Names of session ids that other ids have, too: story 12 is "sid=12". Names that only session ids
+# have are no part of an address (model.signatures).
 _SESSION: Final = re.compile(
-    r"[?&;](?:(?:jsessionid|phpsessid|aspsessionid[a-z]*|sessid|cfid|cftoken|zenid|oscsid)"
-    r"=[^&;/?]*"
-    r"|(?:s|sid|session|session_?id)="
+    r"[?&;](?:s|sid|session|session_?id)="
     r"(?=[0-9-]*[A-Z])(?=[A-Z-]*[0-9])"
-    r"(?:[0-9A-Z]{16,}|[0-9A-F]{8}-(?:[0-9A-F]{4}-){3}[0-9A-F]{12})(?![^&;/?]))",
+    r"(?:[0-9A-Z]{16,}|[0-9A-F]{8}-(?:[0-9A-F]{4}-){3}[0-9A-F]{12})(?![^&;/?])",
     re.IGNORECASE,
 )
 
@@ -222,35 +221,49 @@ def _words(name: str) -> set[str]:
 class TrapBudget:
     """Limits of one run to new addresses: of each host, of hosts, of session ids of a page.
 
-    0 is no limit. ``refuse`` is called once for each new address.
+    0 is no limit. ``refuse`` is called once for each new address. ``is_linked`` says of the number
+    of a known address whether this run met a link to it.
     """
 
-    def __init__(self, *, year: int, per_host: int, hosts: int, per_session: int = 20) -> None:
+    def __init__(
+        self,
+        *,
+        year: int,
+        per_host: int,
+        hosts: int,
+        per_session: int = 20,
+        is_linked: Callable[[int], bool] = lambda number: False,
+    ) -> None:
         self._year = year
+        self._is_linked = is_linked
         self._per_host = per_host
         self._hosts = hosts
         self._per_session = per_session
         self._met: dict[str, int] = {}  #: addresses by host
-        self._unread: list[Iterable[str]] = []  #: known addresses, some with session ids
-        self._sessions: OrderedDict[int, int] = OrderedDict()  #: session ids by hash of address
+        #: known addresses, some with session ids, and their numbers
+        self._unread: list[Iterable[tuple[int, str]]] = []
+        self._known: dict[int, list[int]] = {}  #: their numbers by hash of address
+        self._sessions: OrderedDict[int, int] = OrderedDict()  #: new ones by hash of address
 
     def known(self, host: str, count: int) -> None:
         """Note the number of a host's addresses in the registry; several calls add up."""
         self._met[host] = self._met.get(host, 0) + count
 
-    def seen(self, urls: Iterable[str]) -> None:
-        """Note known addresses that may contain session ids.
+    def seen(self, urls: Iterable[tuple[int, str]]) -> None:
+        """Note known addresses that may contain session ids, and their numbers.
 
         They are not read before a new address has a session id: few sites have any.
         """
         self._unread.append(urls)
 
-    def refuse(self, url: str, host: str) -> Trap | None:
+    def refuse(self, url: str, host: str, known: Collection[int] = ()) -> Trap | None:
         """Return the reason not to request a new address; None: it is counted and may be requested.
 
-        Of addresses that differ only in their session ids, ``per_session`` pass. A session id is a
-        parameter of path or query with a name like ``jsessionid`` or ``phpsessid``. With the name
-        ``s``, ``sid``, ``session`` or ``session_id`` its value must be a UUID or at least 16
+        ``known``: numbers of the known addresses that the same page links.
+
+        Of addresses that differ only in their session ids, ``per_session`` pass, those counted that
+        were known and linked in this run. A session id is a parameter of path or query with the
+        name ``s``, ``sid``, ``session`` or ``session_id`` whose value is a UUID or has at least 16
         letters and digits. The counts of 65,536 such addresses are kept, then the oldest go.
 
         >>> budget = TrapBudget(year=2025, per_host=1, hosts=1)
@@ -269,33 +282,43 @@ class TrapBudget:
             return Trap.TOO_MANY_HOSTS
         if self._per_host and met >= self._per_host:
             return Trap.HOST_BUDGET
-        if ("?" in url or ";" in url) and self._per_session and self._is_one_more_session(url):
+        if ("?" in url or ";" in url) and self._per_session and self._is_one_more(url, known):
             return Trap.SESSION_ID
         self._met[host] = met + 1
         return None
 
-    def _is_one_more_session(self, url: str) -> bool:
+    def _is_one_more(self, url: str, known: Collection[int]) -> bool:
         """Whether an address is a page under one session id too many; count it when it is not.
 
         The method is called once for each address, so that each brings another id.
         """
-        lower = url.lower()
-        if not (
-            "id=" in lower or "sess" in lower or "cftoken=" in lower
-            or "?s=" in lower or "&s=" in lower or ";s=" in lower
-        ):  # fmt: skip
-            return False  # cheaper than the expression
-        address, found = _SESSION.subn("", url)
-        if not found:
+        key = _page_of_session(url)
+        if key is None:
             return False
         while self._unread:
-            for known in self._unread.pop():
-                self._is_one_more_session(known)
-        key = hash(address)  # 64 bits, with a seed that no site can know
+            for number, other in self._unread.pop():
+                page = _page_of_session(other)
+                if page is not None:
+                    self._known.setdefault(page, []).append(number)
         met = self._sessions.get(key, 0)
+        if met < self._per_session and (numbers := self._known.get(key)):
+            here = set(known)
+            met += sum(number in here or self._is_linked(number) for number in numbers)
         if met >= self._per_session:
             return True
-        self._sessions[key] = met + 1
+        self._sessions[key] = self._sessions.get(key, 0) + 1
         if len(self._sessions) > MAX_COUNTED:
             self._sessions.popitem(last=False)
         return False
+
+
+def _page_of_session(url: str) -> int | None:
+    """Return the hash of an address without its session ids; None: it has none."""
+    lower = url.lower()
+    if not (
+        "id=" in lower or "session=" in lower
+        or "?s=" in lower or "&s=" in lower or ";s=" in lower
+    ):  # fmt: skip
+        return None  # cheaper than the expression
+    page, found = _SESSION.subn("", url)
+    return hash(page) if found else None  # 64 bits, with a seed that no site can know

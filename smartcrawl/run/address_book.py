@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from smartcrawl.model.batches import Address
 from smartcrawl.model.pages import ListedRecord, Page
+from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_host_key
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.sources.scope import Scope
 
 _CACHE = 40_000  #: addresses in each of two generations
 _OUTSIDE = 0  #: number of addresses out of scope
+_REFUSED = -1  #: number of addresses in scope that a limit refused
 
 
 class Found(NamedTuple):
@@ -26,7 +28,8 @@ class Found(NamedTuple):
 
 
 Register = Callable[[Found], None]
-Refuse = Callable[[str, str], bool]  #: URL and host of a new address
+#: URL and host of a new address, and the numbers of the known ones on its page
+Refuse = Callable[[str, str, Collection[int]], bool]
 
 
 class AddressBook:
@@ -47,6 +50,7 @@ class AddressBook:
         self._ids: dict[bytes, int] = {}
         self._uncommitted: dict[int, Address] = {}
         self._renamed: dict[int, int] = {}  #: new numbers by the old ones
+        self.refused = False  #: whether the last call of ``numbers`` left out a refused address
 
     def numbers(
         self,
@@ -84,7 +88,8 @@ class AddressBook:
             self._old, self._young = young, {}
         if renamed := self._renamed:
             found = [renamed.get(number, number) for number in found]
-        return [number for number in dict.fromkeys(found) if number != _OUTSIDE]
+        self.refused = _REFUSED in found
+        return [number for number in dict.fromkeys(found) if number > _OUTSIDE]
 
     def stored_listed(self, identities: Sequence[str]) -> dict[str, ListedRecord]:
         """Return those identities of files in scope that are in the registry.
@@ -124,7 +129,8 @@ class AddressBook:
     ) -> None:
         """Put the numbers of ``missing``, places and URLs in scope, into ``found``."""
         inside: list[tuple[int, str, str, bytes]] = []
-        for place, url in missing:
+        for place, linked in missing:
+            url = unsigned_url(linked)  # links may name the session id that a pattern excluded
             identity = normalize_url(url, self._trackers)
             inside.append((place, url, identity, url_digest(identity)))
         ids = self._ids
@@ -134,7 +140,8 @@ class AddressBook:
             number = ids.get(key) or stored.get(key)
             if number is None:
                 host = url_host_key(url)
-                if refuse is not None and refuse(url, host):
+                if refuse is not None and refuse(url, host, stored.values()):
+                    found[place] = _REFUSED
                     continue
                 number = ids[key] = self._new_number()
                 other = None if identity == url else identity

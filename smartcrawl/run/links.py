@@ -7,6 +7,7 @@ from typing import Final
 
 from smartcrawl.model.documents import CUT, Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
+from smartcrawl.model.signatures import is_signed_url, sessionless_url
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.pack import (
     pack_stored_links,
@@ -17,6 +18,7 @@ from smartcrawl.registry.pack import (
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.http import MAX_REDIRECTS, http_redirects_followed
 from smartcrawl.rules.model import Standing
+from smartcrawl.rules.traps import Trap
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import FrontierDepths
@@ -149,23 +151,27 @@ class Links:
         same_depth: bool = False,
         canonical: str | None = None,
         cut: bool = False,
+        overlong: Sequence[str] = (),
     ) -> None:
         """Offer the links of a new body, and pack them on the visit to be stored.
 
         ``canonical``: the absolute canonical URL of the page (M-20). ``cut``: whether the page has
-        more links than are stored; the mark is stored, because it makes later runs incomplete, too.
+        more links than are stored. ``overlong``: beginnings of addresses that are too long. Marks
+        of both are stored, because they make later runs incomplete, too.
         """
         parsed = visit.parsed
         page, links = visit.page, list(links)
         listed = [
-            link._replace(url=self._signed.bare(link.url)) if "?" in link.url else link
+            link._replace(url=self._bare(link.url)) if "?" in link.url or ";" in link.url else link
             for link in links
         ]
         parsed.names_signed |= any(
-            link.url != bare.url for link, bare in zip(links, listed, strict=True)
+            link.url != bare.url and is_signed_url(link.url)
+            for link, bare in zip(links, listed, strict=True)
         )
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
+        listed += [Link(url, Trap.URL_TOO_LONG, CUT, False) for url in overlong]
         parsed.links, parsed.links_count = pack_stored_links(listed), len(listed)
         if not self._source.kind_of(page.url).follows_links:
             return
@@ -177,11 +183,22 @@ class Links:
         parsed.scope = self._seeds.scope_no if whole else _UNFILTERED
         parsed.canonical_no = self._canonical(canonical, page.no, depth)
 
+    def _bare(self, url: str) -> str:
+        """Return a link without signature and session id, to be stored and offered.
+
+        A link that an excluded pattern matches as it stands in the page stays as it is, and out of
+        scope.
+        """
+        excludes = self._seeds.scope.linked.excludes
+        if sessionless_url(url) != url and excludes(url) and not is_signed_url(url):
+            return url
+        return self._signed.bare(url)
+
     def _canonical(self, url: str | None, origin: int, depth: int) -> int | None:
         """Return the number of a canonical URL; None unless it is another page in scope."""
         if url is None:
             return None
-        url = self._signed.bare(url)
+        url = self._bare(url)
         found = self._offers.numbers([url], self._seeds.scope.linked, depth, origin=origin)
         return next((number for number in found if number != origin), None)
 
@@ -206,7 +223,7 @@ class Links:
         recorded and not offered.
         """
         number = visit.page.no
-        visit.answer.location = target = self._signed.bare(target)
+        visit.answer.location = target = self._bare(target)
         if not self.may_follow(number):
             if self._is_limited:
                 self._record_redirect(visit, target)
@@ -243,7 +260,7 @@ class Links:
             [target],
             self._seeds.scope.linked,
             lambda found: None,
-            lambda url, host: True,
+            lambda url, host, known: True,
             cached=False,
         )
         parsed = visit.parsed
@@ -306,6 +323,16 @@ class Links:
         links = unpack_stored_links(self._reader.raw_links([number])[number])
         self._targets(links, page, page.kind, depth)
 
+    def _is_cut(self, mark: Link, page: Page, kind: int) -> bool:
+        """Whether a mark says that links of a page are missing; note the reason."""
+        if not mark.anchor:
+            self._shortcomings.count("too_many_urls" if kind else "too_many_links", page.url)
+        elif self._seeds.scope.linked.holds(mark.url):
+            self._shortcomings.refuse(Trap(mark.anchor), mark.url)
+        else:
+            return False
+        return True
+
     def _targets(
         self, links: Iterable[Link], page: Page, kind: int, depth: int
     ) -> tuple[list[int], bool]:
@@ -318,8 +345,7 @@ class Links:
         whole, self._offers.budget.hit = True, False
         for link in links:
             if link.type == CUT:
-                whole = False
-                self._shortcomings.count("too_many_urls" if kind else "too_many_links", page.url)
+                whole = not self._is_cut(link, page, kind) and whole
             elif link.type == REDIRECT and self._is_limited and not self.may_follow(page.no):
                 whole = False
             elif link.type == SITEMAP:

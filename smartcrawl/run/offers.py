@@ -41,7 +41,9 @@ class Offers:
         """
         refuse = None if given else self.budget.refuse
         register = self._register(origin, depth)
-        return self._book.numbers(urls, scope, register, refuse, cached=not given)
+        numbers = self._book.numbers(urls, scope, register, refuse, cached=not given)
+        self.budget.hit |= self._book.refused
+        return numbers
 
     def sitemap_numbers(
         self,
@@ -59,7 +61,9 @@ class Offers:
         """
         refuse = None if given else self.budget.refuse
         register = self._register(origin, depth, kind)
-        return self._book.numbers(urls, scope, register, refuse, cached=False)
+        numbers = self._book.numbers(urls, scope, register, refuse, cached=False)
+        self.budget.hit |= self._book.refused
+        return numbers
 
     def numbers_by_identity(self, urls: Mapping[str, str]) -> dict[str, int]:
         """Return the number of each identity; those of new addresses are registered.

@@ -22,12 +22,12 @@ from smartcrawl.model.exceptions import (
     SnapshotStoreError,
 )
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
+from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.http import http_redirects_followed
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide, decide_moved
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_form
-from smartcrawl.rules.traps import Trap
 from smartcrawl.run.collapses import collapse_in_run
 from smartcrawl.run.damaged import BLANK, damage_of_body
 from smartcrawl.run.equal_bytes import take_equal_bytes_in_run
@@ -344,13 +344,14 @@ class Reading:
         run, links = self._run, document.links
         if nofollow or document.nofollow or visit.page.plan.mode is Mode.NONE:
             links = tuple(link._replace(nofollow=True) for link in links)
-        run.links.follow(visit, links, canonical=document.canonical, cut=document.links_cut)
-        if not run.source.kind_of(visit.page.url).follows_links:
-            return
-        for url in filter(run.scope.holds, document.overlong):
-            if run.source.lists(url):
-                continue  # no link leads to it
-            run.shortcomings.refuse(Trap.URL_TOO_LONG, url)
+        overlong = [redacted_text(url) for url in document.overlong if not run.source.lists(url)]
+        run.links.follow(
+            visit,
+            links,
+            canonical=document.canonical,
+            cut=document.links_cut,
+            overlong=overlong,
+        )
 
 
 def run_verdict_of_visit(run: Run, visit: Visit) -> Verdict:

@@ -129,7 +129,13 @@ class Run:
 
     def _new_offers(self) -> Offers:
         hosts, started = self._readers.hosts, self.opened.started_at
-        budget = UrlBudget(hosts, self.options, self.shortcomings, started)
+        budget = UrlBudget(
+            hosts,
+            self.options,
+            self.shortcomings,
+            started,
+            is_linked=self.frontier.is_reached,
+        )
         return Offers(self.frontier, self._book, self.batches, budget)
 
     def _new_sitemaps(self) -> SitemapLinks:

@@ -74,6 +74,9 @@ class Scope(Protocol):
     def refusal(self, url: str) -> str | None:
         """Return the reason why ``url`` does not belong to the source, or None if it does."""
 
+    def excludes(self, url: str) -> bool:
+        """Whether the operator excluded this spelling of an address (see ``sessionless_url``)."""
+
     def fingerprint(self) -> bytes:
         """Return a 16-byte digest of the settings that ``allows`` depends on (M-15)."""
 
@@ -107,6 +110,10 @@ class FixedScope(Scope):
     def allows(self, url: str) -> bool:
         """Whether the page at a URL belongs to the source."""
         return self.refusal(url) is None
+
+    def excludes(self, url: str) -> bool:
+        """Return False: addresses of listings have one spelling."""
+        return False
 
     def moved_to(self, url: str) -> Scope | None:
         """Return None: the place does not move."""
@@ -171,9 +178,11 @@ class SiteScope:
             return f"files of type .{extension.lower()} are skipped"
         if self._wanted and not any(pattern.search(known) for pattern in self._wanted):
             return "none of url_patterns matches it"
-        if any(pattern.search(known) for pattern in self._excluded):
-            return "one of excluded_patterns matches it"
-        return None
+        return "one of excluded_patterns matches it" if self.excludes(known) else None
+
+    def excludes(self, url: str) -> bool:
+        """Whether one of ``excluded_patterns`` matches a request URL."""
+        return any(pattern.search(url) for pattern in self._excluded)
 
     def _holds(self, authority: str) -> bool:
         if authority.removesuffix(":80").removesuffix(":443") in self.hosts:

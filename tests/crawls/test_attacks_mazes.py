@@ -17,10 +17,10 @@ _REFUSED = {
     Trap.PATH_TOO_DEEP: ["/".join(["", *(f"d{n}" for n in range(33))])],
     Trap.QUERY_REPEAT: ["/q?f=1&f=1&f=1&f=1", "/q?" + "&".join(f"f{n}=1" for n in range(33))],
     Trap.CALENDAR: ["/calendar/2099/05/", "/events?month=2199-01"],
-    Trap.SESSION_ID: [f"/s?PHPSESSID={n:032x}" for n in range(20, 25)],
+    Trap.SESSION_ID: [f"/s?sid=a{n:031}" for n in range(20, 25)],
     Trap.URL_TOO_LONG: ["/" + "l" * MAX_LENGTH],
 }
-_SESSIONS = [f"/s?PHPSESSID={n:032x}" for n in range(20)]
+_SESSIONS = [f"/s?sid=a{n:031}" for n in range(20)]
 _FILLERS = [f"/filler/{n}" for n in range(30)]
 _HOSTS = [f"http://h{n}.trap.invalid/" for n in range(6)]
 

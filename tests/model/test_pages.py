@@ -34,5 +34,7 @@ def test_only_a_304_to_a_conditional_request_confirms_a_page():
 def test_a_page_lacks_the_signature_that_it_was_read_under():
     page = Page(1, URL, "a.example", 0, record=PageRecord(signs=NEEDS_SIGNATURE))
     assert page.lacks_signature
-    page.plan.signed = URL + "?signature=1"
+    page.plan.signed = URL + "?PHPSESSID=1"  # a session id is none
+    assert page.lacks_signature
+    page.plan.signed = URL + "?api_key=1"
     assert not page.lacks_signature

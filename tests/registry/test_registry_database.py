@@ -109,6 +109,37 @@ def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(
     assert connection.execute(rows).fetchall() == [(0, 0, None), *[(0, 0, 77)] * 3]
 
 
+def test_ids_with_session_ids_are_computed_anew_after_the_upgrade(file: Path):
+    file.parent.mkdir()
+    old = connect_sqlite(file)
+    for number, statements in migrations("sqlite"):
+        if any("INSERT INTO recompute" in statement for statement in statements):
+            break
+        for statement in statements:
+            old.execute(statement).fetchall()
+        old.pragma("user_version", number)
+    old.execute("INSERT INTO host (no, name) VALUES (1, 'a.example')")
+    urls = ["a;JSESSIONID=1", "a?b=1&cfid=2", "a?sid=1&session=2&id=3"]
+    for no, url in enumerate(urls, 1):
+        old.execute(
+            "INSERT INTO source (no, name, kind, created_at) VALUES (?, ?, 'site', 0)",
+            (no, f"s{no}"),
+        )
+        values = (no, no, str(no).encode() * 32, f"http://a.example/{url}")
+        old.execute(
+            "INSERT INTO record (no, source, id, url, host, first_seen, first_run)"
+            " VALUES (?, ?, ?, ?, 1, 0, 1)",
+            values,
+        )
+    old.pragma("application_id", APPLICATION_ID)
+    old.close()
+
+    connection = open_registry(file, EMBEDDED).connection
+
+    rows = connection.execute("SELECT source FROM recompute ORDER BY source").fetchall()
+    assert rows == [("s1",), ("s2",)]
+
+
 def test_each_missing_step_is_applied_and_no_other(file: Path):
     file.parent.mkdir()
     old = connect_sqlite(file)

@@ -240,7 +240,7 @@ def test_what_is_given_with_a_source_is_not_in_the_cache_of_links():
     """Links of a wiki lead to no file, though a file may be given."""
     book = Book()
     batches = SimpleNamespace(batch=SimpleNamespace(addresses=[], reached={}))
-    budget = SimpleNamespace(refuse=lambda url, host: False)
+    budget = SimpleNamespace(refuse=lambda url, host, known: False, hit=False)
     offers = Offers(Frontier(lambda numbers: []), book.book, batches, budget)
 
     assert len(offers.numbers(["http://b.example/"], WIDE, 0, given=True)) == 1

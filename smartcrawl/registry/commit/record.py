@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 
 from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
+from smartcrawl.model.signatures import is_signed_url
 from smartcrawl.model.urls import Trackers
 from smartcrawl.registry.commit.contents import drop_content_row, hold_content_row
 from smartcrawl.registry.commit.snapshots import release_snapshot_row
@@ -104,7 +105,9 @@ def _signs(visit: Visit) -> int:
         signs = signs & ~NAMES_SIGNED | NAMES_SIGNED * visit.parsed.names_signed
     again = visit.extracted_again or visit.accepted  # without a request
     if visit.action not in (Action.NOTE, Action.HOLD) and not again:
-        signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * (page.plan.signed is not None)
+        signed = page.plan.signed
+        needs = signed is not None and is_signed_url(signed)
+        signs = signs & ~NEEDS_SIGNATURE | NEEDS_SIGNATURE * needs
     return signs
 
 

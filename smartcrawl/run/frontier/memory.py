@@ -100,6 +100,10 @@ class FrontierDepths(ABC):
                 bytes([UNREACHED]) * (missing + 1024 if missing < 1024 else missing)
             )
 
+    def is_reached(self, number: int) -> bool:
+        """Whether ``number`` was offered in this run."""
+        return number < len(self.reached) and self.reached[number] != UNREACHED
+
     def depth(self, number: int) -> int:
         """Return the smallest depth at which ``number`` was offered in this run."""
         depth = self.reached[number]

@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 
 from smartcrawl.model.json_integer import JsonInteger
 from smartcrawl.model.redaction import redacted_text
-from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.signatures import is_signed_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 from smartcrawl.rules.http import MAX_REDIRECTS, MOST_REDIRECTS
 from smartcrawl.sources.base import Source
@@ -96,7 +96,7 @@ def declared_job_address(text: str) -> str:
     parsed = can_ada.parse(text)
     if parsed.username or parsed.password:
         raise ValueError("must not contain a user name or password")
-    if unsigned_url(text) != text or unsigned_url(url) != url:
+    if is_signed_url(text) or is_signed_url(url):
         raise ValueError("must not contain an access token or a signature")
     return url
 
