@@ -37,6 +37,9 @@ class Unreadable(NamedTuple):
 
 NAMES_SIGNED: Final = 1  #: bit of PageRecord.signs: the page links to addresses with signatures
 NEEDS_SIGNATURE: Final = 2  #: bit of PageRecord.signs: its last body was read under a signature
+BROUGHT: Final = 4  #: bit of PageRecord.signs: a sitemap, not a feed, that named addresses once
+#: Bits of PageRecord.signs before the number of the run that first found a sitemap emptied.
+EMPTIED_AT: Final = 3
 
 
 class PageRecord(NamedTuple):
@@ -57,7 +60,7 @@ class PageRecord(NamedTuple):
     scope: int = 0  #: fingerprint.no of the scope that filtered ``targets``
     targets: bytes | None = None  #: packed uint32 numbers of linked pages; None: no stored links
     first_run: int | None = None  #: run that discovered it; None: this run
-    signs: int = 0  #: bits NAMES_SIGNED and NEEDS_SIGNATURE
+    signs: int = 0  #: bits NAMES_SIGNED, NEEDS_SIGNATURE, BROUGHT, and a run behind EMPTIED_AT
     noted: bool = False  #: whether the record has an error message or a redirect target
     moved: bool = False  #: whether the last answer was a redirect
     was_held: bool = False  #: whether the page ever had content
@@ -207,6 +210,8 @@ class ParsedBody:
     links: bytes | None = None  #: packed raw links to store; None: keep the stored ones
     links_count: int = 0
     names_signed: bool = False  #: whether signatures were removed from ``links``
+    brought: bool = False  #: whether it is a sitemap that names addresses, or named some before
+    emptied: int = 0  #: run that first found this sitemap empty, whose stored links stay; 0: none
     targets: bytes = b""  #: packed uint32 numbers of linked pages
     scope: int = 0  #: fingerprint.no of the scope that filtered ``targets``
 

@@ -30,6 +30,7 @@ SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
   JOIN host h ON h.no = r.host
  WHERE r.no IN carray(?)
 """
+_COMPLETE_SINCE = "SELECT count(*) FROM run WHERE source = ? AND no >= ? AND complete"
 _NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
 _LISTED_ROWS = """
 SELECT {key}, r.no, h.name, r.etag, coalesce(r.content_length, 0), coalesce(r.configuration, 0),
@@ -168,6 +169,10 @@ class PageReader:
         """Return the packed raw links of pages that have some."""
         rows: Any = self._connection.execute(_LINKS, (Many(numbers),))
         return dict(rows.fetchall())
+
+    def complete_runs_since(self, run: int) -> int:
+        """Return the number of complete runs of the source from ``run`` on."""
+        return int(self._connection.execute(_COMPLETE_SINCE, (self._source, run)).get)
 
     def targets(self, no: int) -> tuple[int, bytes, bool] | None:
         """Return (scope, packed targets, whether their depth is the page's) of a page with links.

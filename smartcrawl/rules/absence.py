@@ -252,8 +252,27 @@ SPOKEN: Final = frozenset({200, 304, 404, 410, *_REDIRECTS})
 #: Earlier answers of a page that a redirect confirms when a look finds one. A look follows no
 #: redirect, so it cannot distinguish a loop from a valid redirect.
 _LED_AWAY: Final = _REDIRECTS | {Fault.REDIRECT_LOOP, Fault.NO_LOCATION, Fault.TOO_MANY_REDIRECTS}
+#: 2xx that bring the page as a 200 does: by way of a transforming proxy, with a delta that we did
+#: not ask for, or unknown. Those without a page (202, 204, 205, 206, 207 ...) are none of them.
+LIKE_200: Final = frozenset({203, 226, 299})
 #: Statuses from 200 to 599 after which a page is not lost, in addition to PASSING.
-SOUND: Final = frozenset({200, 304, 406, *_REDIRECTS})
+SOUND: Final = frozenset({200, 304, 406, *LIKE_200, *_REDIRECTS})
+
+
+_MANY_ADDRESSES: Final = 10  #: of a sitemap; fewer may all go at once
+_EMPTY_RUNS: Final = 2  #: complete runs that found a sitemap empty before it is believed
+
+
+def empties_sitemap(stored: int, found_so: int) -> bool:
+    """Whether to believe a sitemap that names no address any more.
+
+    ``stored``: its addresses before; ``found_so``: complete runs that found it empty before this
+    one. Generators that fail write an empty sitemap for a while.
+
+    >>> [empties_sitemap(9, 0), empties_sitemap(10, 0), empties_sitemap(10, 2)]
+    [True, False, True]
+    """
+    return stored < _MANY_ADDRESSES or found_so >= _EMPTY_RUNS
 
 
 def counts_as_lost(http_status: int | None) -> bool:

@@ -7,13 +7,10 @@ from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from smartcrawl.rules.absence import PASSING, PERMANENT, TEMPORARY
+from smartcrawl.rules.absence import LIKE_200, PASSING, PERMANENT, TEMPORARY
 from smartcrawl.rules.model import Outcome
 
 REDIRECTS = PERMANENT | TEMPORARY
-#: 2xx that bring the page as a 200 does: by way of a transforming proxy, with a delta that we did
-#: not ask for, or unknown. Those without a page (202, 204, 205, 206, 207 ...) are none of them.
-LIKE_200 = frozenset({203, 226, 299})
 MAX_REDIRECTS = 5  #: hops, unless the operator permits more or fewer (R2-21)
 MOST_REDIRECTS = 20  #: the largest limit of an operator
 MAX_VALIDATOR = 8 * 1024  #: characters

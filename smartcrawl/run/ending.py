@@ -30,7 +30,7 @@ from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.frontier.memory import Frontier
 from smartcrawl.run.links import Links
-from smartcrawl.run.orders import Orders, run_closing_from_orders
+from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.workers import Workers
@@ -197,7 +197,10 @@ class RunEnding:
         most = self._options.max_redirects
         optional = self._source.optional_seeds
         seeds = (*self._outside(), *failed_seed_rows(connection, run, most, optional))
-        sitemaps = failed_sitemap_rows(connection, self._opened, self._seeds.given, most)
+        policy = run_policy_from_orders(self._options, self._orders)
+        sitemaps = failed_sitemap_rows(
+            connection, self._opened, self._seeds.given, most, policy.lost_threshold
+        )
         return Evidence(
             seeds_failed=tuple(map(redacted_text, seeds)),
             pins_failed=tuple(map(redacted_text, failed_pin_rows(connection, run))),

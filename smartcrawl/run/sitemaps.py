@@ -14,7 +14,8 @@ from smartcrawl.extract.sitemaps import (
     read_sitemap,
 )
 from smartcrawl.model.documents import Document, Link
-from smartcrawl.model.pages import Visit
+from smartcrawl.model.pages import BROUGHT, EMPTIED_AT, Visit
+from smartcrawl.rules.absence import empties_sitemap
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.run.links import SITEMAP
 from smartcrawl.run.run import Run
@@ -71,7 +72,29 @@ def take_sitemap_in_run(run: Run, visit: Visit, body: bytes) -> bool:
     noun = "a feed" if found.kind.is_feed else _NOUNS.get(found.kind, "a sitemap")
     count = "1 address" if len(links) == 1 else f"{len(links):,} addresses"
     visit.error = f"not indexed: {noun} of {count}"
+    if not found.kind.is_feed:
+        parsed.brought = bool(links or before) or page.record.signs & BROUGHT > 0
+        if not links and _stays_in_force(run, visit, len(before)):
+            links = {link.url: link for link in before}
     run.links.follow(visit, links.values(), same_depth=True, cut=found.cut)
     if run.due_pages is not None:
         run.due_pages.notice(links.values(), before)
+    return True
+
+
+def _stays_in_force(run: Run, visit: Visit, stored: int) -> bool:
+    """Whether the stored addresses of a sitemap that is empty now are followed all the same.
+
+    The next request has no validators: a 304 would not say how often the sitemap was found empty.
+    """
+    since = visit.page.record.signs >> EMPTIED_AT
+    found_so = run.stored_pages.complete_runs_since(since) if since else 0
+    if run.forces(visit.page) or empties_sitemap(stored, found_so):
+        return False
+    visit.parsed.emptied = since or run.opened.no
+    visit.answer.etag = visit.answer.last_modified = None
+    visit.error = (
+        f"not indexed: an empty sitemap, whose {stored:,} stored addresses are followed until a"
+        " third complete run finds it empty"
+    )
     return True

@@ -127,6 +127,10 @@ class StoredPages:
         """Return the canonical URL that a page named when it was read last."""
         return self._contents.canonical_url(page.no)
 
+    def complete_runs_since(self, run: int) -> int:
+        """Return the number of complete runs of the source from ``run`` on."""
+        return self._pages.complete_runs_since(run)
+
     def links(self, page: Page) -> list[Link]:
         """Return the stored links of a page."""
         raw = self._pages.raw_links([page.no])

@@ -260,7 +260,9 @@ def test_pages_of_a_sitemap_that_fails_live_on(site: Site, crawl: Crawl):
     site.pages |= {f"/{name}.xml": page for name, (page, _) in FAILURES.items()}
 
     for _ in range(2):
-        crawl(site.url("/"), settings={"ORPHAN_THRESHOLD": 1, "RETRY_TIMES": 0})
+        crawl(site.url("/"), settings={"ORPHAN_THRESHOLD": 1, "RETRY_TIMES": 0}, expect=3)
+        failed = [reason for reason in reasons(crawl) if reason.startswith("sitemap_failed: ")]
+        assert len(failed) == len(FAILURES)
         for name, (_, status) in FAILURES.items():
             assert recorded(crawl, f"/{name}.xml")[:2] == ("failed", status), name
         assert {crawl.outcomes()[path] for path in only} == {"unchanged"}
@@ -284,7 +286,7 @@ def test_pages_of_a_sitemap_that_redirects_to_a_page_live_on(
     mapped.pages["/map.xml"] = Page(status=status, redirect="/")
 
     for _ in range(3):
-        crawl(mapped.url("/"), settings=SOON)
+        crawl(mapped.url("/"), settings=SOON, expect=3)
         assert recorded(crawl)[0] == "redirected"
         assert crawl.outcomes()["/one"] == crawl.outcomes()["/two"] == "unchanged"
 
@@ -299,7 +301,7 @@ def test_when_a_sitemap_is_gone_for_good_its_pages_begin_to_age(mapped: Site, cr
     del mapped.pages["/map.xml"]
 
     for run in range(2):
-        crawl(mapped.url("/"), settings=SOON)
+        crawl(mapped.url("/"), settings=SOON, expect=0 if run else 3)
         assert crawl.outcomes()["/one"] == "unchanged", run
     assert recorded(crawl)[0] == "gone" or crawl.pages()["/map.xml"]["status"] == "Gone"
 
@@ -308,6 +310,49 @@ def test_when_a_sitemap_is_gone_for_good_its_pages_begin_to_age(mapped: Site, cr
     assert crawl.hits("two") == ["/two"], "one complete run does not remove"
     crawl(mapped.url("/"), settings=SOON)
     assert crawl.outcomes()["/one"] == crawl.outcomes()["/two"] == "deleted"
+
+
+@pytest.mark.covers("M-02")
+@pytest.mark.parametrize("name", ["down", "html", "cut", "gone"])
+def test_a_sitemap_that_was_emptied_and_fails_since_removes_nothing(
+    mapped: Site, crawl: Crawl, name: str
+):
+    crawl(mapped.url("/"))
+    mapped.pages["/map.xml"] = xml(urlset())
+    crawl(mapped.url("/"), settings={"ORPHAN_THRESHOLD": 2})
+    mapped.pages["/map.xml"] = FAILURES[name][0]
+
+    for _ in range(2):
+        crawl(mapped.url("/"), settings={"ORPHAN_THRESHOLD": 2, "RETRY_TIMES": 0}, expect=3)
+        assert any(reason.startswith("sitemap_failed: ") for reason in reasons(crawl))
+        assert crawl.hits("two") == ["/two"]
+
+
+def test_a_large_sitemap_is_believed_empty_by_the_third_complete_run(mapped: Site, crawl: Crawl):
+    paths = [f"/only/{n}" for n in range(10)]
+    mapped.pages |= {path: html(path) for path in paths}
+    mapped.pages["/map.xml"] = xml(urlset(*paths))
+    crawl(mapped.url("/"))
+    full, mapped.pages["/map.xml"] = mapped.pages["/map.xml"], xml(urlset())
+
+    for _ in range(2):
+        crawl(mapped.url("/"))
+        assert "10 stored addresses" in recorded(crawl)[2]
+        assert {crawl.outcomes()[path] for path in paths} == {"unchanged"}
+    mapped.pages["/map.xml"] = full  # afterwards it counts from the beginning
+    crawl(mapped.url("/"))
+    mapped.pages["/map.xml"] = xml(urlset())
+    crawl(mapped.url("/"))
+    mapped.pages["/robots.txt"] = robots("/map.xml", "/never.xml")
+    mapped.pages["/never.xml"] = Page("down", status=503)
+    crawl(mapped.url("/"), settings={"RETRY_TIMES": 0}, expect=3)  # does not count
+    del mapped.pages["/never.xml"]
+    crawl(mapped.url("/"))
+    assert {crawl.outcomes()[path] for path in paths} == {"unchanged"}
+
+    crawl(mapped.url("/"))
+    assert recorded(crawl)[2] == "not indexed: a sitemap of 0 addresses"
+    assert {crawl.outcomes()[path] for path in paths} == {"orphaned"}
 
 
 def test_a_sitemap_that_nobody_names_ages_itself_and_keeps_its_pages_meanwhile(

@@ -49,6 +49,7 @@ class Model:
 
     links: frozenset[int] | None = None  #: that are held; None: it is not held
     cut: bool = False  #: whether it had more than are held
+    brought: bool = False  #: whether it named pages once
     gone: int = 0
     absent: int = 0  #: complete runs since it was reached and allowed
     ages: dict[int, int] = field(default_factory=dict)  #: of pages that are held
@@ -63,11 +64,16 @@ class Model:
             self.absent = 0
         if step.named and step.answer == "ok":
             self.links, self.gone = frozenset(sorted(step.pages)[:MOST]), 0
+            self.brought |= bool(step.pages or before)
             self.cut = len(step.pages) > MOST
             self.complete = not self.cut
             reached = self.links
         elif step.named and step.answer == "gone":
             self.gone += before is not None
+            if self.brought and before is not None:
+                self.complete &= self.gone >= THRESHOLD
+        elif step.named and step.answer != "robots" and self.brought and before is not None:
+            self.complete = False
         elif step.named and step.answer in ("down", "silent", "cut"):
             self.complete = before is not None and not self.cut
         self._age(reached)

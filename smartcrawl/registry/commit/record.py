@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from smartcrawl.model.pages import NAMES_SIGNED, NEEDS_SIGNATURE, Visit
+from smartcrawl.model.pages import BROUGHT, EMPTIED_AT, NAMES_SIGNED, NEEDS_SIGNATURE, Visit
 from smartcrawl.model.signatures import is_signed_url
 from smartcrawl.model.urls import Trackers
 from smartcrawl.registry.commit.contents import drop_content_row, hold_content_row
@@ -99,10 +99,12 @@ def _verified(visit: Visit, now: int) -> int | None:
 
 
 def _signs(visit: Visit) -> int:
-    """Return the signature bits of a page after a visit (PageRecord.signs)."""
+    """Return the bits of a page after a visit (PageRecord.signs)."""
     page, signs = visit.page, visit.page.record.signs
     if visit.parsed.links is not None:
         signs = signs & ~NAMES_SIGNED | NAMES_SIGNED * visit.parsed.names_signed
+        signs = signs & (1 << EMPTIED_AT) - 1 | visit.parsed.emptied << EMPTIED_AT
+        signs |= BROUGHT * visit.parsed.brought
     again = visit.extracted_again or visit.accepted  # without a request
     if visit.action not in (Action.NOTE, Action.HOLD) and not again:
         signed = page.plan.signed

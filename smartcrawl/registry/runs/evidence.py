@@ -26,12 +26,14 @@ SELECT CASE WHEN s.outcome <> 10 THEN s.http_status END, s.visited_run, r.error_
 _SITEMAPS = """
 SELECT r.no, r.url, CASE WHEN s.outcome <> 10 THEN s.http_status END,
        coalesce(r.error_message, 'redirected to ' || r.redirect_target), s.outcome = 5,
-       r.redirect_no
+       r.redirect_no, s.standing = 1, s.gone_count
   FROM state s CROSS JOIN record r
- WHERE r.no = s.no AND (s.standing = 0 OR s.no IN carray(:given))
-   AND r.source = :source AND NOT (r.kind > 0 AND s.standing = 1)
+ WHERE r.no = s.no AND (s.standing = 0 OR s.no IN carray(:given)
+                        OR (s.standing = 1 AND s.outcome IN (5, 7, 8, 9)))
+   AND r.source = :source AND (r.kind = 0 OR s.standing <> 1 OR s.outcome IN (5, 7, 8, 9))
    AND (s.visited_run = :run OR (s.reached_run = :run AND :due))
-   AND ((r.kind > 0 AND s.standing = 0) OR r.no IN carray(:given))
+   AND ((r.kind > 0 AND (s.standing = 0 OR (s.standing = 1 AND (r.signs & 4) <> 0)))
+        OR r.no IN carray(:given))
  ORDER BY r.no
 """
 _SITEMAP_END = """
@@ -139,12 +141,14 @@ def failed_sitemap_rows(
     run: OpenRun,
     given: Collection[int],
     max_redirects: int = MAX_REDIRECTS,
+    lost_threshold: int = 3,
 ) -> tuple[str, ...]:
     """Return the failed sitemaps, each with the reason.
 
-    A failed sitemap brought no addresses, and none are stored from before. One that the operator
-    has ``given`` must bring addresses. For one that a robots.txt or another sitemap names, any
-    clear answer is enough, even a 404.
+    A failed sitemap brought no addresses. One that the operator has ``given`` must bring addresses.
+    So must one that brought some in an earlier run (BROUGHT), until ``lost_threshold`` runs found
+    it gone. For another one that a robots.txt or a sitemap names, any clear answer is enough, even
+    a 404. Rules of robots.txt that forbid a stored sitemap are no failure.
     """
     names = {
         "source": run.source,
@@ -155,12 +159,13 @@ def failed_sitemap_rows(
     failed = []
     row: Any
     for row in connection.execute(_SITEMAPS, names).fetchall():
-        no, url, status, error, moved, redirect_no = row
+        no, url, status, error, moved, redirect_no, is_stored, gone = row
         held = False
         if moved:
             hops = max(max_redirects, MAX_REDIRECTS)
             held, status = _sitemap_end(connection, run.no, redirect_no, hops)
-        if not held and (no in given or _says_nothing(status)):
+        is_owed = gone < lost_threshold if is_stored else _says_nothing(status)
+        if not held and (no in given or is_owed):
             failed.append(f"{url} ({error or 'it is a page'})")
     return tuple(failed)
 
