@@ -241,7 +241,8 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
     for note in result.notes:
         kind = note.partition(":")[0]
         what = {"extraction_budget": "not read", "trimmed": "withheld"}.get(kind, "not believed")
-        output.say(f"[yellow]{what}:[/] {escape(note)} ({NOTES.get(kind, '')})")
+        meant = NOTES.get(kind, "").format(program=program_name())
+        output.say(f"[yellow]{what}:[/] {escape(note)} ({meant})")
     if result.removed:
         undo = summary_command_line("undo", data_dir, str(result.no))
         back = f"{'it' if result.removed == 1 else 'them'} back"

@@ -44,7 +44,8 @@ _EMPTIED_LIBRARY = (
 _OF_LIBRARIES = {"interrupted": "the next download brings the rest"}
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
 NOTES = {
-    "temporary_redirects": "their old content stays; is a login needed?",
+    "temporary_redirects": "their old content stays; if these pages are gone for good, remove them:"
+    " {program} deltamerge -D",
     "redirect_loops": "their old content stays; the server redirects in circles",
     "challenge": "a wall against bots answered; the stored content stays",
     "login": "a login form answered; the stored content stays",

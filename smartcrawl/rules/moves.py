@@ -24,6 +24,7 @@ class Fate(StrEnum):
     WAITS = auto()  #: the end is not indexed (yet): the stored page stays
     LOST = auto()  #: temporary, to an unindexed page or a login wall: the page ages as lost
     AWAY = auto()  #: permanent, and the end has left the source: the page ages like a 404
+    MISSING = auto()  #: the end answered 404 or 410: so does the page, by whatever redirects
     LOOP = auto()  #: the chain ends in a circle: an error of the server's headers
     TOO_LONG = auto()  #: more hops than MAX_REDIRECTS or the operator's limit: likewise
 
@@ -75,6 +76,7 @@ def fates_of_moves(
     aside: Mapping[int, int | None] = MappingProxyType({}),
     *,
     ended: Container[int] = frozenset(),
+    missing: Container[int] = frozenset(),
     walls: bool = True,
     most: int = MAX_REDIRECTS,
     unfollowed: Container[int] = frozenset(),
@@ -83,11 +85,11 @@ def fates_of_moves(
 
     ``indexed``: pages in scope with stored content that a 200 or 304 of this run confirmed.
     ``aside`` maps aliases, which are not indexed, to their canonical pages. ``ended``: pages that
-    robots.txt excludes, or that answered 404 or 410 in this run. ``walls``: whether to treat a
-    target that several pages share as a login page; False if the operator turned the guard off.
-    ``most``: the operator's limit of redirects in a row; a smaller one than MAX_REDIRECTS makes no
-    chain too long. ``unfollowed``: redirects whose targets were not asked because of that limit.
-    Nothing is known of such a target, so that the page waits.
+    robots.txt excludes. ``missing``: pages that answered 404 or 410 in this run. ``walls``:
+    whether to treat a target that several pages share as a login page; False if the operator
+    turned the guard off. ``most``: the operator's limit of redirects in a row; a smaller one than
+    MAX_REDIRECTS makes no chain too long. ``unfollowed``: redirects whose targets were not asked
+    because of that limit. Nothing is known of such a target, so that the page waits.
 
     Source: U-06, M-21; design.md 8 (redirects).
     """
@@ -107,6 +109,8 @@ def fates_of_moves(
             fate = Fate.MOVED
         elif next(hop for hop in reversed(way) if hop in by_no) in unfollowed:
             fate = Fate.WAITS
+        elif _ends_in(way, by_no, missing):
+            fate = Fate.MISSING
         elif no in temporary:
             fate = Fate.LOST
         elif not _has_left(way, by_no, ended):
@@ -117,12 +121,18 @@ def fates_of_moves(
     return found
 
 
+def _ends_in(way: Sequence[int], moves: Mapping[int, Move], ends: Container[int]) -> bool:
+    """Whether a chain without aliases ends at one of some pages that do not redirect."""
+    *before, last = way  # an alias still exists in its source
+    return all(hop in moves for hop in before) and last not in moves and last in ends
+
+
 def _has_left(way: Sequence[int], moves: Mapping[int, Move], ended: Container[int]) -> bool:
     """Whether a chain without aliases ends out of scope or at a page in ``ended``."""
     *before, last = way
-    if any(hop not in moves for hop in before):  # an alias still exists in its source
-        return False
-    return moves[last].leaves if last in moves else last in ended
+    if last in moves:
+        return moves[last].leaves and all(hop in moves for hop in before)
+    return _ends_in(way, moves, ended)
 
 
 def _walled(

@@ -77,7 +77,7 @@ NOINDEX = '<meta name="robots" content="noindex">'
 def test_a_held_page_whose_redirect_leads_to_nothing_indexed_stays_held_and_searchable(
     site: Site, crawl: Crawl, status: int, target: str
 ):
-    """design.md 8: temporary ones and those that left the source are lost; others wait."""
+    """Temporary ones, those that left the source, and those to a 404 are lost; others wait."""
     site.pages["/"] = html("Home", "/page")
     site.pages["/page"] = html("Page", "/child", text="treasure")
     site.pages["/child"] = html("Child")
@@ -91,11 +91,12 @@ def test_a_held_page_whose_redirect_leads_to_nothing_indexed_stays_held_and_sear
     result = crawl(site.url("/"))
 
     page = crawl.pages()["/page"]
-    away = target != "noindex" and status in (301, 308)
+    away = target == "missing" or (target == "outside" and status in (301, 308))
     lost = away or status in (302, 303, 307)
     expected = ("lost", "Error", 1) if lost else ("redirected", "Indexed", 0)
     assert (page["lastOutcome"], page["status"], page["lostCount"]) == expected
-    assert (page["httpStatusCode"], page["effectiveStatus"]) == (status, 200)
+    answered = 404 if target == "missing" else status
+    assert (page["httpStatusCode"], page["effectiveStatus"]) == (answered, 200)
     assert page["goneCount"] == away
     for key in ("contentHash", "httpEtag", "bodyHash", "lastIndexed"):
         assert page[key] == before[key]

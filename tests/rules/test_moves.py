@@ -23,7 +23,8 @@ from smartcrawl.rules.moves import (
 from tests.rules.manual import header, numbers, section, table
 
 PAGE, OUT, END = 1, None, 99  #: numbers; END is indexed
-GONE, ASIDE = 98, 97  #: GONE answers 404 or is excluded; ASIDE names it as its canonical page
+GONE, ASIDE = 98, 97  #: GONE answers 404; ASIDE names it as its canonical page
+BARRED = 95  #: is excluded by robots.txt
 LEFT_OUT = 96  #: was not asked, because the operator permits fewer redirects
 PERMANENT = numbers(header("Moved pages")[1])
 HOPS = st.dictionaries(st.integers(0, 9), st.none() | st.integers(0, 12), max_size=10)
@@ -60,7 +61,7 @@ WAYS = {
         *way(status, 2),
         Move(2, status, "http://b.example/", OUT, leaves=True),
     ],
-    "a page that robots.txt excludes": lambda status: way(status, 2, GONE),
+    "a page that robots.txt excludes": lambda status: way(status, 2, BARRED),
     "a page that answers 404 or 410": lambda status: way(status, GONE),
     "out of scope, by way of a temporary redirect": lambda status: [
         *way(status, 2),
@@ -91,7 +92,12 @@ def test_the_fate_of_a_redirect_is_the_manuals(status, leads_to, fate):
     moves = WAYS[leads_to](status)
     unfollowed = {move.no for move in moves if move.target_no == LEFT_OUT}
     found = fates_of_moves(
-        moves, {END}, {ASIDE: GONE}, ended={GONE, LEFT_OUT}, unfollowed=unfollowed
+        moves,
+        {END},
+        {ASIDE: GONE},
+        ended={BARRED, LEFT_OUT},
+        missing={GONE, LEFT_OUT},
+        unfollowed=unfollowed,
     )
 
     assert found[PAGE][0] == Fate(fate)
@@ -136,6 +142,15 @@ def test_an_end_that_answered_nothing_is_waited_for():
         fates_of_moves(way(301, 2, 3), (), ended={2})[PAGE][0] is Fate.WAITS
     )  # only the end counts
     assert fates_of_moves(way(301, 2, 3), (), ended={3})[PAGE][0] is Fate.AWAY
+
+
+@pytest.mark.parametrize("status", [301, 302])
+def test_only_the_end_of_a_chain_makes_it_missing(status):
+    assert fates_of_moves(way(status, 2, 3), (), missing={3})[PAGE][0] is Fate.MISSING
+    assert fates_of_moves(way(status, 2, 3), (), missing={2})[PAGE][0] is not Fate.MISSING
+    assert fates_of_moves(way(status, 2, 3, 2), (), missing={2})[PAGE][0] is Fate.LOOP
+    walled = crowd(status, 3, login=9)
+    assert fates_of_moves(walled, (), missing={9})[PAGE][0] is Fate.MISSING, "no wall answers so"
 
 
 def test_every_fate_and_kind_of_redirect_is_in_the_manual():

@@ -70,15 +70,17 @@ SELECT s.no FROM state s
  WHERE s.no IN carray(:numbers) AND s.standing = 2 AND s.lost_count = 0
    AND ((s.visited_run = :run AND s.outcome IN (1, 2, 3)) OR (s.status = 2 AND {_NOT_DUE}))
 """
-#: Pages that the source withdrew: they answered 404 or 410 in this run, or robots.txt excludes
-#: them. Hosts that the operator blocked do not count.
+#: Pages that robots.txt excludes in this run. Hosts that the operator blocked do not count.
 _ENDED = f"""
 SELECT s.no FROM state s JOIN record r USING (no) JOIN host h ON h.no = r.host
- WHERE s.no IN carray(:numbers)
-   AND ((s.http_status IN (404, 410) AND s.outcome <> 10 AND s.status <> 4
-         AND (s.visited_run = :run OR ({_NOT_DUE})))
-        OR (s.seen_run < :run AND NOT h.is_blocked
-            AND ((s.visited_run = :run AND s.outcome = 10) OR (s.status = 4 AND {_NOT_DUE}))))
+ WHERE s.no IN carray(:numbers) AND s.seen_run < :run AND NOT h.is_blocked
+   AND ((s.visited_run = :run AND s.outcome = 10) OR (s.status = 4 AND {_NOT_DUE}))
+"""
+#: Pages that answered 404 or 410 in this run.
+_MISSING = f"""
+SELECT s.no, s.http_status FROM state s
+ WHERE s.no IN carray(:numbers) AND s.http_status IN (404, 410) AND s.outcome <> 10
+   AND s.status <> 4 AND (s.visited_run = :run OR ({_NOT_DUE}))
 """
 #: Temporary redirects of pages that were not due: they help to recognize login walls.
 _MOVED_BEFORE = f"""
@@ -185,12 +187,13 @@ def _moves(
     aside.update(connection.execute(_ASIDE, ending.names).fetchall() if moves else ())
     targets = {no for no in (*(move.target_no for move in moves), *aside.values()) if no}
     indexed = _those(connection, _INDEXED, ending.run, targets)
-    ended = _those(connection, _ENDED, ending.run, targets)
+    missing = dict(_found(connection, _MISSING, ending.run, targets))
     judged = fates_of_moves(
         [*before, *moves],
         indexed,
         aside,
-        ended=ended,
+        ended=_those(connection, _ENDED, ending.run, targets),
+        missing=missing,
         walls=ending.closing.max_ratio < 1,
         most=ending.closing.max_redirects,
         unfollowed=_unfollowed(connection, ending, [*before, *moves]),
@@ -208,11 +211,14 @@ def _moves(
         if fate in (Fate.MOVED, Fate.WAITS):
             if any(old.counts) and old.standing is not Standing.BARE:
                 _restart(connection, old)
-        elif fate not in (Fate.LOST, Fate.AWAY) or old.standing is not Standing.BARE:
+        elif fate not in (Fate.LOST, Fate.AWAY, Fate.MISSING) or old.standing is not Standing.BARE:
             lost[fate] += 1
             end = next((ends[no] for no in reversed(passed) if no in ends), move.target)
             turn = next((hop for hop in (move.no, *passed) if hop in temporary), move.no)
-            _age(connection, ending, fate, old, _Way(end, temporary.get(turn, move.http_status)))
+            status = temporary.get(turn, move.http_status)
+            if fate is Fate.MISSING:
+                status = missing[passed[-1]]
+            _age(connection, ending, fate, old, _Way(end, status))
     if lost[Fate.LOST]:
         notes.append(f"temporary_redirects: {lost[Fate.LOST]} treated as lost")
     if loops := lost[Fate.LOOP] + lost[Fate.TOO_LONG]:
@@ -245,16 +251,23 @@ class _Way(NamedTuple):
     """The end of a redirect chain."""
 
     end: str  #: last address of the chain
-    status: int  #: status of the first temporary redirect in the chain, else of the page
+    #: status of the end if it is missing, or of the first temporary redirect, or of the page
+    status: int
 
 
 def _those(
     connection: Connection, statement: str, run: int, wanted: Iterable[int]
 ) -> frozenset[int]:
     """Return those of the ``wanted`` numbers that a statement selects."""
+    return frozenset(no for (no,) in _found(connection, statement, run, wanted))
+
+
+def _found(
+    connection: Connection, statement: str, run: int, wanted: Iterable[int]
+) -> list[tuple[Any, ...]]:
+    """Return the rows that a statement selects for the ``wanted`` numbers."""
     values = {"run": run, "numbers": numbers_for_sql(set(wanted))}
-    rows: Any = connection.execute(statement, values).fetchall()
-    return frozenset(no for (no,) in rows)
+    return [tuple(row) for row in connection.execute(statement, values).fetchall()]
 
 
 def _restart(connection: Connection, old: _Old) -> None:
@@ -265,6 +278,7 @@ def _restart(connection: Connection, old: _Old) -> None:
 
 _MESSAGES = {
     Fate.AWAY: "moved to {}",
+    Fate.MISSING: "not found: redirected to {}, which does not exist",
     Fate.LOST: "a temporary redirect to a page that is not indexed, or to a login page: {}",
     Fate.LOOP: "redirected in a circle: {}",
     Fate.TOO_LONG: "redirected too often: {}",
@@ -275,6 +289,7 @@ _FAULTS = {Fate.LOOP: Fault.REDIRECT_LOOP, Fate.TOO_LONG: Fault.TOO_MANY_REDIREC
 #: Outcome that ages a page whose redirect has no valid target (rules.absence.AGEING).
 _AGES = {
     Fate.AWAY: Outcome.NOT_FOUND,
+    Fate.MISSING: Outcome.NOT_FOUND,
     Fate.LOST: Outcome.HTTP_ERROR,
     Fate.LOOP: Outcome.BAD_HEADER,
     Fate.TOO_LONG: Outcome.BAD_HEADER,
