@@ -14,6 +14,7 @@ from scrapy.exceptions import DropItem
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.soft404 import Soft404Probe
+from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import page_signal_event
 from smartcrawl.engine.stopping import is_crawler_stopping, stop_crawler
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
@@ -55,18 +56,51 @@ class ExtractPipeline(VisitPipeline):
             )
 
     async def process_item(self, item: Any) -> Any:
-        """Fill in a Visit; a damaged registry ends the run."""
+        """Fill in a Visit; a damaged registry ends the run.
+
+        An answer that does not bring the page waits while another spelling of the address is asked.
+        The answer that counts goes on in its place.
+        """
         run = self.run
-        if not isinstance(item, Visit) or run is None or item.page.plan.verify:
+        if not isinstance(item, Visit) or run is None:
             return item
+        visit = self._settled(run, item)
+        if visit.page.plan.verify:
+            return visit
+        await self._read(run, visit)
+        if run.spellings.is_open(visit):  # its body is that of an error page
+            visit = self._settled(run, visit)
+            await self._read(run, visit)
+        if run.spellings.adds_nothing(visit):
+            visit.postponed = True
+            raise DropItem("the page is not there under this spelling either", log_level="DEBUG")
+        return visit
+
+    async def _read(self, run: Run, visit: Visit) -> None:
         assert self._reading is not None, "the spider has a run"
         try:
-            damage = await self._reading.take(item)
+            damage = await self._reading.take(visit)
         except GivenUpError as error:
             raise DropItem(str(error), log_level="DEBUG") from error
         if damage is not None:
             stop_crawler(self.crawler, run, damage)
-        return item
+
+    def _settled(self, run: Run, visit: Visit) -> Visit:
+        """Return the visit that counts.
+
+        Raises:
+            DropItem: another spelling of its address is asked.
+        """
+        settled = run.spellings.settled(visit)
+        if settled is not None:
+            return settled
+        attempt = visit.attempt
+        assert attempt is not None, "it was requested"
+        scheduler = self.crawler.engine.scheduler
+        assert isinstance(scheduler, NumberScheduler)
+        url = run.spellings.following(visit)
+        self.crawler.engine.crawl(scheduler.request_of(visit.page, attempt, url))
+        raise DropItem(f"another spelling is asked: {url}", log_level="DEBUG")
 
     async def close_spider(self) -> None:
         """End the processes that read documents."""

@@ -61,6 +61,19 @@ def print_why_command(story: dict[str, Any]) -> None:
         _print_record(output, one)
 
 
+def _spellings(output: Output, spellings: dict[str, Any]) -> None:
+    """Print the other spellings of an address, and what each answered."""
+    for place, url in enumerate(spellings["others"]):
+        _line(output, "" if place else "linked as", url)
+    for place, one in enumerate(spellings["tried"]):
+        status, message = one["httpStatusCode"], one["message"]
+        answer = f"answered {status}" if status is not None and status < 1000 else message
+        if status == 200 and message:
+            answer = f"{answer}, {message}"
+        run = "" if place else f", in run {spellings['run']}"
+        _line(output, "" if place else "tried", f"{one['url']}: {answer or 'no answer'}{run}")
+
+
 def _print_record(output: Output, one: dict[str, Any]) -> None:
     record = one["record"]
     output.say(f"[bold]{escape(record['url'])}[/] in {escape(record['source'])}")
@@ -76,6 +89,7 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
         _line(output, "text", "none: the stored page has no text to search")
     _line(output, "counts", _counts(record))
     _line(output, "request", _request_text(one["request"]))
+    _spellings(output, one["spellings"])
     for place, text in enumerate(one["request"]["distrusted"]):
         _line(output, "" if place else "distrusted", text)
     _line(output, "robots", _robots_text(one["robots"]))

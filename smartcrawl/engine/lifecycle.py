@@ -23,6 +23,7 @@ from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.memory import rare_garbage_collection
 from smartcrawl.engine.pushing import push_pages_at_crawler_end
+from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
 from smartcrawl.engine.vectors import (
     close_embedder_at_crawler_end,
@@ -73,7 +74,7 @@ class RunLifecycle:
 
     def dropped(self, item: Any) -> None:
         """Leave a page pending whose visit a user's own pipeline dropped."""
-        if isinstance(item, Visit):
+        if isinstance(item, Visit) and not item.postponed:
             self._run.turns.unanswered(item.page)
 
     def opened(self) -> None:
@@ -126,7 +127,10 @@ class RunLifecycle:
         if self._edits.under_way:
             raise DontCloseSpider
         engine, edits, end = self._crawler.engine, self._edits.step, run.ending
-        steps = (end.relax, end.follow_unnamed, end.relax, edits, end.relax, end.begin_verify)
+        steps = (
+            *(end.relax, end.follow_unnamed, end.relax, edits, end.relax),
+            *(self._ask_late_spellings, end.relax, end.begin_verify),
+        )
         for step in (self._begin_batch, *steps, None):
             scheduler = engine.scheduler
             request = scheduler.next_request() if scheduler is not None else None
@@ -137,6 +141,8 @@ class RunLifecycle:
                 raise DontCloseSpider
             if run.turns.resting:
                 raise DontCloseSpider
+            if isinstance(scheduler, NumberScheduler) and scheduler.has_requests:
+                raise DontCloseSpider  # late spellings wait for their hosts
             if run.extractions.pending:  # pages that were skipped just now
                 wake_engine(self._crawler)
                 raise DontCloseSpider
@@ -154,6 +160,13 @@ class RunLifecycle:
         run = self._run
         if run.library is not None and run.listed is not None:
             run.listed.take_again(run.library.retries.begin_next())
+
+    def _ask_late_spellings(self, now: int) -> None:
+        """Ask the spellings that were met after the visits of their addresses had failed."""
+        scheduler = self._crawler.engine.scheduler
+        assert isinstance(scheduler, NumberScheduler)
+        for page in self._run.ending.late_spellings(now):
+            scheduler.enqueue_request(scheduler.request_of(page))
 
     async def closed(self, reason: str) -> None:
         """Seal the run, or close it as interrupted."""

@@ -206,11 +206,14 @@ class NumberScheduler(BaseScheduler):
         if self._gate is not None and self._gate.throttled and self.has_pending_requests():
             raise DontCloseSpider
 
-    def request_of(self, page: Page) -> Request:
-        """Return the first request for a page."""
+    def request_of(
+        self, page: Page, attempt: VisitAttempt | None = None, url: str | None = None
+    ) -> Request:
+        """Return the first request for a page, or that for another spelling in its ``attempt``."""
         spider = self._spider
+        first = page.plan.spelling or page.plan.signed or page.url
         meta: dict[str, Any] = {
-            "attempt": VisitAttempt(page),
+            "attempt": attempt or VisitAttempt(page),
             "handle_httpstatus_all": True,
             Downloader.DOWNLOAD_SLOT: host_gate_slot(page.host),
         }
@@ -219,11 +222,11 @@ class NumberScheduler(BaseScheduler):
         head = (
             self._run is not None
             and not self._run.source.lists(page.url)  # a file has no headers to ask for
-            and not page.plan.verify
+            and not (page.plan.verify or url or page.plan.spelling)
             and self._run.trust.asks_head(page)
         )
         return Request(
-            page.plan.signed or page.url,
+            url or first,
             method="HEAD" if head else "GET",
             callback=spider.parse,  # type: ignore[union-attr]  # open() was called
             errback=spider.errback,  # type: ignore[union-attr]  # a spider with a run has it

@@ -80,6 +80,10 @@ class Batch:
     retargeted: list[tuple[int, int, bytes, int | None]] = field(
         default_factory=list
     )  #: number, scope, targets, number of the canonical page
+    #: number -> other spellings under which it was linked, the newest last
+    spellings: dict[int, list[str]] = field(default_factory=dict)
+    #: number -> what its spellings answered: address, status, message
+    tried: dict[int, list[tuple[str, int | None, str | None]]] = field(default_factory=dict)
     visits: list[Visit] = field(default_factory=list)
     probes: list[Visit] = field(default_factory=list)  #: visits of candidates for removal
     counts: Counter[str] = field(default_factory=Counter)  #: by column of ``run``
@@ -111,7 +115,7 @@ class Batch:
             len(self.visits) + len(self.probes) >= self.MAX_VISITS
             or len(self.touched) + len(self.aside) >= self.MAX_TOUCHED
             or self.text >= self.MAX_TEXT
-            or len(self.addresses) >= self.MAX_ADDRESSES
+            or len(self.addresses) + len(self.spellings) >= self.MAX_ADDRESSES
             or len(self.skipped) >= self.MAX_SKIPPED
             or self.bodies >= self.MAX_BODIES
         )
@@ -125,6 +129,8 @@ class Batch:
             or self.visits
             or self.probes
             or self.retargeted
+            or self.spellings
+            or self.tried
             or self.robots
             or self.kinds
             or self.skipped

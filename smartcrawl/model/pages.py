@@ -129,6 +129,8 @@ class PagePlan:
     doubted: bool = False  #: whether this visit must download the whole body
     #: ``url`` as this run linked it, with an access signature or a session id
     signed: str | None = None
+    spelling: str | None = None  #: asked first, in place of ``url``
+    late: bool = False  #: whether this run visited it before, without its other spellings
 
 
 @dataclass(slots=True)
@@ -236,6 +238,8 @@ class Visit:
     traffic: Traffic = field(default_factory=Traffic)
     answer: PageAnswer = field(default_factory=PageAnswer)
     parsed: ParsedBody = field(default_factory=ParsedBody)
+    attempt: VisitAttempt | None = None  #: its requests; None: no request was sent
+    postponed: bool = False  #: whether another spelling is asked: this answer is not the visit's
 
     def fail(self, fault: Fault, message: str) -> None:
         """Give the visit an extended status and a message, cut to 1,024 characters."""
@@ -250,6 +254,20 @@ class Visit:
     def lost_snapshot(self) -> bool:
         """Whether extraction found the stored snapshot missing or damaged."""
         return self.extracted_again and self.snapshot_error is not None
+
+    @property
+    def tried(self) -> list[tuple[str, int | None, str | None]]:
+        """Address, status and message of each answer, if several spellings were asked."""
+        attempt, page = self.attempt, self.page
+        if attempt is None or not (attempt.answers or page.plan.late):
+            return []
+        answers = list(attempt.answers)
+        if not any(self is answer for answer in answers):
+            answers.append(self)
+        tried = [(answer.url, answer.http_status, answer.error) for answer in answers]
+        if page.plan.late:  # the visit before it asked the request address
+            return [(page.url, page.state.http_status, None), *tried]
+        return tried if len(tried) > 1 else []
 
     @property
     def action(self) -> Action:
@@ -268,6 +286,16 @@ class VisitAttempt:
     content_length: int = 0  #: bytes of the last body on the wire
     content_encoding: str | None = None
     retry_after: int | None = None  #: seconds, from the last answer
+    spelling: str | None = None  #: spelling of the first request of ``trail``; None: the first one
+    asked: set[str] = field(default_factory=set)  #: addresses that were asked as other spellings
+    answers: list[Visit] = field(default_factory=list)  #: those that did not bring the page
+    over: bool = False  #: whether no other spelling is left
+
+    def begins(self, spelling: str) -> None:
+        """Begin with another spelling of the address."""
+        self.asked.update(self.trail)
+        self.trail = []
+        self.spelling = spelling
 
     def asks(self, url: str, *, conditional: bool, etag: str | None = None) -> None:
         """Record a request; ``etag``: its If-None-Match."""
@@ -288,4 +316,5 @@ class VisitAttempt:
             kind=self.page.kind,
             traffic=self.traffic,
             answer=PageAnswer(content_length=self.content_length, retry_after=self.retry_after),
+            attempt=self,
         )

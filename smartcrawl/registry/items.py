@@ -30,6 +30,7 @@ from smartcrawl.registry.database.sequences import draw_sequence_numbers
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.registry.runs.runs import Role
 from smartcrawl.registry.runs.starts import last_start_rows, stored_start_argument_rows
+from smartcrawl.registry.spellings import store_spelling_rows
 from smartcrawl.rules.model import RemovalRule, Status
 
 _ITEM = """
@@ -211,6 +212,7 @@ def register_address_row(
     known = [item for item in item_rows_by_url(connection, url, trackers) if item.source == source]
     if known:
         no = known[0].no
+        store_spelling_rows(connection, {no: [url]}, 0)
         connection.execute(_PENDING, (numbers_for_sql([no]),))
         connection.execute(_NOW, {"numbers": numbers_for_sql([no]), "now": now})
     else:

@@ -15,6 +15,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.items import insert_address_row, pin_record_row
 from smartcrawl.registry.runs.runs import OpenRun
+from smartcrawl.registry.spellings import store_spelling_rows
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.site import documents_source
@@ -104,6 +105,8 @@ def register_ordered_rows(
             no = connection.execute(_KNOWN, (run.source, url_digest(identity))).get
             if no is None:
                 no = insert_address_row(connection, run.source, url, identity, run=run.no, now=now)
+            else:
+                store_spelling_rows(connection, {no: [url]}, 0)
             pin_record_row(connection, no, run.source, now)
             if forced:
                 connection.execute(_FORCE, (no, forced))

@@ -8,6 +8,7 @@ from typing import Any, Final
 from smartcrawl.model.pages import ListedRecord, Page, PageRecord, PageState
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
+from smartcrawl.registry.spellings import stored_spellings
 from smartcrawl.rules.changes import FAULTS_OF_BYTES
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Standing, Status, Word
@@ -32,6 +33,7 @@ SELECT r.no, r.url, h.name, s.depth, s.reached_run, r.kind,
 """
 _COMPLETE_SINCE = "SELECT count(*) FROM run WHERE source = ? AND no >= ? AND complete"
 _NUMBERS = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
+_ADDRESSES = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
 _LISTED_ROWS = """
 SELECT {key}, r.no, h.name, r.etag, coalesce(r.content_length, 0), coalesce(r.configuration, 0),
        coalesce(r.verified_at, r.last_indexed),
@@ -152,6 +154,17 @@ class PageReader:
         values = (self._source, Many(ids))
         rows: Any = self._connection.execute(_NUMBERS, values)
         return dict(rows.fetchall())
+
+    def addresses(self, ids: Sequence[bytes]) -> dict[bytes, tuple[int, str]]:
+        """Return number and request address of those ids (32 bytes each) that are known."""
+        if not ids:
+            return {}
+        rows: Any = self._connection.execute(_ADDRESSES, (self._source, Many(ids)))
+        return {bytes(key): (no, url) for key, no, url in rows}
+
+    def spellings(self, no: int) -> list[str]:
+        """Return the other spellings under which a page was linked, the newest first."""
+        return stored_spellings(self._connection, no)
 
     def listed(self, ids: Sequence[bytes]) -> dict[bytes, ListedRecord]:
         """Return those ids (32 bytes each) that are in the registry, as a listing needs them."""

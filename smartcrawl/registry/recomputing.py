@@ -17,6 +17,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.index_protocols import Indexing, Sink
 from smartcrawl.registry.removal.sweep import Candidate, RecordRemover
 from smartcrawl.registry.runs.runs import OpenRun
+from smartcrawl.registry.spellings import store_spelling_rows
 from smartcrawl.rules.model import RemovalRule, Standing
 
 logger = logging.getLogger(__name__)
@@ -159,6 +160,7 @@ class _Recomputing:
 
     def _merge(self, stale: _Page, other: _Page, identity: str) -> None:
         """Let one of two records stand for both; ``other`` has the id of today."""
+        store_spelling_rows(self._connection, {other.no: [stale.url], stale.no: [other.url]}, 0)
         is_alias = stale.standing is Standing.LINKS and stale.canonical_no == other.no
         if (is_alias or stale.standing is Standing.BARE) and not self._is_pinned(stale):
             return  # it was merged before, or nothing is stored of it

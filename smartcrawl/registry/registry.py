@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smartcrawl.model.urls import Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
 from smartcrawl.registry.commit.snapshots import Snapshots
@@ -22,6 +23,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_orders import is_run_row_before_seal
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
+from smartcrawl.registry.spellings import gather_spelling_rows
 from smartcrawl.rules.model import RunState
 
 if TYPE_CHECKING:  # imports PostgreSQL's client, which few runs need
@@ -111,6 +113,10 @@ class Registry:
         return self._control.retry(
             lambda: self.indexing.mend(self.connection, run.source, number=number, now=now)
         )
+
+    def gather_spellings(self, run: OpenRun, trackers: Trackers) -> None:
+        """Find the spellings in the links that older versions stored, once for each source."""
+        gather_spelling_rows(self._control, run.source, trackers)
 
     def clear_leftovers(self, run: OpenRun, now: int) -> int:
         """Remove orphaned snapshot files of a killed process; return their number.

@@ -16,6 +16,7 @@ from smartcrawl.model.urls import (
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_links, unpack_stored_numbers
 from smartcrawl.registry.pending_pins import pending_pins_of
+from smartcrawl.registry.spellings import stored_spelling_story
 from smartcrawl.reports.tables import record_table_report_row
 from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
 from smartcrawl.sources.scope import Scope
@@ -161,6 +162,21 @@ def reported_redirect_chain(connection: Connection, number: int) -> list[str]:
     """Return the addresses of a redirect chain, the record first; empty for other pages."""
     chain: Any = connection.execute(_CHAIN, (number,)).get
     return json.loads(chain) if chain is not None else []
+
+
+def reported_spellings(connection: Connection, number: int, request: str) -> dict[str, Any]:
+    """Return the spellings of an address, and what each answered when several were asked last."""
+    found = stored_spelling_story(connection, number)
+    return {
+        "request": request,
+        "others": found.urls,
+        "tried": [
+            {"url": url, "httpStatusCode": status, "message": message}
+            for url, status, message in found.tried
+        ],
+        "run": found.run or None,
+        "at": iso_time(found.at),
+    }
 
 
 def reported_pinned_at(connection: Connection, number: int) -> int | None:

@@ -53,7 +53,7 @@ KEYS = (
 STORY_KEYS = (
     "record", "standing", "textLength", "decision", "request", "history", "linksIn", "linksOut",
     "clones", "canonical", "redirects", "pinnedAt", "proposal", "robots", "scope", "removal",
-    "nextVisit", "vectors", "pushed", "unlisted",
+    "nextVisit", "vectors", "pushed", "unlisted", "spellings",
 )  # fmt: skip
 
 _DONE = {
@@ -191,6 +191,7 @@ class Stories:
             None if vectors is None else vectors.as_data(),
             reported_store_files_of_page(connection, page.no),
             None if unlisted is None else unlisted.as_data(entry, entry.url),
+            story.reported_spellings(connection, page.no, entry.url),
         )
         return dict(zip(STORY_KEYS, values, strict=True))
 

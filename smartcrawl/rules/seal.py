@@ -54,6 +54,18 @@ def counts_as_unanswered(outcome: Outcome, http_status: int | None) -> bool:
     return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)
 
 
+def is_unanswered_status(status: int | None) -> bool:
+    """Whether the stored status of a visit counts as unreachable (``counts_as_unanswered``).
+
+    >>> [is_unanswered_status(status) for status in (None, 404, 429, 503, 1002, 1004)]
+    [False, False, True, True, True, False]
+    """
+    if status is None:
+        return False
+    outcome = Fault(status).outcome if status >= 1000 else Outcome.TRANSIENT
+    return counts_as_unanswered(outcome, status)
+
+
 def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     """Return the reasons why a run is incomplete; none when it is complete.
 

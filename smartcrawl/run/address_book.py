@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from smartcrawl.model.batches import Address
 from smartcrawl.model.pages import ListedRecord, Page
@@ -12,6 +13,7 @@ from smartcrawl.model.urls import Trackers, normalize_url, url_digest, url_host_
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.sources.scope import Scope
 
+NO_SPELLINGS: Final[Mapping[int, Sequence[str]]] = MappingProxyType({})
 _CACHE = 40_000  #: addresses in each of two generations
 _OUTSIDE = 0  #: number of addresses out of scope
 _REFUSED = -1  #: number of addresses in scope that a limit refused
@@ -30,6 +32,7 @@ class Found(NamedTuple):
 Register = Callable[[Found], None]
 #: URL and host of a new address, and the numbers of the known ones on its page
 Refuse = Callable[[str, str, Collection[int]], bool]
+Spelled = Callable[[int, str], None]  #: number and another spelling of a known address
 
 
 class AddressBook:
@@ -51,6 +54,13 @@ class AddressBook:
         self._uncommitted: dict[int, Address] = {}
         self._renamed: dict[int, int] = {}  #: new numbers by the old ones
         self.refused = False  #: whether the last call of ``numbers`` left out a refused address
+        self._spelled: Spelled = lambda number, url: None
+        self._met: dict[int, list[str]] = {}  #: other spellings that are not committed yet
+        self.asked: dict[int, str] = {}  #: number -> spelling that is asked first in this run
+
+    def when_spelled(self, spelled: Spelled) -> None:
+        """Call ``spelled`` for each link to a known address that is not its request address."""
+        self._spelled = spelled
 
     def numbers(
         self,
@@ -60,11 +70,13 @@ class AddressBook:
         refuse: Refuse | None = None,
         *,
         cached: bool = True,
+        linked: bool = True,
     ) -> list[int]:
         """Return the distinct numbers of those ``urls`` that are in scope, in their order.
 
         ``register`` is called for each new address, unless ``refuse`` refuses it. ``cached``:
-        whether ``scope`` is the one of the cache; sitemaps have another scope.
+        whether ``scope`` is the one of the cache; sitemaps have another scope. ``linked``: whether
+        these are links, so that other spellings in them are kept.
         """
         young, old = (self._young, self._old) if cached else ({}, {})
         found: list[int] = []
@@ -81,7 +93,7 @@ class AddressBook:
             found.append(number)
         if missing:
             inside = [entry for entry in missing if scope.allows(entry[1])]
-            self._look_up(inside, found, register, refuse)
+            self._look_up(inside, found, register, refuse, meets=linked)
             for place, url in missing:
                 young[url] = found[place]
         if cached and len(young) > _CACHE:
@@ -126,6 +138,8 @@ class AddressBook:
         found: list[int],
         register: Register,
         refuse: Refuse | None,
+        *,
+        meets: bool,
     ) -> None:
         """Put the numbers of ``missing``, places and URLs in scope, into ``found``."""
         inside: list[tuple[int, str, str, bytes]] = []
@@ -135,18 +149,26 @@ class AddressBook:
             inside.append((place, url, identity, url_digest(identity)))
         ids = self._ids
         unknown = {key for _, _, _, key in inside if key not in ids}
-        stored = self._reader.numbers(tuple(unknown))
+        stored = self._reader.addresses(tuple(unknown))
+        known = [number for number, _ in stored.values()]
         for place, url, identity, key in inside:
-            number = ids.get(key) or stored.get(key)
-            if number is None:
+            number = ids.get(key)
+            if number is not None:
+                request = self._uncommitted[number].url
+            elif key in stored:
+                number, request = stored[key]
+            else:
+                request = url
                 host = url_host_key(url)
-                if refuse is not None and refuse(url, host, stored.values()):
+                if refuse is not None and refuse(url, host, known):
                     found[place] = _REFUSED
                     continue
                 number = ids[key] = self._new_number()
                 other = None if identity == url else identity
                 register(Found(number, key, url, other, host))
             found[place] = number
+            if meets and url != request:
+                self._meet(number, url)
 
     def remember(self, address: Address) -> None:
         """Serve a new address from memory until it is committed."""
@@ -156,15 +178,37 @@ class AddressBook:
         """Whether a number's address is not in the registry yet."""
         return number in self._uncommitted
 
-    def committed(self, addresses: Iterable[Address]) -> None:
-        """Forget addresses that are in the registry now."""
+    def committed(
+        self, addresses: Iterable[Address], spellings: Mapping[int, Sequence[str]] = NO_SPELLINGS
+    ) -> None:
+        """Forget addresses and spellings that are in the registry now."""
         for address in addresses:
             self._uncommitted.pop(address.no, None)
             self._ids.pop(address.id, None)
+        for number, urls in spellings.items():
+            left = [url for url in self._met.pop(number, ()) if url not in urls]
+            if left:
+                self._met[number] = left
+
+    # Spellings
+
+    def _meet(self, number: int, url: str) -> None:
+        """Note the spelling of a link that is not the request address."""
+        met = self._met.setdefault(number, [])
+        if url not in met:
+            met.append(url)
+            self._spelled(number, url)
+
+    def spellings(self, number: int) -> list[str]:
+        """Return the other spellings of an address, the newest first."""
+        met = reversed(self._met.get(number, ()))
+        return list(dict.fromkeys([*met, *self._reader.spellings(number)]))
 
     def rename(self, renamed: Mapping[int, int]) -> None:
         """Serve the numbers of the workers that registered these addresses first."""
         self._renamed.update(renamed)
+        for number in [number for number in self.asked if number in renamed]:
+            self.asked.setdefault(renamed[number], self.asked.pop(number))
         self.committed([self._uncommitted[no] for no in renamed if no in self._uncommitted])
 
     def pages(self, numbers: Sequence[int], since: int) -> list[Page]:

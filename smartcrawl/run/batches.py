@@ -21,7 +21,7 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.writer import RegistryWriter, Written
 from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
-from smartcrawl.rules.seal import counts_as_unanswered
+from smartcrawl.rules.seal import counts_as_unanswered, is_unanswered_status
 from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
 from smartcrawl.sources.base import Source
@@ -41,7 +41,7 @@ class RunCounters:
 
     def count(self, visit: Visit) -> None:
         """Count one decided visit; an accepted visit only changes the word of an earlier one."""
-        self.visits += not visit.accepted
+        self.visits += not (visit.accepted or visit.page.plan.late)
         self.not_modified += visit.not_modified
         if visit.accepted and self.words.get("failed"):
             self.words["failed"] -= 1
@@ -135,7 +135,7 @@ class Batches:
 
     def record(self, visit: Visit) -> None:
         """Add a decided visit to the open batch."""
-        answer, parsed, traffic = visit.answer, visit.parsed, visit.traffic
+        answer, parsed = visit.answer, visit.parsed
         batch, page = self.batch, visit.page
         record, state = page.record, page.state
         if self.keeps_bodies and stored_snapshot_is_due(
@@ -156,18 +156,20 @@ class Batches:
         if visit.accepted:
             self._record_accepted(visit, unreachable=unreachable)
             return
+        self.note_tried(visit)
+        if page.plan.late:
+            self._record_late(visit, unreachable=unreachable)
+            return
         if visit.collapse is not None:
             batch.bodies += len(visit.collapse.body)
         saved = record.content_length if visit.not_modified else 0
         counts = batch.counts
         counts["visits"] += 1
         counts["unreachable"] += unreachable
-        counts["requests"] += traffic.requests
-        counts["conditional_requests"] += traffic.conditional_requests
         counts["not_modified"] += visit.not_modified
-        counts["bytes_downloaded"] += traffic.wire_bytes
         counts["bytes_saved"] += saved
         _add_to_host(batch.tally(page.host), visit)
+        self._count_traffic(visit)
         self.progress.count(visit)
         if visit.error:
             visit.error = redacted_text(visit.error)
@@ -189,6 +191,53 @@ class Batches:
         batch.visits.append(visit)
         if parsed.document is not None:
             batch.text += sum(len(chunk.text) for chunk in parsed.chunks)
+
+    def note_tried(self, visit: Visit) -> None:
+        """Add what the spellings of an address answered, and the request address that ends."""
+        page = visit.page
+        if tried := visit.tried:
+            self.batch.tried[page.no] = [
+                (url, status, None if error is None else redacted_text(error))
+                for url, status, error in tried
+            ]
+        replaced = visit.verdict is not None and visit.action not in (Action.NOTE, Action.HOLD)
+        if replaced and visit.url != page.url and visit.answer.file is None:
+            self.batch.spellings.setdefault(page.no, []).append(page.url)
+
+    def _record_late(self, visit: Visit, *, unreachable: bool) -> None:
+        """Add the answer of another spelling; its page was counted before, by a visit that failed.
+
+        Only the difference to that visit counts, and the requests.
+        """
+        batch, state = self.batch, visit.page.state
+        before = is_unanswered_status(state.http_status)
+        batch.counts["unreachable"] += unreachable - before
+        tally, failed = batch.tally(visit.page.host), _is_failed(visit)
+        had_failed = state.status is Status.ERROR
+        tally.crawled += had_failed - failed
+        tally.failed += failed - had_failed
+        tally.downloaded += visit.traffic.wire_bytes
+        self._count_traffic(visit)
+        word = "lost" if state.lost_count else "failed"
+        if self.progress.words.get(word):
+            self.progress.words[word] -= 1
+        self.progress.count(visit)
+        if visit.error:
+            visit.error = redacted_text(visit.error)
+        batch.visits.append(visit)
+        batch.text += sum(len(chunk.text) for chunk in visit.parsed.chunks)
+
+    def count_late(self, visit: Visit) -> None:
+        """Add the requests of a late visit that is not written."""
+        self.batch.tally(visit.page.host).downloaded += visit.traffic.wire_bytes
+        self._count_traffic(visit)
+        self.note_tried(visit)
+
+    def _count_traffic(self, visit: Visit) -> None:
+        traffic, counts = visit.traffic, self.batch.counts
+        counts["requests"] += traffic.requests
+        counts["conditional_requests"] += traffic.conditional_requests
+        counts["bytes_downloaded"] += traffic.wire_bytes
 
     def _record_accepted(self, visit: Visit, *, unreachable: bool) -> None:
         """Add an answer that waited; its visit was counted before, as one without an answer."""

@@ -16,7 +16,7 @@ from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.extractions import ExtractionPlan
-from smartcrawl.run.frontier.memory import UNREACHED, FrontierDepths
+from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.links import Links
 
 #: The fields of an answer that wait beside its body.
@@ -132,13 +132,9 @@ class Collapses:
     def _pages(self, numbers: list[int]) -> list[Page]:
         """Return pages out of the registry, at the depth that the run found for them."""
         pages = self._links.pages(numbers)
-        frontier = self._frontier
         for page in pages:
             self._extractions.configure(page)
-            frontier.grow(page.no)
-            if frontier.reached[page.no] == UNREACHED or page.depth < frontier.depth(page.no):
-                frontier.mark(page.no, page.depth)  # another process visited it
-            page.depth = frontier.depth(page.no)
+            page.depth = self._frontier.depth_of_visited(page)
         return pages
 
 

@@ -102,10 +102,16 @@ class DuePages:
         for number, modified in self._links.numbers_of(news).items():
             self._modified[number] = modified
             self._batches.batch.noticed.append((number, modified))
-            if number < len(self._skipped) and self._skipped[number] == SKIPPED:
-                self._skipped[number] = ASKED_AFTER_ALL
-                self.skipped -= 1
+            if self.asks_after_all(number):
                 self._frontier.again(number)
+
+    def asks_after_all(self, number: int) -> bool:
+        """Count a page as asked; return whether it was skipped before."""
+        if number >= len(self._skipped) or self._skipped[number] != SKIPPED:
+            return False
+        self._skipped[number] = ASKED_AFTER_ALL
+        self.skipped -= 1
+        return True
 
 
 def _needs_a_visit(page: Page) -> bool:

@@ -33,6 +33,7 @@ from smartcrawl.run.links import Links
 from smartcrawl.run.orders import Orders, run_closing_from_orders, run_policy_from_orders
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.run.spellings import LateSpellings
 from smartcrawl.run.workers import Workers
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import belongs_to_source
@@ -58,6 +59,7 @@ class RunEnding:
         depths: DepthUpdates,
         collapses: Collapses,
         due_pages: DuePages | None,
+        late: LateSpellings,
         batches: Batches,
         shortcomings: Shortcomings,
     ) -> None:
@@ -77,6 +79,7 @@ class RunEnding:
         self._depths = depths
         self._collapses = collapses
         self._due_pages = due_pages
+        self._late = late
         self._batches = batches
         self._shortcomings = shortcomings
         self._unnamed_followed = False
@@ -102,6 +105,13 @@ class RunEnding:
         """Decide, once, whether the collapsed pages that wait are edits."""
         if self._last.ours and not self.verifies:
             self._collapses.settle(now)
+
+    def late_spellings(self, now: int) -> list[Page]:
+        """Return pages to ask again, each at a spelling that was met after its visit had failed."""
+        if not self._last.ours or self.verifies:
+            return []
+        self._write_all(now)
+        return self._late.pages()
 
     def _write(self, now: int) -> None:
         self._batches.submit(now)

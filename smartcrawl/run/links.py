@@ -82,13 +82,20 @@ class Links:
     def begin(self) -> None:
         """Offer the seeds and sitemaps that were given with the source."""
         source, seeds = self._source, self._seeds
-        urls = [self._signed.bare(url) for url in source.linked_seeds]
-        numbers = self._offers.numbers(urls, seeds.scope, 0, given=True)
+        numbers: list[int] = []
+        for url in map(self._signed.bare, source.linked_seeds):
+            for number in self._offers.numbers([url], seeds.scope, 0, given=True):
+                numbers.append(number)
+                self._book.asked.setdefault(number, url)  # as it was typed this time
+        numbers = list(dict.fromkeys(numbers))
         self._offers.offer(numbers, 0)
         seeds.seeds = set(numbers)
         sitemaps = [self._signed.bare(url) for url in source.sitemaps]
-        hosts = map(url_host_key, sitemaps)
-        seeds.given = set(self._sitemaps.offer(sitemaps, hosts, kind=1, depth=0, given=True))
+        hosts = [*map(url_host_key, sitemaps)]
+        for url in sitemaps:
+            for number in self._sitemaps.offer([url], hosts, kind=1, depth=0, given=True):
+                seeds.given.add(number)
+                self._book.asked.setdefault(number, url)
         self._sitemaps.begin(source)
 
     def rename(self, renamed: Mapping[int, int]) -> None:
@@ -113,10 +120,14 @@ class Links:
         ]
         raw = self._reader.raw_links(refiltered) if refiltered else {}
         signed = len(self._signed.urls) > 0
+        asked = self._book.asked
         for page in pages:
             page.raw = raw.get(page.no)
             if signed:
                 page.plan.signed = self._signed.whole(page.url)
+            if asked and page.plan.signed is None:
+                spelling = asked.get(page.no)
+                page.plan.spelling = None if spelling == page.url else spelling
             named = self._sitemaps.kind(page.no)
             if page.kind or page.state.standing is Standing.BARE:
                 page.kind = named or page.kind
@@ -262,6 +273,7 @@ class Links:
             lambda found: None,
             lambda url, host, known: True,
             cached=False,
+            linked=False,
         )
         parsed = visit.parsed
         parsed.links, parsed.links_count = (

@@ -23,6 +23,10 @@ class Offers:
         self._frontier = frontier
         self._book = book
         self._batches = batches
+        book.when_spelled(self._spelled)
+
+    def _spelled(self, number: int, url: str) -> None:
+        self._batches.batch.spellings.setdefault(number, []).append(url)
 
     def numbers(
         self,

@@ -105,6 +105,8 @@ class Reading:
             logger.exception("cannot process %s", visit.url)
             visit.fail(Fault.PROCESSING, f"processing failed: {type(error).__name__}: {error}")
             parsed.document, parsed.links, parsed.targets = None, None, b""
+        if run.spellings.is_open(visit):
+            return None
         if run.source.kind_of(visit.page.url).is_polite:
             run.trust.learn(visit)
         # A seed that collapsed leads on: its pages show whether the whole site collapsed.
@@ -238,6 +240,9 @@ class Reading:
             visit.answer.body = None
         else:
             await self._judge(visit, parsed.document, noindex=noindex)
+            if self._run.spellings.is_open(visit):
+                parsed.document = None
+                return
         if visit.http_status == Fault.COLLAPSED:
             return  # links are followed once the collapse is accepted
         if keeps:
@@ -360,8 +365,9 @@ def run_verdict_of_visit(run: Run, visit: Visit) -> Verdict:
     record = page.record
     force = run.forces(page) or record.configuration != page.plan.wanted or visit.parsed.recanonical
     alias = record.canonical_no is not None
-    is_moved = visit.answer.file is not None and visit.url != page.url
-    verdict = decide(page.state.standing, visit.outcome, force=force or is_moved, alias=alias)
+    is_spelled = visit.url != page.url  # the index has the address that answers
+    is_moved = visit.answer.file is not None and is_spelled
+    verdict = decide(page.state.standing, visit.outcome, force=force or is_spelled, alias=alias)
     return decide_moved(verdict) if is_moved else verdict
 
 

@@ -34,6 +34,7 @@ from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.run.signed_urls import SignedUrls
 from smartcrawl.run.sitemap_links import SitemapLinks
+from smartcrawl.run.spellings import LateSpellings, Spellings
 from smartcrawl.run.starts import warn_of_other_run_start
 from smartcrawl.run.storage import open_registry_for_run
 from smartcrawl.run.stored_pages import StoredPages
@@ -76,9 +77,8 @@ class Run:
         self.shortcomings = Shortcomings.loads(opened.cut)  #: why the run will be incomplete
         if opened.shared:
             self.shortcomings.news()  # the registry has these already
-        self.halt = Halt()
+        self.halt, self.strays = Halt(), Strays()
         self.watcher: Callable[[dict[str, Any]], None] | None = None  #: receives progress events
-        self.strays = Strays()
         self._readers = registry.readers(opened.source)
         self.blocked_hosts = self._readers.hosts.blocked_hosts()
         self.stored_pages = StoredPages(self._readers, registry)
@@ -112,6 +112,7 @@ class Run:
         self.listed = self._new_listed()
         self.collapses = self._new_collapses()
         self.due_pages = self._new_due_pages(now)
+        self.spellings = self._new_spellings()
         self.ending = self._new_ending()
         self._pins = Pins(source, registry, opened, self._readers.pages, self._offers)
 
@@ -230,8 +231,30 @@ class Run:
             depths=self.depths,
             collapses=self.collapses,
             due_pages=self.due_pages,
+            late=self._new_late_spellings(),
             batches=self.batches,
             shortcomings=self.shortcomings,
+        )
+
+    def _new_spellings(self) -> Spellings:
+        return Spellings(
+            source=self.source,
+            seeds=self.seeds,
+            book=self._book,
+            signed=self._signed,
+            batches=self.batches,
+        )
+
+    def _new_late_spellings(self) -> LateSpellings:
+        return LateSpellings(
+            seeds=self.seeds,
+            registry=self.registry,
+            opened=self.opened,
+            links=self.links,
+            frontier=self.frontier,
+            extractions=self.extractions,
+            due_pages=self.due_pages,
+            trackers=self.options.trackers,
         )
 
     @classmethod
@@ -255,6 +278,7 @@ class Run:
         try:
             if not (opened.joined or opened.over):
                 registry.mend(opened, now)
+                registry.gather_spellings(opened, options.trackers)
             registry.clear_leftovers(opened, now)
             run = cls(
                 source=source,
@@ -333,7 +357,7 @@ class Run:
 
     def _written(self, written: Written) -> None:
         """Update this process after a batch was committed."""
-        self._book.committed(written.batch.addresses)
+        self._book.committed(written.batch.addresses, written.batch.spellings)
         for visit, _ in written.failed:  # so far only the refused body's links were offered
             self.links.replay(visit.page)
         if written.renamed:

@@ -34,9 +34,9 @@ class Book:
         class Reader(PageReader):
             """The real reader; it counts look-ups."""
 
-            def numbers(self, ids):
+            def addresses(self, ids):
                 book.looks += bool(ids)
-                return super().numbers(ids)
+                return super().addresses(ids)
 
         self.reader = Reader(self.desk.connection, self.run.source)
         self.numbers_given = 0

@@ -40,6 +40,7 @@ class Parts:
             unreadable=None, is_read_alike=lambda visit: False, language=lambda page: None
         )
         self.trust = self.links = self.seeds = self.turns = self
+        self.spellings = SimpleNamespace(is_open=lambda visit: False)
 
     def damage(self, error: Exception) -> RegistryError | None:
         return DAMAGE if isinstance(error, OSError) else None

@@ -145,7 +145,8 @@ class RevalidationLane:
     def _flight(self, page: Page) -> Flight | None:
         """Return the request for a page, registered as in flight; None: leave it to the engine."""
         plan = page.plan
-        if plan.verify or page.kind or plan.signed is not None or self._run.trust.asks_head(page):
+        other = plan.signed is not None or plan.spelling is not None
+        if plan.verify or page.kind or other or self._run.trust.asks_head(page):
             return None
         headers = conditional_download_headers(self._run, page, page.url)
         origin = self._usable_origin(page.url) if headers else None

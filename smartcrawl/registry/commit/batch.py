@@ -21,6 +21,7 @@ from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import Sink
 from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.spellings import store_spelling_rows, store_tried_rows
 from smartcrawl.rules.model import Outcome, RemovalRule, Word
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
 from smartcrawl.rules.trust import Trust
@@ -266,7 +267,12 @@ class RegistryCommit:
         # Last, so that a lost snapshot is also removed from the pages of this batch that share it.
         for visit in sorted(batch.visits, key=attrgetter("lost_snapshot")):
             if not self._visits.write(visit, now, changed):
-                stale += not visit.accepted  # an accepted collapse was counted before
+                # An accepted collapse was counted before, and a late visit is.
+                stale += not (visit.accepted or visit.page.plan.late)
+        store_spelling_rows(
+            self._connection, batch.spellings, self._run
+        )  # visits replace addresses
+        store_tried_rows(self._connection, batch.tried, self._run, now)
         store_unreadable_rows(
             self._connection, filter(None, (visit.parsed.unreadable for visit in batch.visits)), now
         )

@@ -152,7 +152,8 @@ class RecordWriter:
         page, action, outcome = visit.page, visit.action, visit.outcome
         # Stored content keeps the spelling that answered: its validators belong to it (RD-03).
         record = page.record
-        if visit.url != page.url and action is not Action.HOLD:
+        stored = action not in (Action.HOLD, Action.NOTE)
+        if visit.url != page.url and (stored or visit.answer.file is not None):
             self._connection.execute(_ADDRESS, (visit.url, page.url, page.no, visit.url))
         match action:
             case Action.INDEX:

@@ -16,12 +16,17 @@ def renumber_batch_rows(batch: Batch, renamed: Mapping[int, int]) -> None:
     for address in batch.addresses:
         if address.no in renamed:
             _reach(batch, renamed[address.no], address.depth)
+            # The other worker may have met it under another spelling, which it requests.
+            batch.spellings.setdefault(address.no, []).insert(0, address.url)
         else:
             origin = address.discovered_from
             new.append(address._replace(discovered_from=_one(renamed, origin)))
     batch.addresses = new
     for number in [number for number in batch.reached if number in renamed]:
         _reach(batch, renamed[number], batch.reached.pop(number))
+    for number in [number for number in batch.spellings if number in renamed]:
+        urls = batch.spellings.pop(number)
+        batch.spellings.setdefault(renamed[number], []).extend(urls)
     for number in [number for number in batch.kinds if number in renamed]:
         batch.kinds.setdefault(renamed[number], batch.kinds.pop(number))
     batch.retargeted = [

@@ -176,6 +176,8 @@ class VisitWriter:
         errors = state.error_count + 1 if failed else 0
         if _begins_to_collapse(visit):
             errors = 1  # rules.shield.accepts_collapse counts these alone
+        again = visit.accepted or page.plan.late  # this run counted the page before
+        counted = page.plan.late and state.status in (Status.ERROR, Status.GONE)
         schedule = self._judgement.schedule
         if failed:
             interval = schedule.backoff(errors, visit.answer.retry_after)
@@ -187,9 +189,9 @@ class VisitWriter:
             "run": self._run,
             "allowed": outcome is not Outcome.EXCLUDED,
             "number": self._number,
-            "claim": self._number + 1 if visit.accepted else self._claim,
-            "unless": EVERY_RUN if visit.accepted else self._unless,
-            "attempt": int(not visit.accepted),
+            "claim": self._number + 1 if again else self._claim,
+            "unless": EVERY_RUN if again else self._unless,
+            "attempt": int(not again),
             "now": now,
             "next_visit": now + wait,
             "interval": interval,
@@ -206,7 +208,7 @@ class VisitWriter:
             "gone_since": counts.gone_since,
             "unchanged": unchanged,
             "errors": errors,
-            "failed": int(failed) - visit.accepted,
+            "failed": int(failed) - (visit.accepted or counted),
             "learnt": outcome not in SILENT,
             "marks": _etag_marks(visit),
             "no": page.no,

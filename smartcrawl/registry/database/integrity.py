@@ -44,7 +44,8 @@ _PACKED: Final[tuple[tuple[str, str, Callable[[bytes], object]], ...]] = (
 _JSON: Final = (
     ("run", "reasons"), ("run", "counts"), ("run", "notes"), ("run", "cut"),
     ("candidate", "detail"), ("evidence", "detail"), ("evidence", "restore"),
-    ("not_found", "profile"), ("collapse", "answer"),
+    ("not_found", "profile"), ("collapse", "answer"), ("spelling", "urls"),
+    ("spelling", "tried"),
 )  # fmt: skip
 _SCHEMA: Final = """
 SELECT type, name FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%'

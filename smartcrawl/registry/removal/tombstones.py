@@ -36,6 +36,7 @@ _NAMED = (
 _FORGET = (
     "DELETE FROM links WHERE no IN carray(?)",
     "DELETE FROM item WHERE no IN carray(?)",
+    "DELETE FROM spelling WHERE no IN carray(?)",
     "DELETE FROM candidate WHERE no IN carray(?)",
     "DELETE FROM former_text WHERE no IN carray(?)",
     "DELETE FROM seed WHERE no IN carray(?)",

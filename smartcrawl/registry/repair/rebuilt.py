@@ -29,7 +29,7 @@ SELECT c.no FROM content c LEFT JOIN
  WHERE (k.content IS NULL AND c.text_length > 0) OR k.count <> k.most
 """
 _SETS: Final = ("torn", "bare", "alone")  #: contents; pages; pages whose original is lost
-_CHILDREN: Final = ("state", "links", "item", "pin", "candidate", "dead_letter")
+_CHILDREN: Final = ("state", "links", "item", "pin", "candidate", "dead_letter", "spelling")
 #: References to rows that may be missing: table, column, referenced table.
 _LOOSE: Final = (
     ("record", "discovered_from", "record"),

@@ -116,6 +116,13 @@ class FrontierDepths(ABC):
         if depth >= DEEPEST:
             self._deep[number] = depth
 
+    def depth_of_visited(self, page: Page) -> int:
+        """Return the depth of a page that this run has visited, maybe in another process."""
+        self.grow(page.no)
+        if self.reached[page.no] == UNREACHED or page.depth < self.depth(page.no):
+            self.mark(page.no, page.depth)
+        return self.depth(page.no)
+
     def offer(self, numbers: Sequence[int], depth: int) -> list[int]:
         """Offer numbers at a depth; return those that were unreached, or are shallower now."""
         if numbers:

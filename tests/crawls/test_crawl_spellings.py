@@ -1,0 +1,277 @@
+"""One address under several spellings: the one that answers is asked, and nothing living goes."""
+
+import json
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.crawls.crew import Crew
+from tests.site_server import Page, Site, html
+
+
+def move_without_redirects(site: Site) -> None:
+    """`/install/` becomes `/install`; all links are updated."""
+    del site.pages["/install/"]
+    site.pages["/"] = html("Home", "/install", "/hub")
+    site.pages["/install"] = html("Install", "/below", text="how to install it")
+
+
+@pytest.fixture
+def manual(site: Site, crawl: Crawl) -> Site:
+    """A site whose page is stored as `/install/`."""
+    site.pages["/"] = html("Home", "/install/", "/hub")
+    site.pages["/hub"] = html("Hub", text="a hub without links")
+    site.pages["/below"] = html("Below", text="what is below")
+    site.pages["/install/"] = html("Install", "/below", text="how to install it")
+    crawl(site.url("/"))
+    site.clear()
+    return site
+
+
+def spellings(crawl: Crawl, path: str) -> dict:
+    """What `why` says about the spellings of an address."""
+    told = json.loads(crawl.run("why", path, "--format", "json").out)
+    [record] = told["records"]
+    return record["spellings"]
+
+
+@pytest.mark.covers("R0-16", "R0-100", "RP-04")
+def test_a_page_whose_spelling_moved_is_asked_under_the_new_one_at_once(manual: Site, crawl: Crawl):
+    move_without_redirects(manual)
+
+    crawl(manual.url("/"))
+
+    assert (manual.count("/install/"), manual.count("/install")) == (1, 1)
+    assert "/install" in crawl.pages()
+    assert crawl.outcomes()["/install"] == "unchanged"
+    assert crawl.hits('"how to install it"') == ["/install"]
+    manual.clear()
+    crawl(manual.url("/"))
+    assert (manual.count("/install/"), manual.count("/install")) == (0, 1)
+    assert {r.status for r in manual.log if r.path == "/install"} == {304}
+    assert crawl.rows("SELECT count(*) FROM evidence") == [(0,)]
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_a_broken_link_before_the_right_one_hides_no_page(site: Site, crawl: Crawl):
+    """The right spelling is met after the visit of the wrong one failed."""
+    site.pages["/"] = html("Home", "/about/", "/hub")
+    site.pages["/hub"] = html("Hub", "/about")
+    site.pages["/about"] = html("About", "/team", text="who we are")
+    site.pages["/team"] = html("Team", text="all of us")
+
+    crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "new", "/hub": "new", "/about": "new", "/team": "new"}
+    assert crawl.counts_add_up()
+    assert crawl.hits('"who we are"') == ["/about"]
+    assert (site.count("/about/"), site.count("/about")) == (1, 1)
+
+
+class SoftSite(Site):
+    """Answers 200 for whatever it does not have."""
+
+    def _page(self, path: str) -> Page | None:
+        text = f"Sorry, we could not find {path}. Try the search, or begin again at our home page."
+        found = super()._page(path)
+        return found or (None if path == "/robots.txt" else Page(html("Nothing here", text=text)))
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_an_error_page_with_status_200_leads_to_the_other_spellings(crawl: Crawl):
+    crawl.environment["SOFT_404_DETECTION"] = "1"
+    with SoftSite() as site:
+        site.pages["/"] = html("Home", "/about/", "/lost/", "/hub")
+        site.pages["/hub"] = html("Hub", "/about", "/lost")
+        site.pages["/about"] = html("About", text="who we are, and a few words more")
+        crawl(site.url("/"))
+
+    assert crawl.outcomes() == {"/": "new", "/hub": "new", "/about": "new", "/lost/": "failed"}
+
+
+FAILING = {
+    "missing": Page("none", status=404),
+    "removed": Page("none", status=410),
+    "legal": Page("none", status=451),
+    "moved": Page(redirect="/hub"),
+    "circle": Page(redirect="/circle/?utm_source=x"),
+    "secret": Page("none", status=403),
+    "broken": Page("none", status=500),
+}
+
+
+@pytest.mark.covers("R0-16", "R0-100", "M-19")
+def test_whatever_does_not_bring_the_page_leads_to_its_other_spellings(site: Site, crawl: Crawl):
+    """Nothing was ever stored of these pages, so that 403 and 500 say nothing about them either."""
+    site.pages["/"] = html("Home", *(f"/{name}/" for name in FAILING), "/hub", "/forbidden/")
+    site.pages["/hub"] = html("Hub", *(f"/{name}?utm_source=mail" for name in FAILING))
+    site.pages["/robots.txt"] = Page(
+        "User-agent: *\nDisallow: /forbidden/\n", content_type="text/plain"
+    )
+    site.pages["/hub"] += html("More", "/forbidden")
+    for name, page in FAILING.items():
+        site.pages[f"/{name}/"] = page
+        site.pages[f"/{name}"] = html(name, text=f"the text of {name}")
+    site.pages["/circle/?utm_source=x"] = Page(redirect="/circle/")
+    site.pages["/forbidden"] = html("forbidden", text="the text of forbidden")
+
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0})
+
+    expected = {f"/{name}?utm_source=mail" for name in FAILING} | {"/", "/hub", "/forbidden"}
+    assert set(crawl.pages()) == expected
+    assert set(crawl.outcomes().values()) == {"new"}
+    assert site.count("/forbidden/") == 0
+    assert crawl.counts_add_up()
+    site.clear()
+    crawl(site.url("/"))
+    assert {r.path for r in site.log} == expected | {"/robots.txt"}
+    assert {r.status for r in site.log if r.path != "/robots.txt"} == {304}
+
+
+@pytest.mark.covers("R0-16", "R0-50", "R0-100")
+def test_a_page_is_gone_when_all_its_spellings_are(manual: Site, crawl: Crawl):
+    move_without_redirects(manual)
+    manual.pages["/"] = html("Home", "/install", "/install?utm_source=x", "/hub")
+    manual.pages["/install"] = Page("none", status=404)
+    manual.pages["/install?utm_source=x"] = Page("none", status=500)
+    settings = {"RETRY_TIMES": 0}
+
+    for _ in range(3):  # the last spelling leaves the page in doubt
+        crawl(manual.url("/"), settings=settings, expect=None)
+    assert crawl.hits('"how to install it"') == ["/install/"]
+    assert crawl.pages()["/install/"]["lostCount"] == 0
+    told = spellings(crawl, manual.url("/install"))
+    assert {one["url"]: one["httpStatusCode"] for one in told["tried"]} == {
+        manual.url("/install/"): 404,
+        manual.url("/install"): 404,
+        manual.url("/install?utm_source=x"): 500,
+    }
+    manual.pages["/install?utm_source=x"] = Page("none", status=410)
+    for _ in range(3):
+        crawl(manual.url("/"), settings=settings)
+
+    assert crawl.hits('"how to install it"') == []
+    assert crawl.outcomes()["/install/"] == "gone"
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_a_seed_is_asked_as_it_was_typed_this_time(site: Site, crawl: Crawl):
+    site.pages["/docs"] = html("Docs", text="what is written")
+
+    crawl(site.url("/docs/"), expect=3)
+    crawl(site.url("/docs"))
+
+    assert crawl.outcomes() == {"/docs": "new"}
+    site.clear()
+    del site.pages["/docs"]
+    site.pages["/docs/"] = html("Docs", text="what is written")
+    crawl(site.url("/docs/"))
+    assert [r.path for r in site.log if r.path != "/robots.txt"] == ["/docs/"]
+    assert crawl.outcomes() == {"/docs/": "unchanged"}
+
+
+@pytest.mark.covers("R0-16", "R0-57", "R0-100")
+def test_an_order_for_a_page_may_have_its_right_spelling(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/about/")
+    site.pages["/about"] = html("About", text="who we are")
+    crawl(site.url("/"))
+    assert crawl.outcomes()["/about/"] == "failed"
+
+    crawl.run("reindex", "--url", site.url("/about"))
+    crawl.run("due", expect=None)
+
+    assert crawl.outcomes()["/about"] == "new"
+
+
+@pytest.mark.covers("R0-16", "R0-71", "R0-100")
+def test_a_due_crawl_asks_a_spelling_that_it_meets_for_a_page_that_is_not_due(
+    site: Site, crawl: Crawl
+):
+    site.pages["/"] = html("Home", "/about/", "/hub")
+    site.pages["/hub"] = html("Hub")
+    site.pages["/about"] = html("About", text="who we are")
+    crawl(site.url("/"))
+    crawl.rows(
+        "UPDATE state SET next_visit = 0 WHERE no = (SELECT no FROM record WHERE url LIKE '%/hub')"
+    )
+    site.pages["/hub"] = html("Hub", "/about")
+
+    crawl.run("due", expect=None)
+
+    assert crawl.outcomes()["/about"] == "new"
+    assert crawl.hits('"who we are"') == ["/about"]
+    assert crawl.counts_add_up()
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_links_of_older_versions_and_of_304s_name_spellings_too(manual: Site, crawl: Crawl):
+    """The links were stored before spellings were kept, and their pages answer 304."""
+    manual.pages["/hub"] = html("Hub", "/install")
+    crawl(manual.url("/"))
+    crawl.rows("DELETE FROM spelling")
+    crawl.rows("UPDATE source SET spelled = (1 = 0)")
+    del manual.pages["/install/"]
+    manual.pages["/install"] = html("Install", "/below", text="how to install it")
+
+    crawl(manual.url("/"))
+
+    assert crawl.outcomes()["/install"] == "unchanged"
+    # Further spellings push it out; it is found again in the links of the hub, which answers 304.
+    crawl.rows(
+        "UPDATE record SET url = replace(url, '/install', '/install/') WHERE url LIKE '%/install'"
+    )
+    names = [f"/install?utm_source={n}" for n in range(4)]
+    for name in names:
+        manual.pages[name] = Page("none", status=404)
+    manual.pages["/more"] = html("More", *names)
+    manual.pages["/"] = html("Home", "/install/", "/hub", "/more")
+    manual.clear()
+    crawl(manual.url("/"))
+    assert {r.status for r in manual.log if r.path == "/hub"} == {304}
+    assert crawl.outcomes()["/install"] == "unchanged"
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_why_names_the_spellings_that_were_tried_and_their_answers(manual: Site, crawl: Crawl):
+    move_without_redirects(manual)
+    manual.pages["/robots.txt"] = Page(
+        "User-agent: *\nDisallow: /install?\n", content_type="text/plain"
+    )
+    manual.pages["/hub"] = html("Hub", "/install?utm_source=mail")
+    manual.pages["/"] = html("Home", "/hub", "/install")
+    crawl(manual.url("/"))
+
+    told = spellings(crawl, manual.url("/install/"))
+    text = " ".join(crawl.run("why", manual.url("/install")).out.split())
+
+    assert told["request"] == manual.url("/install")
+    assert set(told["others"]) == {manual.url("/install/"), manual.url("/install?utm_source=mail")}
+    assert told["tried"][0]["url"] == manual.url("/install/")
+    assert told["tried"][-1] == {
+        "url": manual.url("/install"),
+        "httpStatusCode": 200,
+        "message": None,
+    }
+    assert f"tried {manual.url('/install/')}: answered 404, in run 2" in text
+    assert f"{manual.url('/install')}: answered 200" in text
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_workers_ask_the_spellings_that_each_of_them_met(site: Site, crew: Crew):
+    site.pages["/"] = html("Home", "/install/", "/about/", *(f"/hub/{n}" for n in range(12)))
+    for n in range(12):
+        site.pages[f"/hub/{n}"] = html(f"Hub {n}", *(["/about"] if n == 11 else []))
+    site.pages["/install/"] = html("Install", text="how to install it")
+    site.pages["/about"] = html("About", "/team", text="who we are")
+    site.pages["/team"] = html("Team", text="all of us")
+    crew.run(site.url("/"), 2)
+    outcomes = crew.crawl.outcomes()
+    assert (outcomes["/about"], outcomes["/team"]) == ("new", "new")
+    del site.pages["/install/"]
+    site.pages["/install"] = html("Install", text="how to install it")
+    site.pages["/hub/3"] = html("Hub 3", "/install")
+
+    crew.run(site.url("/"), 2)
+
+    assert crew.crawl.outcomes()["/install"] == "unchanged"
+    assert crew.crawl.counts_add_up()
