@@ -12,11 +12,11 @@ from smartcrawl.commands import simulation
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.model.program import program_crawl_line, program_name
-from smartcrawl.model.robots_options import robots_parser_option
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
 from smartcrawl.reports.plan import plan_reports
-from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
@@ -81,12 +81,13 @@ class Command(RegistryCommand):
                 as_json=opts.format == "json",
             )
             return
-        agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
-        robots = None
-        if settings.getbool("ROBOTSTXT_OBEY"):
-            robots = StoredRobotsReport(
-                connection, robots_txt_check(robots_parser_option(settings), agent)
-            )
+        robots = RobotsOfSources(
+            connection,
+            robots_txt_check,
+            RobotsOptions.of(settings),
+            obeyed=settings.getbool("ROBOTSTXT_OBEY"),
+            jobs=stored_jobs_of_sources(connection, declared),
+        )
         numbers = {name: known.get(name, 0) for name in names}
         found = plan_reports(
             connection,

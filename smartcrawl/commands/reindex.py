@@ -20,15 +20,15 @@ from smartcrawl.index.choice import write_index_anew
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.file_urls import display_file_url
 from smartcrawl.model.program import program_crawl_line, program_name
-from smartcrawl.model.robots_options import robots_parser_option
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.urls import display_url, normalize_url, request_url
 from smartcrawl.registry import items
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import ItemRow
-from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
 from smartcrawl.reports.sources_today import reported_address_holders, reported_source_today
-from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.text import report_noun
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import STORE_SCHEMES
@@ -111,7 +111,8 @@ class Command(ChangingCommand):
                         items.store_order_rows(connection, [item.no for item in found], now)
         self._report(found, new, opts)
         if opts.url:
-            self._warn_of_robots(connection, [item.url for item in found] or [u for _, u in new])
+            ordered = [(item.source, item.url) for item in found] or new
+            self._warn_of_robots(connection, ordered)
 
     def _known(self, connection: Connection, sources: list[str], opts: Namespace) -> list[ItemRow]:
         if opts.id:
@@ -178,26 +179,30 @@ class Command(ChangingCommand):
             items.register_address_row(connection, name, wanted, trackers, now, force=True)
         return [], [(name, wanted)]
 
-    def _warn_of_robots(self, connection: Connection, urls: Sequence[str]) -> None:
+    def _warn_of_robots(self, connection: Connection, ordered: Sequence[tuple[str, str]]) -> None:
         """Print that the stored robots.txt forbids an address that is pinned, and the remedy.
 
         The address is ordered nevertheless: its server may have another robots.txt by now.
         """
-        settings = self.settings
-        if not settings.getbool("ROBOTSTXT_OBEY"):
-            return
-        agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
-        read = robots_txt_answers(robots_parser_option(settings), agent)
-        robots = StoredRobotsReport(connection, read)
-        for url in dict.fromkeys(urls):
+        known = load_stored_jobs_and_sources(self.options, connection)
+        robots = RobotsOfSources(
+            connection,
+            robots_txt_answers,
+            RobotsOptions.of(self.settings),
+            obeyed=self.settings.getbool("ROBOTSTXT_OBEY"),
+            jobs=stored_jobs_of_sources(connection, known),
+        )
+        refused: dict[str, str] = {}
+        for source, url in ordered:
             requested = request_url(url)  # only a URL that can be requested has a robots.txt
-            why = robots.forbids(requested) if requested is not None else None
-            if why is None:
-                continue
-            ordered, ends = ("would be", "would end") if self.dry else ("is", "ends")
+            if requested is not None and robots.is_obeyed(source) and url not in refused:
+                why = robots.of(source).forbids(requested)
+                refused |= {} if why is None else {url: why}
+        for url, why in refused.items():
+            is_ordered, ends = ("would be", "would end") if self.dry else ("is", "ends")
             text = (
-                f"note: {display_url(url)} {ordered} ordered, but no run may fetch it: {why}. Until"
-                f" robots.txt allows it, each run of its source {ends} incomplete."
+                f"note: {display_url(url)} {is_ordered} ordered, but no run may fetch it: {why}."
+                f" Until robots.txt allows it, each run of its source {ends} incomplete."
             )
             command = "" if self.dry else self.again("forget", url)
             after = "" if self.dry else " To take the order back:"

@@ -10,11 +10,11 @@ from smartcrawl.extract.robots_txt import robots_txt_answers
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.program import program_name
-from smartcrawl.model.robots_options import robots_parser_option
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.jobs import load_stored_jobs_and_sources
-from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources, stored_jobs_of_sources
+from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.why import Stories
 from smartcrawl.sources.fields import declared_web_address
 from smartcrawl.terminal.addresses import address_argument
@@ -53,17 +53,15 @@ class Command(RegistryCommand):
         )
         url = address_argument(word, connection, self.options)
         settings = self.settings
-        agent = settings["ROBOTSTXT_USER_AGENT"] or settings["USER_AGENT"]
-        stories = Stories(
+        known = load_stored_jobs_and_sources(self.options, connection)
+        robots = RobotsOfSources(
             connection,
-            self.options,
-            load_stored_jobs_and_sources(self.options, connection),
-            StoredRobotsReport(
-                connection, robots_txt_answers(robots_parser_option(settings), agent)
-            ),
-            obeys=settings.getbool("ROBOTSTXT_OBEY"),
-            again=self.again,
+            robots_txt_answers,
+            RobotsOptions.of(settings),
+            obeyed=settings.getbool("ROBOTSTXT_OBEY"),
+            jobs=stored_jobs_of_sources(connection, known),
         )
+        stories = Stories(connection, self.options, known, robots, again=self.again)
         answer = stories.about(url, sources)
         if not answer["records"] and url_item_kind(normalize_url(url)) == "url":
             _check_address(url)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -49,6 +50,14 @@ def stored_job_rows(connection: Connection) -> dict[str, JobDefinition]:
         else:
             found[name] = definition
     return found
+
+
+def stored_jobs_of_sources(
+    connection: Connection, known: Mapping[str, Source]
+) -> dict[str, JobDefinition]:
+    """Return the jobs that stand for the sources of their names; a declared source wins."""
+    jobs = stored_job_rows(connection)
+    return {name: job for name, job in jobs.items() if name in known and known[name].of_job}
 
 
 def load_stored_jobs(options: Options) -> dict[str, JobDefinition]:

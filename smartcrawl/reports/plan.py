@@ -15,7 +15,7 @@ from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal, reported_records
 from smartcrawl.reports.listed_walk import ListedWalkReport
 from smartcrawl.reports.sources_today import reported_source_today
-from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.rules.model import RemovalRule, Standing
@@ -35,15 +35,15 @@ def plan_reports(
     sources: Mapping[str, int],
     declared: Mapping[str, Source],
     options: Options,
-    robots: StoredRobotsReport | None,
+    robots: RobotsOfSources,
     *,
     limit: int,
     listing: Callable[[Source], Listing],
 ) -> list[dict[str, Any]]:
     """Return the plan of each source (name and number), under KEYS.
 
-    ``robots``: None where robots.txt is not obeyed; ``limit``: pages of each kind that are listed;
-    ``listing``: begins the listing of a source that has one.
+    ``limit``: pages of each kind that are listed; ``listing``: begins the listing of a source that
+    has one.
     """
     found = []
     for name, number in sources.items():
@@ -53,12 +53,13 @@ def plan_reports(
             entries = list(reported_records(connection, number))
             found.append(_of_library(source, entries, waiting, limit))
             continue
+        obeyed = robots.of(name) if robots.is_obeyed(name) else None
         if source is not None and source.traits.is_listed:
             walk: WalkReport = ListedWalkReport(
-                connection, number, source, options, robots, listing=listing(source)
+                connection, number, source, options, obeyed, listing=listing(source)
             )
         else:
-            walk = WalkReport(connection, number, source, options, robots)
+            walk = WalkReport(connection, number, source, options, obeyed)
         found.append(_as_data(name, walk, waiting, limit))
     return found
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.connection import Connection
+
+if TYPE_CHECKING:  # imports the schedule of jobs, which few commands need
+    from smartcrawl.sources.jobs.definition import JobDefinition
+
+#: From the parser and the agent to the function that reads a body.
+RobotsReader = Callable[[type[Any], str], Callable[[bytes], Callable[[str], Any]]]
 
 _ROBOTS_FAILED = """
 SELECT robots_error, robots_failed_at FROM host
@@ -68,3 +75,42 @@ class StoredRobotsReport:
             return None
         row: Any = self._connection.execute(_ROBOTS_FAILED, (url_host_key(url),)).fetchone()
         return None if row is None else (str(row[0]), int(row[1]))
+
+
+class RobotsOfSources:
+    """The stored robots.txt copies, as the runs of each source read them.
+
+    A job has a user agent of its own, and may not obey robots.txt; all other sources have the
+    settings.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        read: RobotsReader,
+        options: RobotsOptions,
+        *,
+        obeyed: bool,
+        jobs: Mapping[str, JobDefinition],
+    ) -> None:
+        """``obeyed`` is ROBOTSTXT_OBEY; ``jobs``: those that stand for their sources, by name."""
+        self._connection = connection
+        self._read = read
+        self._options = options
+        self._obeyed = obeyed
+        self._jobs = jobs
+        self._by_agent: dict[str, StoredRobotsReport] = {}
+
+    def is_obeyed(self, source: str) -> bool:
+        """Whether the runs of a source obey robots.txt."""
+        job = self._jobs.get(source)
+        return self._obeyed if job is None else job.config.respect_robots_txt
+
+    def of(self, source: str) -> StoredRobotsReport:
+        """Return the copies for the agent of a source."""
+        job, options = self._jobs.get(source), self._options
+        agent = options.agent or (options.user_agent if job is None else job.config.user_agent)
+        if agent not in self._by_agent:
+            read = self._read(options.parser, agent)
+            self._by_agent[agent] = StoredRobotsReport(self._connection, read)
+        return self._by_agent[agent]

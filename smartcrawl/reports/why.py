@@ -34,7 +34,7 @@ from smartcrawl.reports.sources_today import (
     reported_source_today,
     reported_sources_today,
 )
-from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.reports.unlisted import UnlistedParts
 from smartcrawl.reports.vectors import reported_vectors_of_page
@@ -73,22 +73,19 @@ class Stories:
         connection: Connection,
         options: Options,
         declared: dict[str, Source],
-        robots: StoredRobotsReport,
+        robots: RobotsOfSources,
         *,
-        obeys: bool,
         again: Callable[..., str],
     ) -> None:
         """Prepare the stories of one registry.
 
-        ``robots`` explains the stored robots.txt copies (``robots_txt.robots_txt_answers``),
-        ``obeys`` is ROBOTSTXT_OBEY, and ``again`` formats a command line that acts on the same
-        registry.
+        ``robots`` explains the stored robots.txt copies (``robots_txt.robots_txt_answers``), and
+        ``again`` formats a command line that acts on the same registry.
         """
         self._connection = connection
         self._options = options
         self._declared = declared
         self._robots = robots
-        self._obeys = obeys
         self._again = again
 
     def about(self, url: str, sources: Sequence[str] = ()) -> dict[str, Any]:
@@ -137,10 +134,11 @@ class Stories:
         sources = self._today()
         found = source_refusals(sources, url)
         requested = request_url(url)  # only a URL that can be requested has a robots.txt
-        why = self._robots.forbids(requested) if requested is not None else None
-        if why is not None and self._obeys:
-            asking = (one for one in sources if one.scope.allows(url) and not one.lists(url))
-            found |= {one.name: why for one in asking}
+        for one in sources:
+            asks = one.scope.allows(url) and not one.lists(url)
+            if requested is not None and asks and self._robots.is_obeyed(one.name):
+                why = self._robots.of(one.name).forbids(requested)
+                found |= {} if why is None else {one.name: why}
         return [{"source": name, "why": why} for name, why in sorted(found.items())]
 
     def _today(self) -> list[Source]:
@@ -184,7 +182,7 @@ class Stories:
             story.reported_redirect_chain(connection, page.no),
             iso_time(pinned),
             self._proposal(page),
-            None if is_listed else self._robots_rule(entry.url),
+            None if is_listed else self._robots_rule(entry.url, page.source),
             _scope_today(source, entry),
             self._removal(page, entry, past, is_listed=is_listed),
             self._next_visit(page, entry, past, source),
@@ -292,8 +290,9 @@ class Stories:
             "release": release if found.withheld else None,
         }
 
-    def _robots_rule(self, url: str) -> dict[str, Any] | None:
-        answer, failure = self._robots.answer(url), self._robots.failure(url)
+    def _robots_rule(self, url: str, source: str) -> dict[str, Any] | None:
+        robots = self._robots.of(source)
+        answer, failure = robots.answer(url), robots.failure(url)
         if answer is None and failure is None:
             return None
         found, status, fetched_at = answer or (None, None, None)
@@ -307,7 +306,7 @@ class Stories:
             "fetchedAt": iso_time(fetched_at),
             "error": failure[0] if failure is not None else None,
             "failedAt": iso_time(failure[1]) if failure is not None else None,
-            "obeyed": self._obeys,
+            "obeyed": self._robots.is_obeyed(source),
         }
 
     def _removal(

@@ -1,5 +1,6 @@
 """Every field of a job's configuration and filters takes effect in its crawl (R2-21, R2-22)."""
 
+import json
 import time
 from pathlib import Path
 
@@ -80,6 +81,29 @@ def test_robots_txt_is_respected_or_not_asked_for(crawl: Crawl, site: Site, resp
 
     assert ("/b/c" in paths) is not respected
     assert site.count("/robots.txt") == respected
+
+
+@pytest.mark.covers("R2-21")
+@pytest.mark.parametrize("obeys", [True, False])
+def test_robots_txt_is_judged_by_the_agent_of_the_job(crawl: Crawl, site: Site, obeys: bool):
+    publish(site)
+    rules = "User-agent: Jobber\nDisallow: /b/\n\nUser-agent: smartcrawl\nDisallow: /a\n"
+    site.pages["/robots.txt"] = Page(rules, content_type="text/plain")
+    config = {"user_agent": "Jobber/7", "respect_robots_txt": obeys}
+    asked = crawl_job(crawl, site, config)
+    assert ("/b/c" in asked, "/a" in asked) == (not obeys, True)
+
+    noted = crawl.run("reindex", "--url", site.url("/b/c"))
+
+    assert ("no run may fetch it" in noted.err) is obeys
+    if obeys:
+        answers = [crawl.run("why", site.url(path), "--format", "json") for path in ("/a", "/b/c")]
+        found = [json.loads(answer.out)["records"][0]["robots"] for answer in answers]
+        assert [rule["allowed"] for rule in found] == [True, False]
+        assert [rule["obeyed"] for rule in found] == [True, True]
+        (plan,) = json.loads(crawl.run("plan", "--format", "json").out)
+        assert site.url("/a") in str(plan["asked"])
+        assert site.url("/b/c") not in str(plan["asked"])
 
 
 @pytest.mark.few(3)

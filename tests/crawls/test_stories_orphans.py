@@ -49,6 +49,7 @@ def test_an_unlinked_page_ages_is_looked_at_once_and_goes_and_comes_back(site: S
     assert story.asked("/unknown") == [0]  # the look follows no link
     assert "/unknown" not in crawl.pages()
     assert story["/page"]["status"] == "OutOfScope"
+    assert [story[path]["lastStatusCode"] for path in ("/page", "/child")] == [200, 304]
     assert story.bare("/page")
     assert story["/page"]["orphanAge"] == 0  # nothing is held
     assert crawl.hits("treasure") == ["/back"]

@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from smartcrawl import settings
+from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
+from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.registry.runs import runs
 from smartcrawl.reports.plan import plan_reports
+from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.model import Fault, Mode, Word
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import EXTRACTION_VERSION, SourceExtractionConfig
@@ -65,8 +68,10 @@ def stored(source: Source, options: Options) -> tuple[Desk, str]:
 
 def plan(desk: Desk, source: Source, options: Options, listing: Told) -> dict[str, Any]:
     declared, numbers = {"docs": source}, {"docs": desk._run.source}
+    read = RobotsOptions.of(settings.defaults)
+    robots = RobotsOfSources(desk.connection, robots_txt_check, read, obeyed=False, jobs={})
     [found] = plan_reports(
-        desk.connection, numbers, declared, options, None, limit=9, listing=lambda source: listing
+        desk.connection, numbers, declared, options, robots, limit=9, listing=lambda source: listing
     )
     return found
 

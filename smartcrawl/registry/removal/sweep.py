@@ -54,8 +54,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _BARE = """
 UPDATE state SET number = :number, status = :status, standing = :standing, outcome = :word,
-       effective_status = :effective_status, lost_count = 0, gone_count = 0, lost_since = NULL,
-       gone_since = NULL, unchanged_count = 0,
+       http_status = :http_status, effective_status = :effective_status, lost_count = 0,
+       gone_count = 0, lost_since = NULL, gone_since = NULL, unchanged_count = 0,
        next_visit = CASE WHEN :is_due THEN NULL ELSE next_visit END
  WHERE no = :no AND number < :number
 """
@@ -180,12 +180,14 @@ class RecordRemover:
         for row in rows:
             candidate = by_no[row[0]]
             after = state_after_removal(candidate.rule)
+            answered = json.loads(candidate.detail).get("probe") or row[9]  # by the last look
             names = {
                 "no": candidate.no,
                 "number": self._number,
                 "status": after.status,
                 "standing": after.standing,
                 "word": after.word,
+                "http_status": answered,
                 "is_due": candidate.rule in UNSEEN,
                 "effective_status": effective_after(candidate.rule, row[9]),
             }
@@ -199,14 +201,14 @@ class RecordRemover:
             release_snapshot_row(connection, row[5], now)
             self._links(candidate, row)
             event = (candidate.no, self._run, now, after.status, after.standing, after.word)
-            connection.execute(EVENT, (*event, row[9], candidate.rule.word))
+            connection.execute(EVENT, (*event, answered, candidate.rule.word))
             if row[3] is not None:
                 contents.add(row[3])
             if is_moved:
                 take_over_record_row(
                     connection, candidate.no, candidate.detail, number=self._number
                 )
-            removed.append(RemovedRecordRow(row[0], row[1], row[2], row[9], after.word.word))
+            removed.append(RemovedRecordRow(row[0], row[1], row[2], answered, after.word.word))
         write_clone_places(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
         for content in sorted(contents):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.extract.robots_txt import robots_txt_check
@@ -15,12 +14,13 @@ from smartcrawl.registry.host_facts import HostReader
 from smartcrawl.registry.jobs import stored_job_rows
 from smartcrawl.registry.ordered import has_row_of_documents_name
 from smartcrawl.reports.sources_today import reported_sources_today
-from smartcrawl.reports.stored_robots import StoredRobotsReport
+from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.rules.connections import ConnectionGuard
 from smartcrawl.server.frontier.addresses import PostedUrl
 from smartcrawl.server.private_addresses import names_private_job_address
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.jobs.definition import JobDefinition
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.refusals import belongs_to_source
 from smartcrawl.sources.scope import SiteScope
@@ -43,17 +43,9 @@ class Candidate(NamedTuple):
     refusal: str = ""  #: the reason why it is
 
 
-@dataclass(frozen=True, slots=True)
-class _Holder:
-    """A source, and how it reads robots.txt."""
-
-    source: Source
-    agent: str | None  #: None: it does not obey
-
-    def may_hold(self, url: str) -> bool:
-        """Whether the host of an address is in scope, or in the one that a seed may move to."""
-        scope = self.source.scope
-        return scope.holds(url) or (self.source.ad_hoc and scope.moved_to(url) is not None)
+def _may_hold(source: Source, url: str) -> bool:
+    """Whether the host of an address is in scope, or in the one that a seed may move to."""
+    return source.scope.holds(url) or (source.ad_hoc and source.scope.moved_to(url) is not None)
 
 
 class Holders:
@@ -62,16 +54,24 @@ class Holders:
     def __init__(self, connection: Connection, options: Options, robots: RobotsOptions) -> None:
         self._connection = connection
         self._options = options
-        self._reading = robots
         self._may_be_single = has_row_of_documents_name(connection)
-        self._holders = self._sources_of_today()
-        self._by_host: dict[str, list[_Holder]] = {}
-        self._robots: dict[str, StoredRobotsReport] = {}  #: by user agent
+        declared = load_declared_sources(options.sources_file)
+        jobs = stored_job_rows(connection)
+        self._may_be_single &= DOCUMENTS.name not in declared
+        self._holders = self._sources_of_today(declared, jobs)
+        self._by_host: dict[str, list[Source]] = {}
+        self._robots = RobotsOfSources(
+            connection,
+            robots_txt_check,
+            robots,
+            obeyed=options.robots_obeyed,
+            jobs={name: job for name, job in jobs.items() if name not in declared},
+        )
 
     @property
     def names(self) -> list[str]:
         """The names of the sources."""
-        return [*(holder.source.name for holder in self._holders), DOCUMENTS.name]
+        return [*(source.name for source in self._holders), DOCUMENTS.name]
 
     def candidates(self, posted: Sequence[PostedUrl]) -> list[Candidate]:
         """Return the posted addresses, each with the sources that may take it."""
@@ -96,15 +96,15 @@ class Holders:
         An address whose host is in no scope joins that of single pages.
         """
         if host not in self._by_host:
-            self._by_host[host] = [each for each in self._holders if each.may_hold(url)]
+            self._by_host[host] = [each for each in self._holders if _may_hold(each, url)]
         near = self._by_host[host]
         if not near:
             return self._single(url, host)
-        fit = [each for each in near if belongs_to_source(each.source, url)]
+        fit = [each for each in near if belongs_to_source(each, url)]
         if not fit:
-            first = near[0].source
+            first = near[0]
             return (), f"{first.name} does not take it: {first.scope.refusal(url)}"
-        allowed = tuple(each.source.name for each in fit if self._is_allowed(url, each.agent))
+        allowed = tuple(each.name for each in fit if self._is_allowed(url, each.name))
         return allowed, "" if allowed else _FORBIDDEN
 
     def _single(self, url: str, host: str) -> tuple[tuple[str, ...], str]:
@@ -114,38 +114,23 @@ class Holders:
             return (), unread
         if not self._may_be_single:
             return (), f"no source has it in scope, and {DOCUMENTS.name} is that of other pages"
-        agent = self._reading.agent or self._reading.user_agent
-        if not self._is_allowed(url, agent if self._options.robots_obeyed else None):
+        if not self._is_allowed(url, DOCUMENTS.name):
             return (), _FORBIDDEN
         return (DOCUMENTS.name,), ""
 
-    def _is_allowed(self, url: str, agent: str | None) -> bool:
+    def _is_allowed(self, url: str, source: str) -> bool:
         """Whether the stored robots.txt of its origin allows an address; none allows all."""
-        if agent is None:
+        if not self._robots.is_obeyed(source):
             return True
-        if agent not in self._robots:
-            read: Callable[[bytes], Callable[[str], Any]] = robots_txt_check(
-                self._reading.parser, agent
-            )
-            self._robots[agent] = StoredRobotsReport(self._connection, read)
-        answer = self._robots[agent].answer(url)
+        answer = self._robots.of(source).answer(url)
         return answer is None or answer[0] is not False
 
-    def _sources_of_today(self) -> list[_Holder]:
-        options = self._options
-        jobs = stored_job_rows(self._connection)
-        declared = load_declared_sources(options.sources_file)
-        self._may_be_single &= DOCUMENTS.name not in declared
-        known = {name: job.source() for name, job in jobs.items()} | declared
+    def _sources_of_today(
+        self, declared: Mapping[str, Source], jobs: Mapping[str, JobDefinition]
+    ) -> list[Source]:
+        known = {name: job.source() for name, job in jobs.items()} | dict(declared)
         rows: list[Any] = self._connection.execute(_SOURCES).fetchall()
-        names = list(dict.fromkeys([*known, *(name for (name,) in rows)]))
-        found = []
-        for source in reported_sources_today(self._connection, known, names):
-            if source.kind == DOCUMENTS.name:
-                continue  # no scope holds its pages: each is added by its address
-            obeys, agent = options.robots_obeyed, self._reading.user_agent
-            if source.of_job:
-                config = jobs[source.name].config
-                obeys, agent = config.respect_robots_txt, config.user_agent
-            found.append(_Holder(source, (self._reading.agent or agent) if obeys else None))
-        return found
+        names = dict.fromkeys([*known, *(name for (name,) in rows)])
+        found = reported_sources_today(self._connection, known, names)
+        # No scope holds single pages: each is added by its address.
+        return [source for source in found if source.kind != DOCUMENTS.name]

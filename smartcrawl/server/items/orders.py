@@ -61,11 +61,13 @@ class ItemOrders:
         Raises:
             JobError: no crawl may connect to it, or nothing can read it.
         """
+        identity = normalize_url(url, self._options.trackers)
+        if not identity.startswith(("http://", "https://")):
+            return self._add_file(identity, force=force)
         guard = ConnectionGuard(self._options.allow_networks, self._options.allow_ports)
         if names_private_job_address(url, guard):
             reason = "url is an address that ALLOW_NETWORKS does not allow"
             raise JobError(INVALID_URL, field="url", reason=reason)
-        identity = normalize_url(url, self._options.trackers)
         key = url_digest(identity)
         found, status, generation = self._crawlable(key, key), Status.PENDING, 0
         sources = [item.source for item in found]
@@ -80,6 +82,35 @@ class ItemOrders:
                 order_address_row(self._connection, name, url, key, self._now, force=force)
                 for name in sources
             )
+        self._follow(sources)
+        return {
+            "id": url_item_id(url_item_kind(identity), key),
+            "status": status.word,
+            "reindexGeneration": generation,
+        }
+
+    def _add_file(self, identity: str, *, force: bool) -> dict[str, Any]:
+        """Have the sources of a file listed, which finds it if it is there (E-13).
+
+        Raises:
+            JobError: no source has it.
+        """
+        key = url_digest(identity)
+        found, status, generation = self._crawlable(key, key), Status.PENDING, 0
+        if found and force:
+            store_order_rows(self._connection, [item.no for item in found], self._now)
+            found = [read_item_row(self._connection, item.no) for item in found]
+        sources = [item.source for item in found]
+        for item in found:
+            status, generation = item.status, max(generation, item.generation)
+        if not found:
+            holders = reported_address_holders(
+                self._connection, self._known, list(self._names()), identity
+            )
+            sources = holders.holders
+        if not sources:
+            reason = "url is a file of no source: declare the folder or store that has it"
+            raise JobError(INVALID_URL, field="url", reason=reason)
         self._follow(sources)
         return {
             "id": url_item_id(url_item_kind(identity), key),

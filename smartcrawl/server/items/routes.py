@@ -27,7 +27,7 @@ _Work = Callable[[ItemOrders], dict[str, Any]]
 def _address(name: str, *, of_files: bool = False) -> AfterValidator:
     """Return the check of an address; its messages do not repeat it.
 
-    ``of_files``: whether it may be that of a file, which is only looked up.
+    ``of_files``: whether it may be that of a file.
     """
 
     def checked(text: str) -> str:
@@ -59,7 +59,9 @@ class _Order(BaseModel):
 class AddOrder(_Order):
     """An address to add."""
 
-    url: Annotated[str, _address("url")] = Field(max_length=4 * MAX_URL_LENGTH, examples=[_URL])
+    url: Annotated[str, _address("url", of_files=True)] = Field(
+        max_length=4 * MAX_URL_LENGTH, examples=[_URL]
+    )
     force: bool = Field(default=False, description="Whether to index it anew if it is known")
 
 

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_network
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -248,9 +249,39 @@ def test_a_blob_that_is_added_by_its_web_address_is_a_file(desk: Desk):
     assert (added["id"], again["id"], again["reindexGeneration"]) == (id_, id_, 1)
 
 
+@pytest.mark.covers("E-13", "R0-51", "R0-67")
+@pytest.mark.parametrize("url", ["file:///srv/docs/a.md", "s3://bucket/a//b"])
+def test_a_stored_file_is_added_again_by_its_address(desk: Desk, url: str):
+    desk.put(url)
+
+    plain, forced = desk.order(ADD, url=url), desk.order(ADD, url=url, force=True)
+
+    id_ = url_item_id("file", url_digest(url))
+    assert [answer["id"] for answer in (plain, forced)] == [id_, id_]
+    assert [answer["reindexGeneration"] for answer in (plain, forced)] == [0, 1]
+    assert desk.rows("SELECT no, generation FROM item") == [(2, 1)]
+    assert desk.rows("SELECT count(*) FROM pin") == [(0,)]  # the listing says whether it exists
+    assert len(desk.waiting()) == 1
+
+
+@pytest.mark.covers("E-13", "R0-67")
+def test_a_new_file_of_a_declared_folder_is_found_by_the_listing_that_follows(
+    desk: Desk, tmp_path: Path
+):
+    declared = f'[sources.handbook]\nkind = "files"\nroot = "{tmp_path}"\n'
+    (tmp_path / "sources.toml").write_text(declared)
+
+    added = desk.order(ADD, url=f"file://{tmp_path}/new.md")
+
+    assert (added["status"], added["reindexGeneration"]) == ("Pending", 0)
+    assert desk.waiting() == ["handbook"]
+    assert desk.post(ADD, {"url": f"file://{tmp_path}.md"}).status_code == 400
+    assert desk.addresses() == []
+
+
 @pytest.mark.covers("E-13")
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "s3://bucket/a"])
-def test_no_file_is_added_over_http(desk: Desk, url: str):
+def test_no_file_of_no_source_is_added_over_http(desk: Desk, url: str):
     answer = desk.post(ADD, {"url": url})
 
     assert (answer.status_code, error_of(answer)["details"]["field"]) == (400, "url")
