@@ -31,6 +31,9 @@ _LEFT = {
     order: f"is {word} when its other workers have left it" for order, word in ORDER_REASONS.items()
 }
 
+#: What became of the pages of a note, by its first word.
+_NOTED = {"extraction_budget": "not read", "trimmed": "withheld", "endless": "left out"}
+
 
 def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) -> None:
     """Print the closing table of a finished run to ``file``, or to standard output."""
@@ -240,7 +243,7 @@ def _print_removals(output: Output, run: Run, result: RunResult, data_dir: str) 
     """Print which removals were made, withheld or refused, with the command that goes on."""
     for note in result.notes:
         kind = note.partition(":")[0]
-        what = {"extraction_budget": "not read", "trimmed": "withheld"}.get(kind, "not believed")
+        what = _NOTED.get(kind, "not believed")
         meant = NOTES.get(kind, "").format(program=program_name())
         output.say(f"[yellow]{what}:[/] {escape(note)} ({meant})")
     if result.removed:

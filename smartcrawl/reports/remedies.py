@@ -58,6 +58,8 @@ NOTES = {
     " stored content stays, and the next run reads them",
     "trimmed": "rights trim the listing, or it lost items: no removal is carried out; give the app"
     " the right to read all items, or approve the removals",
+    "endless": "20 pages in a row before have the same text and no news; further ones are not"
+    " requested, and that pattern leaves them out for good",
     "canonical_ignored": "its pages are indexed under their own addresses",
 }
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 MIN_CLONE_TEXT: Final = 200  #: characters; shorter texts may be equal by chance
+#: Pages with one content; so many are not equal by chance, however short their text is.
+MIN_CLONE_PAGES: Final = 20
 
 NONE, OWN, KEPT = 0, 1, 2  #: entry in the index: none, its own, one from before it was lost
 

@@ -108,6 +108,10 @@ class OwnLastSteps:
         """Return the reasons why the run did not see everything."""
         return shortcomings.as_reasons()
 
+    def notes(self, shortcomings: Shortcomings) -> tuple[str, ...]:
+        """Return the notes about addresses that the run left out."""
+        return shortcomings.as_notes()
+
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Close the run as interrupted; None if it ended by itself and has to be sealed."""
         if self._opened.over:

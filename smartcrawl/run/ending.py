@@ -187,7 +187,8 @@ class RunEnding:
     def _ending(self, now: int) -> EndingRunRow:
         closing = run_closing_from_orders(self._source, self._options, self._orders)
         closing = replace(closing, in_scope=self._in_scope)  # a seed may have moved it
-        return EndingRunRow(self._opened.no, self._opened.source, now, closing)
+        notes = self._last.notes(self._shortcomings)
+        return EndingRunRow(self._opened.no, self._opened.source, now, closing, notes)
 
     def _in_scope(self, url: str, depth: int) -> bool:
         inside = self._seeds.scope.allows(url) or belongs_to_source(self._source, url)

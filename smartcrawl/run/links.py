@@ -16,8 +16,9 @@ from smartcrawl.registry.pack import (
     unpack_stored_numbers,
 )
 from smartcrawl.registry.pages import PageReader
+from smartcrawl.rules.chains import ENDLESS, Chains, chain_of_url
 from smartcrawl.rules.http import MAX_REDIRECTS, http_redirects_followed
-from smartcrawl.rules.model import Standing
+from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
@@ -76,6 +77,7 @@ class Links:
         self._hops: dict[int, int] = {}  #: number of redirects that led to a page
         self._hops_of = hops_of
         self._max_redirects = max_redirects
+        self._chains = Chains()
 
     # Beginning
 
@@ -192,16 +194,56 @@ class Links:
         if cut:
             listed.append(Link(visit.url, "", CUT, False))
         listed += [Link(url, Trap.URL_TOO_LONG, CUT, False) for url in overlong]
+        follows = self._source.kind_of(page.url).follows_links
+        chain = chain_of_url(page.url) if follows and not visit.kind else None
+        if chain is not None:
+            listed = self._without_rest(visit, chain, listed)
         parsed.links, parsed.links_count = pack_stored_links(listed), len(listed)
-        if not self._source.kind_of(page.url).follows_links:
+        if not follows:
             return
         depth = self._frontier.depth(page.no) + (not same_depth)
         if self.is_too_deep(depth):
             return
         numbers, whole = self._targets(listed, page, visit.kind, depth)
+        if chain is not None:
+            self._count(visit, chain)
         parsed.targets = pack_stored_numbers(numbers)
         parsed.scope = self._seeds.scope_no if whole else _UNFILTERED
         parsed.canonical_no = self._canonical(canonical, page.no, depth)
+
+    def _count(self, visit: Visit, chain: str) -> None:
+        """Count a page of a chain, and the pages of the chain to which it led first."""
+        fresh = {found.no: chain_of_url(found.url) == chain for found in self._offers.registered}
+        content, is_new = visit.parsed.content_hash, visit.page.state.standing is Standing.BARE
+        if is_new and content is not None and visit.http_status == 200:
+            self._chains.brought(visit.page.no, chain, content, news=not all(fresh.values()))
+        for number, is_member in fresh.items():
+            if is_member:
+                self._chains.leads(number)
+
+    def _without_rest(self, visit: Visit, chain: str, links: list[Link]) -> list[Link]:
+        """Return the links of a page of a chain, with marks in place of those that are left out.
+
+        These are further pages of a chain that has ended in this run, or had ended when the page
+        got the content that it still has. Known pages are followed.
+        """
+        page, left = visit.page, set[str]()
+        if page.raw is not None and visit.outcome is Outcome.SAME:
+            stored = unpack_stored_links(page.raw)
+            left = {link.url for link in stored if link.type == CUT and link.anchor == ENDLESS}
+        ended = self._chains.has_ended(chain)
+        if not (left or ended):
+            return links
+        scope = self._seeds.scope.linked
+        return [
+            Link(link.url, ENDLESS, CUT, False)
+            if (link.url in left or (ended and chain_of_url(link.url) == chain))
+            and link.type != CUT
+            and scope.allows(link.url)
+            and not self._offers.known([link.url], scope)
+            else link
+            for link in links
+        ]
 
     def _bare(self, url: str) -> str:
         """Return a link without signature and session id, to be stored and offered.
@@ -365,7 +407,13 @@ class Links:
         urls, sitemaps, moved = [], [], []
         whole, self._offers.budget.hit = True, False
         for link in links:
-            if link.type == CUT:
+            if link.type == CUT and link.anchor == ENDLESS:
+                whole, scope = False, self._seeds.scope.linked
+                known = self._offers.known([link.url], scope)
+                urls += [link.url] * bool(known)  # another page led to it
+                if not known and scope.allows(link.url):
+                    self._shortcomings.leave_chain(link.url)
+            elif link.type == CUT:
                 whole = not self._is_cut(link, page, kind) and whole
             elif link.type == REDIRECT and self._is_limited and not self.may_follow(page.no):
                 whole = False

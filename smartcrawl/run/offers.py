@@ -20,6 +20,7 @@ class Offers:
         self, frontier: FrontierDepths, book: AddressBook, batches: Batches, budget: UrlBudget
     ) -> None:
         self.budget = budget
+        self.registered: list[Found] = []  #: by the last call of ``numbers``
         self._frontier = frontier
         self._book = book
         self._batches = batches
@@ -44,6 +45,7 @@ class Offers:
         otherwise.
         """
         refuse = None if given else self.budget.refuse
+        self.registered = []
         register = self._register(origin, depth)
         numbers = self._book.numbers(urls, scope, register, refuse, cached=not given)
         self.budget.hit |= self._book.refused
@@ -69,6 +71,12 @@ class Offers:
         self.budget.hit |= self._book.refused
         return numbers
 
+    def known(self, urls: Iterable[str], scope: Scope) -> list[int]:
+        """Return the distinct numbers of those ``urls`` that are in scope and known."""
+        return self._book.numbers(
+            urls, scope, lambda found: None, lambda url, host, known: True, cached=False
+        )
+
     def numbers_by_identity(self, urls: Mapping[str, str]) -> dict[str, int]:
         """Return the number of each identity; those of new addresses are registered.
 
@@ -80,6 +88,7 @@ class Offers:
     def _register(self, origin: int | None, depth: int, kind: int = 0) -> Register:
         def register(found: Found) -> None:
             address = Address(*found, depth, origin, kind)
+            self.registered.append(found)
             self._frontier.grow(found.no)
             self._batches.batch.addresses.append(address)
             self._book.remember(address)

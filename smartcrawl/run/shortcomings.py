@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from smartcrawl.model.redaction import redacted_text
+from smartcrawl.rules.chains import ENDLESS, MOST_ALIKE, chain_of_url, chain_pattern
 from smartcrawl.rules.traps import Trap
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,30 @@ class Shortcomings:
         if count == 1:
             logger.warning("not followed: %s (%s: %s)", first, trap, trap.words)
 
+    def leave_chain(self, url: str) -> None:
+        """Count an address of a chain that has ended, and log the first of the chain.
+
+        That is a note, and no reason: the rest of a chain brings no news.
+        """
+        kind = redacted_text(f"{ENDLESS} {chain_of_url(url)}")
+        if kind not in self.refused:
+            logger.warning(
+                "not followed: %s (%s: %d pages before it have the same text)",
+                redacted_text(url)[:_SHOWN],
+                ENDLESS,
+                MOST_ALIKE,
+            )
+        self.count(kind, url)
+
+    def as_notes(self) -> tuple[str, ...]:
+        """Return the notes about addresses that were left out; the run may be complete."""
+        return tuple(
+            f"{ENDLESS}: {_addresses(count)} {first},"
+            f" excluded_patterns = ['{chain_pattern(first)}']"
+            for kind, (count, first) in self.refused.items()
+            if kind.startswith(ENDLESS)
+        )
+
     def as_reasons(self) -> tuple[str, ...]:
         """Return the reasons, and the counted addresses as further ones.
 
@@ -58,7 +83,11 @@ class Shortcomings:
         """
         return (
             *self.reasons,
-            *(_reason(kind, count, first) for kind, (count, first) in self.refused.items()),
+            *(
+                _reason(kind, count, first)
+                for kind, (count, first) in self.refused.items()
+                if not kind.startswith(ENDLESS)
+            ),
         )
 
     def dumps(self) -> str:
@@ -114,5 +143,8 @@ def _reason(kind: str, count: int, first: str) -> str:
     """
     if kind not in _TRAPS:
         return f"{kind}: {first}" if count == 1 else f"{kind}: {first} and {count - 1:,} more"
-    counted = "1 address," if count == 1 else f"{count:,} addresses, such as"
-    return f"{kind}: {counted} {first}"
+    return f"{kind}: {_addresses(count)} {first}"
+
+
+def _addresses(count: int) -> str:
+    return "1 address," if count == 1 else f"{count:,} addresses, such as"

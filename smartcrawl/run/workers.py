@@ -84,6 +84,9 @@ class LastSteps(Protocol):
     def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
         """Return the reasons why the run did not see everything."""
 
+    def notes(self, shortcomings: Shortcomings) -> tuple[str, ...]:
+        """Return the notes about addresses that were left out; call it after ``cut_by``."""
+
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Leave the run and return its record; None: this process has to end it.
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from smartcrawl.rules.clones import (
     KEPT,
+    MIN_CLONE_PAGES,
     MIN_CLONE_TEXT,
     NONE,
     OWN,
@@ -146,7 +147,8 @@ def test_every_place_of_a_clone_is_in_the_manual():
 def test_the_entries_and_the_shortest_text_are_the_manuals():
     (least,) = re.findall(r"at least (\d+) characters", section("Clones"))
 
-    assert int(least) == MIN_CLONE_TEXT
+    (many,) = re.findall(r"at least (\d+) pages", section("Clones"))
+    assert (int(least), int(many)) == (MIN_CLONE_TEXT, MIN_CLONE_PAGES)
     assert (NONE, OWN, KEPT) == (0, 1, 2)
 
 

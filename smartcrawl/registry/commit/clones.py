@@ -9,7 +9,13 @@ from typing import Any
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql
 from smartcrawl.rules.absence import SPOKEN
-from smartcrawl.rules.clones import MIN_CLONE_TEXT, OWN, Member, decide_clone_places
+from smartcrawl.rules.clones import (
+    MIN_CLONE_PAGES,
+    MIN_CLONE_TEXT,
+    OWN,
+    Member,
+    decide_clone_places,
+)
 from smartcrawl.rules.model import RunState, Word
 
 #: Orphans whose last look failed. A link that was found since the look is evidence against it.
@@ -21,10 +27,12 @@ _ANSWERED = f"""
 s.http_status IN (200, 304)
 AND s.outcome IN ({Word.NEW:d}, {Word.MODIFIED:d}, {Word.UNCHANGED:d}, {Word.SKIPPED:d})
 """
-#: A group is a content and, if that is short, a body; a page without text is its own group.
+#: A group is a content and, if that is short and of few pages, a body; a page without text is its
+#: own group.
 _MEMBERS = f"""
 SELECT r.content, CASE WHEN c.text_length = 0 THEN r.no END,
-       CASE WHEN c.text_length BETWEEN 1 AND :least - 1 THEN r.body_hash END,
+       CASE WHEN c.text_length BETWEEN 1 AND :least - 1
+             AND count(*) OVER (PARTITION BY r.content) < :many THEN r.body_hash END,
        r.duplicate_of, r.no, s.lost_count > 0, coalesce(r.changed_run, 0) >= :run, r.entry,
        s.depth, length(r.url), r.first_run, r.id, coalesce({_UNREACHABLE}, FALSE),
        s.seen_run >= :run AND {_ANSWERED}
@@ -67,6 +75,7 @@ def write_clone_places(
     if not held:
         return
     names = {"run": run, "contents": numbers_for_sql(held), "least": MIN_CLONE_TEXT}
+    names["many"] = MIN_CLONE_PAGES
     groups: defaultdict[tuple[object, ...], list[Member]] = defaultdict(list)
     before: dict[int, tuple[int | None, int]] = {}
     row: Any

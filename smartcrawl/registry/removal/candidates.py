@@ -185,6 +185,7 @@ class EndingRunRow:
     source: int  #: source.no
     now: int  #: Unix seconds
     closing: RemovalChoices
+    notes: tuple[str, ...] = ()  #: what the run itself left out
 
     @property
     def names(self) -> dict[str, int]:

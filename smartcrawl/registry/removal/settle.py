@@ -137,7 +137,7 @@ def settle_record_rows(
     The caller opens the transaction.
     """
     _words(connection, ending)
-    notes: list[str] = []
+    notes: list[str] = [*ending.notes]
     moved, hops = _moves(connection, ending, notes)
     if not complete:
         delete_absent_candidate_rows(connection, ending)

@@ -40,6 +40,7 @@ class SharedLastSteps:
         self._shared = shared
         self._reader = reader
         self._handed_on = False  #: whether the links of all pages were handed on
+        self._all: Shortcomings | None = None  #: of all workers, once they were read
 
     @property
     def ours(self) -> bool:
@@ -75,9 +76,14 @@ class SharedLastSteps:
 
     def cut_by(self, shortcomings: Shortcomings) -> tuple[str, ...]:
         """Return the reasons of all workers why the run did not see everything."""
-        return Shortcomings.loads(
+        self._all = Shortcomings.loads(
             merged_run_shortcomings(self._reader.cut(), shortcomings.news())
-        ).as_reasons()
+        )
+        return self._all.as_reasons()
+
+    def notes(self, shortcomings: Shortcomings) -> tuple[str, ...]:
+        """Return the notes about addresses that any worker left out."""
+        return (self._all or shortcomings).as_notes()
 
     def leave(self, why: str | None, now: int) -> RunResult | None:
         """Leave the run to the other workers; None if this worker ends it.
