@@ -18,6 +18,9 @@ _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
 #: How servers mark the coded form of a version: "v-gzip", "v--gzip", "v;br", and "v;;;" for plain.
 _CODED = re.compile(r"(.+?)[-;:+]+(gzip|gz|br|deflate|zstd|;)")
+_TAG = re.compile(r'((?:W/)?)"([^"]*)"')
+#: The first of the two spellings that a request may carry.
+_FIRST = re.compile(r'((?:W/)?"[^"]*"), (?:W/)?"')
 #: The year of an HTTP date before 1990.
 _CLEARED = re.compile(r" (?:[01][0-8]\d|19[0-8])\d ")
 _UNITS = (1, 1000, 1_000_000)  #: of a second, in which servers write times into ETags
@@ -25,7 +28,7 @@ MAX_RETRY_AFTER = 86_400  #: seconds; longer waits are cut to this
 
 
 def http_conditional_headers(
-    etag: str | None, last_modified: str | None, *, trusted: bool
+    etag: str | None, last_modified: str | None, *, trusted: bool, respelled: bool = False
 ) -> Mapping[str, str]:
     """Return the headers that make a request conditional.
 
@@ -33,6 +36,7 @@ def http_conditional_headers(
     If-None-Match precedence. ``trusted`` is false when the request must bring a body in any case:
     in a forced run, for another configuration or another spelling of the address, or where
     nothing is stored. Then no header is returned. Validators of a cleared time are left out.
+    ``respelled``: an ETag with the suffix of a coding is sent without it, too.
 
     >>> dict(http_conditional_headers('W/"a"', None, trusted=True))
     {'If-None-Match': 'W/"a"'}
@@ -46,10 +50,24 @@ def http_conditional_headers(
     etag, last_modified = http_validators_believed(etag, last_modified)
     headers = {}
     if etag:
-        headers["If-None-Match"] = etag
+        headers["If-None-Match"] = etag_in_both_spellings(etag) if respelled else etag
     if last_modified:
         headers["If-Modified-Since"] = last_modified
     return headers
+
+
+def etag_in_both_spellings(etag: str) -> str:
+    """Return an ETag with the suffix of a content coding, and the same one without it.
+
+    Apache's mod_deflate and mod_brotli add the suffix to the answer, and know the tag of a request
+    only without it.
+
+    >>> etag_in_both_spellings('W/"a-gzip"'), etag_in_both_spellings('"a"')
+    ('W/"a-gzip", W/"a"', '"a"')
+    """
+    tag = _TAG.fullmatch(etag)
+    coded = _CODED.fullmatch(tag[2]) if tag else None
+    return f'{etag}, {tag[1]}"{coded[1]}"' if tag and coded else etag
 
 
 def http_validators_believed(
@@ -155,8 +173,12 @@ def is_304_of_other_date(asked: str | None, answered: str | None) -> bool:
 
 
 def _version(etag: str) -> str:
-    """Return the opaque part of an ETag, which may have been stored with the blanks around it."""
-    opaque = etag.strip(" \t").removeprefix("W/").removeprefix("w/").strip('"')
+    """Return the opaque part of an ETag, or of the first of two spellings.
+
+    It may have been stored with blanks around it.
+    """
+    two = _FIRST.match(etag)
+    opaque = (two[1] if two else etag).strip(" \t").removeprefix("W/").removeprefix("w/").strip('"')
     coded = _CODED.fullmatch(opaque)
     return coded[1] if coded else opaque
 

@@ -131,6 +131,11 @@ class Trust:
         return self.etags + self.dates + self.contradictory
 
     @property
+    def respells(self) -> bool:
+        """Whether it answered 200 to an own tag, so that coded tags are sent in both spellings."""
+        return self.ignored > 0
+
+    @property
     def rotates(self) -> bool:
         """Whether its ETags change with every answer, so that an If-None-Match brings no 304."""
         matched = self.matched or self.matched_before

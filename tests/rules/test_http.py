@@ -196,6 +196,9 @@ def test_a_star_names_no_version(etag):
         ('"ab-gzip"', '"a"', True),
         ('"a" ', '"a"', False),  # stored by a former version
         ('\tW/"a"', '"a"', False),
+        ('"a-gzip", "a"', '"a"', False),
+        ('W/"a-gzip", W/"a"', '"a-br"', False),
+        ('"a-gzip", "a"', '"b"', True),
     ],
 )
 def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other):
@@ -353,3 +356,24 @@ def test_a_limit_below_five_is_followed_to_the_letter():
     followed = [http_redirects_followed(most) for most in range(MOST_REDIRECTS + 1)]
 
     assert followed == [0, 1, 2, 3, 4, *range(10, 41, 2)]
+
+
+@pytest.mark.covers("RD-04")
+@pytest.mark.parametrize(
+    ("etag", "sent"),
+    [
+        ('"a-gzip"', '"a-gzip", "a"'),
+        ('"a-br"', '"a-br", "a"'),
+        ('W/"a;gzip"', 'W/"a;gzip", W/"a"'),
+        ('"a"', '"a"'),
+        ('"a-1"', '"a-1"'),
+        ("a-gzip", "a-gzip"),
+    ],
+)
+def test_a_coded_etag_is_sent_in_both_spellings_only_where_one_was_ignored(etag: str, sent: str):
+    """Apache's mod_deflate does not know its own tag."""
+    plain = http_conditional_headers(etag, None, trusted=True)
+    both = http_conditional_headers(etag, None, trusted=True, respelled=True)
+
+    assert plain == {"If-None-Match": etag}
+    assert both == {"If-None-Match": sent}

@@ -158,6 +158,12 @@ def test_one_304_shows_that_conditions_are_looked_at():
     assert not seen.ignores_conditions
 
 
+def test_a_host_that_ignored_an_own_tag_gets_coded_tags_in_both_spellings():
+    assert not after(HONEST).respells
+    assert after(IGNORED).respells
+    assert after(IGNORED).seen_304(by_etag=True).at(9).respells, "it needs them for good"
+
+
 def test_a_304_to_an_etag_shows_in_its_run_and_the_next_that_etags_hold():
     rotated = Trust(repeated=9, rotated=9, run=4)
     seen = rotated.seen_304(by_etag=True)

@@ -24,4 +24,5 @@ def conditional_download_headers(run: Run, page: Page, url: str) -> Mapping[str,
         and (plan.extraction is not Extraction.WHOLE or plan.waits)
         and (url == page.url or unsigned_url(url) == unsigned_url(page.url))
         and not run.source.kind_of(page.url).is_hashed,
+        respelled=run.trust.of(page.host).respells,
     )
