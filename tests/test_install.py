@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.model.installing import EXTRAS
+
 ROOT = Path(__file__).parent.parent
 #: In requirements.txt, and not imported by smartcrawl.
 FIXED = {"itemadapter": "items of a project's own", "pytest": "the tests"}
@@ -156,7 +158,9 @@ def test_the_package_depends_on_the_run_time_set_and_its_extras_on_what_is_teste
         "openai": ("openai", "sqlite-vec"),
         "mcp": ("mcp",),
         "sharepoint": ("msal",),
+        "libraries": ("msal", "openai"),
     }
+    assert {name: tuple(lines) for name, lines in extras.items()} == EXTRAS  # of the messages
     assert {name: pinned(lines) for name, lines in extras.items()} == {
         name: {package: tested[package] for package in found} for name, found in packages.items()
     }
@@ -193,3 +197,69 @@ def test_the_run_time_set_alone_loads():
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stderr
+
+
+# What messages and pages tell to install
+
+#: A command that installs by name, as far as its line or its sentence goes.
+_INSTALLER = re.compile(r"\b(?:pip3?|pipx|conda|pdm|poetry|uv|uvx)\b[^;`\n]*")
+#: Our name where an index would be asked for it: as the whole word, with or without extras.
+_OURS = re.compile(r"(?<![\w./~$=-])['\"]?smartcrawl(?=['\"\[=<>~! ]|$)(?!\.)", re.IGNORECASE)
+
+
+def of_an_index(text: str) -> list[str]:
+    """Return the commands in a text that would ask an index for a package of our name."""
+    found = re.findall(r"smartcrawl\[[\w,-]+\]", text)
+    for command in _INSTALLER.findall(text):
+        words = command.partition("#")[0].partition(" && ")[0]
+        if re.search(r"--from ['\"]?[./~$]", words):
+            continue  # what is run comes from a folder
+        if re.search(r"\b(?:install|add|run|uvx|--from)\b", words) and _OURS.search(words):
+            found.append(command)
+    return found
+
+
+def strings(path: Path) -> list[str]:
+    """Return the texts of a module, parts that follow each other joined."""
+    texts = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.JoinedStr):
+            texts.append("".join(str(getattr(part, "value", "…")) for part in node.values))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            texts.append(node.value)
+    return texts
+
+
+@pytest.mark.parametrize(
+    ("line", "is_ours"),
+    [
+        ("pip install 'smartcrawl[openai]'", True),
+        ("run pip install smartcrawl", True),
+        ("pip install --upgrade smartcrawl==0.1.0", True),
+        ("pipx install smartcrawl", True),
+        ("uv add smartcrawl", True),
+        ("uvx smartcrawl crawl", True),
+        ("uv tool install 'smartcrawl'", True),
+        ("the extra smartcrawl[onnx]", True),
+        ("pip install '.[mcp]'", False),
+        ("pip install ./smartcrawl", False),
+        ("uvx --from . smartcrawl crawl", False),
+        ("uvx --from smartcrawl smartcrawl", True),
+        ("python3 -m venv ~/.venvs/smartcrawl && ~/.venvs/smartcrawl/bin/pip install .", False),
+        ("pip install 'openai==3.52.0', in a checkout script/setup openai", False),
+    ],
+)
+def test_an_installation_by_our_name_is_recognized(line: str, is_ours: bool):
+    assert bool(of_an_index(line)) == is_ours
+
+
+def test_nothing_tells_to_install_a_package_of_our_name():
+    """No index has one of ours: whoever takes the name there would run code here."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*")]
+    pages += [ROOT / "Dockerfile", ROOT / "compose.yaml", *(ROOT / "script").iterdir()]
+    pages += [ROOT / "sources.example.toml", *ROOT.glob("requirements*.txt")]
+    texts = [(path, path.read_text(encoding="utf-8")) for path in pages if path.is_file()]
+    for path in (ROOT / "smartcrawl").rglob("*.py"):
+        texts += [(path, text) for text in strings(path)]
+
+    assert not [(str(path), found) for path, text in texts if (found := of_an_index(text))]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from smartcrawl.commands.serving import command_crawl_program, require_key_of_serve_command
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
+from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.options import Options
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.server_options import ServerOptions
@@ -155,7 +156,4 @@ def _require_package() -> None:
         SettingError: it is not installed.
     """
     if find_spec("mcp") is None:
-        raise SettingError(
-            "the package mcp is not installed: pip install 'smartcrawl[mcp]', in a checkout"
-            " script/setup mcp, or in an environment of your own pip install mcp==2.3.0"
-        )
+        raise SettingError(f"the package mcp is not installed: {extra_installation('mcp')}")

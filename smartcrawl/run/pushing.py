@@ -13,6 +13,7 @@ from smartcrawl.index.vectorstore.plan import vector_store_plan
 from smartcrawl.index.vectorstore.ports import Pushed
 from smartcrawl.index.vectorstore.rows import StoreRows, vector_store_files, vector_store_number
 from smartcrawl.model.exceptions import PushHeldError, RunHeldError, SettingError
+from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
@@ -80,8 +81,7 @@ def run_push_key(options: VectorStoreOptions, environment: Mapping[str, str] = o
         from smartcrawl.index.openai_sdk import openai_key  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise SettingError(
-            f"VECTOR_STORE_ID needs the package {error.name}: run pip install"
-            " 'smartcrawl[openai]', in a checkout script/setup openai"
+            f"VECTOR_STORE_ID needs the package {error.name}: run {extra_installation('openai')}"
         ) from error
     missing = (
         f"VECTOR_STORE_ID is set, and the environment has no {KEY_VARIABLE}: set it to a key of the"

@@ -6,12 +6,12 @@ import logging
 from typing import Any, Final
 from urllib.parse import unquote
 
-from fsspec import __version__ as fsspec_version
 from fsspec import get_filesystem_class
 from fsspec.config import apply_config
 from fsspec.core import url_to_fs
 
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.redaction import redacted_line, redacted_text
 from smartcrawl.sources.stores import file_store_fault_reason
 
@@ -19,8 +19,6 @@ from smartcrawl.sources.stores import file_store_fault_reason
 _PACKAGES: Final = {"smbclient": "smbprotocol", "webdav4": "webdav4[fsspec]"}
 #: Extras of our own package that bring a driver.
 _EXTRAS: Final = {"s3fs": "s3", "adlfs": "azure"}
-#: Drivers whose version is that of the fsspec that they need.
-_PAIRED: Final = ("s3fs",)
 #: Timeouts of drivers whose defaults are too long, in seconds. Those of s3fs are 5 and 15.
 _OPTIONS: Final = {"adlfs": {"connection_timeout": 5, "read_timeout": 15}}
 #: Environment variables from which drivers take credentials.
@@ -106,12 +104,8 @@ def _package(driver: Any) -> str:
 
 
 def _remedy(module: str) -> str:
-    """Return the commands that install a driver, without another version of fsspec."""
-    package = _PACKAGES.get(module, module) + (f"=={fsspec_version}" if module in _PAIRED else "")
+    """Return the commands that install a driver, for the version of fsspec that is here."""
     extra = _EXTRAS.get(module)
     if extra is None:
-        return f"pip install {package}"
-    return (
-        f"pip install 'smartcrawl[{extra}]', in a checkout script/setup {extra}, or in an"
-        f" environment of your own pip install {package}"
-    )
+        return f"pip install '{_PACKAGES.get(module, module)}'"
+    return extra_installation(extra)

@@ -85,4 +85,4 @@ def test_without_the_package_the_extra_is_named(
     status, text = said()
 
     assert status == 1
-    assert "pip install 'smartcrawl[mcp]'" in text
+    assert "pip install 'mcp==" in text

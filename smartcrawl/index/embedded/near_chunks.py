@@ -10,6 +10,7 @@ from smartcrawl.index.embedded.conditions import NO_CONDITION
 from smartcrawl.index.embedded.vectors import VectorQuery, index_halfvec_text
 from smartcrawl.index.ranking import RankedPart
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.installing import extra_installation
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.vector_table import vector_table
 
@@ -165,8 +166,7 @@ def load_embedded_index_functions(connection: Any) -> None:
         import sqlite_vec  # noqa: PLC0415  # of the extras vectors and openai
     except ImportError as error:
         raise SettingError(
-            "vectors need the package sqlite-vec: run pip install 'smartcrawl[vectors]', in a"
-            " checkout script/setup vectors"
+            f"vectors need the package sqlite-vec: run {extra_installation('vectors')}"
         ) from error
     connection.enable_load_extension(True)
     try:

@@ -12,6 +12,7 @@ from smartcrawl.model.embedder_options import (
 )
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.index_pages import EmbedderKey
+from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.options import Options
 
 
@@ -61,7 +62,6 @@ def open_embedder_of(options: EmbedderOptions) -> Embedder:
     except ImportError as error:
         raise SettingError(
             f"the embedder 'openai' needs a package that is not installed ({error}): run"
-            " pip install 'smartcrawl[openai]', in a checkout script/setup openai; or leave"
-            " EMBEDDER empty"
+            f" {extra_installation('openai')}; or leave EMBEDDER empty"
         ) from error
     return OpenAIEmbedder.open(options)

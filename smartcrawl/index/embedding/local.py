@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from smartcrawl.index.embedding.ports import RefusedText, Vector
 from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.installing import extra_installation
 
 if TYPE_CHECKING:
     from numpy import float32
@@ -30,10 +31,7 @@ _TABLE: Final = "embedding.weight"  #: name of the only tensor in the file of we
 _DIMENSION: Final = 256
 _AT_ONCE: Final = 64  #: texts whose tokens are in memory at the same time
 _ROWS: Final = 4_096  #: rows of one text that are added at once: 4 MiB
-_INSTALL: Final = (
-    "run pip install 'smartcrawl[vectors]', in a checkout script/setup vectors; or leave EMBEDDER"
-    " empty"
-)
+_INSTALL: Final = f"run {extra_installation('vectors')}; or leave EMBEDDER empty"
 
 
 class LocalEmbedder:

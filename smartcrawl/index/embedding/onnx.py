@@ -19,6 +19,7 @@ from smartcrawl.index.embedding.ports import RefusedText, Vector
 from smartcrawl.index.embedding.tokenizing import keep_tokenizer_in_one_thread, tokenizable_text
 from smartcrawl.model.embedder_options import MOST_DIMENSIONS
 from smartcrawl.model.exceptions import EmbedderError, SettingError
+from smartcrawl.model.installing import extra_installation
 
 if TYPE_CHECKING:
     from numpy import floating
@@ -33,9 +34,7 @@ MOST_PARTS: Final = 16  #: of a text that count; each has as many tokens as the 
 _INPUTS: Final = ("input_ids", "attention_mask", "token_type_ids")
 _WHOLE: Final = "sentence_embedding"  #: output of networks that do the pooling themselves
 _NUMBERS: Final = {"tensor(int64)": "<i8", "tensor(int32)": "<i4"}
-_INSTALL: Final = (
-    "run pip install 'smartcrawl[onnx]', in a checkout script/setup onnx; or leave EMBEDDER empty"
-)
+_INSTALL: Final = f"run {extra_installation('onnx')}; or leave EMBEDDER empty"
 
 
 class OnnxEmbedder:

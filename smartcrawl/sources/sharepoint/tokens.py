@@ -16,6 +16,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.sharepoint_options import SharepointOptions, is_secure_or_loopback_url
 from smartcrawl.sources.sharepoint.access import (
     Fetch,
@@ -70,7 +71,7 @@ def msal_module() -> ModuleType:
         import msal.exceptions  # noqa: PLC0415  # an extra, and not quick to import
     except ImportError as error:
         raise SettingError(
-            "document libraries need the package msal: pip install 'smartcrawl[sharepoint]'"
+            f"document libraries need the package msal: {extra_installation('libraries')}"
         ) from error
     module: ModuleType = msal
     return module

@@ -211,7 +211,7 @@ def test_a_missing_package_is_named_with_its_extra(
         open_embedder(options(tmp_path, embedder=chosen))
 
     assert missing in str(caught.value)
-    assert "pip install 'smartcrawl[vectors]'" in str(caught.value)
+    assert "pip install 'wordllama==" in str(caught.value)
 
 
 @pytest.mark.usefixtures("unloaded")
@@ -229,7 +229,7 @@ def test_a_package_with_other_files_is_refused(tmp_path: Path, monkeypatch: pyte
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_bytes(b"{}")
     assert "expects other files than the installed package wordllama has" in refusal()
-    assert "smartcrawl[vectors]" in refusal()
+    assert "script/setup vectors" in refusal()
     real = (FILES / "tokenizers/l2_supercat_tokenizer_config.json").read_bytes()
     (tmp_path / "tokenizers/l2_supercat_tokenizer_config.json").write_bytes(real)
     save_file({"other": numpy.zeros((1, 2))}, tmp_path / "weights/l2_supercat_256.safetensors")

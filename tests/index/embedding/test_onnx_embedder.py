@@ -408,7 +408,7 @@ def test_a_missing_package_is_named_with_its_extra(
         open_embedder(options(tmp_path, embedder=chosen(save_small_model(tmp_path))))
 
     assert missing in str(caught.value)
-    assert "pip install 'smartcrawl[onnx]'" in str(caught.value)
+    assert "pip install 'onnxruntime==" in str(caught.value)
 
 
 # Settings

@@ -394,7 +394,7 @@ def test_driver_that_is_missing_or_unknown_is_named(monkeypatch):
     monkeypatch.setattr(known, "_registry", loaded)
     monkeypatch.setattr(known, "registry", loaded)
     monkeypatch.setitem(sys.modules, "gcsfs", None)
-    with pytest.raises(SettingError, match=r"root is 'gs://bucket'.*pip install gcsfs$"):
+    with pytest.raises(SettingError, match=r"root is 'gs://bucket'.*pip install 'gcsfs'$"):
         listed("gs://bucket")
     with pytest.raises(SettingError, match="no driver of fsspec is called xyz"):
         listed("xyz://bucket")

@@ -224,7 +224,7 @@ def test_the_words_of_the_sign_in_have_no_secret():
 def test_without_msal_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "msal.exceptions", None)
 
-    with pytest.raises(SettingError, match=r"pip install 'smartcrawl\[sharepoint\]'"):
+    with pytest.raises(SettingError, match=r"pip install 'msal==.*' 'openai=="):
         msal_module()
 
 
