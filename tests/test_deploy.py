@@ -5,6 +5,7 @@ No engine runs them here: YAML is parsed, and what they name has to exist.
 
 import ast
 import json
+import os
 import re
 import runpy
 import shutil
@@ -179,6 +180,41 @@ def test_every_worker_ends_in_peace_and_is_nobody():
             assert "User=smartcrawl\n" in unit.read_text()
 
 
+def test_containers_are_confined_alike_and_have_an_init():
+    """In Kubernetes the init is the pod's own, which a shared namespace brings."""
+    pods_ = {pod["containers"][0]["name"]: pod for pod in pods()}
+    for name in ("worker", "api"):
+        service, pod = compose()[name], pods_[name]
+        (container,) = pod["containers"]
+        assert (service["init"], pod["shareProcessNamespace"]) == (True, True)
+        assert service["read_only"] == container["securityContext"]["readOnlyRootFilesystem"]
+        assert service["tmpfs"] == ["/tmp"]
+        assert "/tmp" in {mount["mountPath"] for mount in container["volumeMounts"]}
+    for name in ("worker", "api", "elasticsearch"):
+        memory = compose()[name]["deploy"]["resources"]["limits"]["memory"]
+        assert containers()[name]["resources"]["limits"]["memory"] == f"{memory}i"
+
+
+def test_a_run_that_ended_incomplete_is_not_tried_again():
+    """The next pod would find it over, with the same status."""
+    spec = named("CronJob", "smartcrawl")["spec"]
+    rules = spec["jobTemplate"]["spec"]["podFailurePolicy"]["rules"]
+    codes = {rule["action"]: rule for rule in rules}
+
+    assert codes["FailJob"]["onExitCodes"]["values"] == [2, 3]
+    assert spec["timeZone"] == "Etc/UTC"
+
+
+@pytest.mark.parametrize("page", ["compose.yaml", "docs/operations.md"])
+def test_passwords_are_written_for_their_owner_alone(page: str):
+    found = re.findall(
+        r"^.*printf '\w*PASSWORD.*\n.*$|^.*printf 'SCRAPYD.*$", text(page), re.MULTILINE
+    )
+
+    assert found
+    assert all("(umask 077; " in lines for lines in found)
+
+
 def test_state_and_sources_lie_in_the_same_place_everywhere():
     mounts = {one["name"]: one["mountPath"] for one in containers()["worker"]["volumeMounts"]}
     for lines in (text("Dockerfile"), *(u.read_text() for u in UNITS if u.suffix == ".service")):
@@ -242,12 +278,36 @@ def imports() -> set[str]:
     return found - set(sys.stdlib_module_names) - {"smartcrawl"}
 
 
-def test_the_image_installs_all_that_the_product_imports(imports: set[str]):
-    """The Dockerfile leaves the test tools out."""
-    lines = re.findall(r"^(?!pytest==).+", text("requirements.txt"), re.MULTILINE)
-    extras = "s3fs|adlfs|wordllama|tokenizers|safetensors|numpy|onnxruntime|sqlite-vec|openai|mcp"
-    lines += re.findall(rf"^(?:{extras})==.*", text("requirements-test.txt"), re.MULTILINE)
-    installed = distributions({canonical(line) for line in lines if not line.startswith("#")})
+_EMBEDDERS = "vectors,onnx,openai,libraries"
+
+
+def installed_in_image(folder: Path, extras: str) -> set[str]:
+    """Run the command of the Dockerfile that lists packages; pip is one that does nothing."""
+    run = re.search(r"^RUN (python -c .*?run\.txt)$", text("Dockerfile"), re.MULTILINE | re.DOTALL)
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / "pip").write_text("#!/bin/sh\n")
+    (folder / "pip").chmod(0o755)
+    path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    subprocess.run(
+        ["sh", "-c", run[1].replace("\\\n", "")], cwd=folder, check=True,
+        env=os.environ | {"EXTRAS": extras, "PATH": path},
+    )  # fmt: skip
+    return {canonical(line) for line in (folder / "run.txt").read_text().splitlines()}
+
+
+def test_the_image_has_the_command_smartcrawl():
+    dockerfile = text("Dockerfile")
+
+    assert 'ENTRYPOINT ["smartcrawl"]\n' in dockerfile
+    assert "pip install --no-cache-dir --disable-pip-version-check --no-deps . " in dockerfile
+    assert "\nARG EXTRAS=\n" in dockerfile
+    assert "--build-arg EXTRAS=" in text("docs/operations.md")
+
+
+def test_the_image_installs_all_that_the_product_imports(imports: set[str], tmp_path: Path):
+    """The Dockerfile leaves test tools out, and embedders unless they are asked for."""
+    plain, asked = installed_in_image(tmp_path, ""), installed_in_image(tmp_path, _EMBEDDERS)
+    installed = distributions(set(asked))
     providers = metadata.packages_distributions()
     missing = {
         package
@@ -255,9 +315,8 @@ def test_the_image_installs_all_that_the_product_imports(imports: set[str]):
         if not installed & {canonical(name) for name in providers.get(package, (package,))}
     }
 
-    assert "grep -v '^pytest==' requirements.txt >run.txt" in text("Dockerfile")
-    assert f"grep -E '^({extras})==' requirements-test.txt >>run.txt" in text("Dockerfile")
-    assert {"s3fs", "adlfs", "scrapy"} <= installed
+    assert {"s3fs", "adlfs", "mcp", "scrapy"} <= plain
+    assert not {"wordllama", "onnxruntime", "numpy", "openai", "sqlite-vec"} & plain
     assert "pytest" not in installed
     assert not missing
 

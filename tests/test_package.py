@@ -72,6 +72,42 @@ def test_the_source_distribution_has_the_documents_and_the_build(built: tuple[Pa
     assert {"pyproject.toml", "requirements.txt", "README.md", "CHANGELOG.md", "LICENSE"} <= names
     assert {"docs/cli.md", "smartcrawl/__main__.py", "sources.example.toml"} <= names
     assert not {name for name in names if name.startswith(("tests", ".venv", "dist", ".git"))}
+    cited = set()
+    for page in (*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")):
+        words = re.findall(r"[\w@./-]+", page.read_text(encoding="utf-8"))
+        cited |= {word.removeprefix("./") for word in words if "/" in word or "." in word}
+    files = {name for name in cited if (ROOT / name).is_file()}
+    assert {"compose.yaml", "script/setup", "deploy/kubernetes/api.yaml"} <= files
+    ours = set(run("git", "ls-files", cwd=ROOT).splitlines())
+    beside = ("tests/", ".ci/")  # of a checkout, with git
+    assert {name for name in files & ours if not name.startswith(beside)} <= names
+
+
+def test_a_build_leaves_the_checkout_as_it_is_and_takes_nothing_of_an_older_one(
+    built: tuple[Path, Path], tmp_path: Path
+):
+    """It may be read-only, and may have a module that was deleted since in build/."""
+    checkout, out = tmp_path / "checkout", tmp_path / "out"
+    with tarfile.open(built[0]) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    unpacked.rename(checkout)
+    shutil.rmtree(checkout / "smartcrawl.egg-info", ignore_errors=True)
+    (checkout / "build/lib/smartcrawl").mkdir(parents=True)
+    (checkout / "build/lib/smartcrawl/ghost.py").touch()
+    out.mkdir()
+    before = sorted(checkout.rglob("*"))
+    hooks = "from setuptools import build_meta as b; b.get_requires_for_build_wheel()"
+    hooks += "; b.prepare_metadata_for_build_wheel({0!r}); b.build_wheel({0!r})"
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "build" / "tools")}
+    words = (sys.executable, "-B", "-S", "-c", hooks.format(str(out)))
+
+    run(*words, cwd=checkout, env=environment)
+
+    assert sorted(checkout.rglob("*")) == before
+    names = zipfile.ZipFile(next(out.glob("*.whl"))).namelist()
+    assert "smartcrawl/__main__.py" in names
+    assert "smartcrawl/ghost.py" not in names
 
 
 def test_a_second_build_of_one_commit_has_the_same_bytes(built: tuple[Path, Path], tmp_path: Path):
