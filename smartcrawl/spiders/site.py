@@ -125,12 +125,21 @@ class SiteSpider(VisitSpider):
         length = _header(response, "Content-Length") or ""
         etag, date = _header(response, "ETag"), _header(response, "Last-Modified")
         size = int(length) if length.isdecimal() else None
+        request = response.request
+        if response.status == 304 and {b"If-None-Match", b"If-Modified-Since"} & set(
+            request.headers
+        ):
+            visit.outcome = Outcome.NOT_MODIFIED  # as to a GET with the same validators
+            visit.traffic.conditional = True
+            visit.traffic.conditional_requests += 1
+            latency = response.meta.get("download_latency", 0)
+            return fill_confirmed_visit(visit, etag, date, latency=latency)
         if visit.http_status == 200 and self.run.trust.confirms(visit.page, etag, date, size):
             visit.outcome = Outcome.NOT_MODIFIED
             answer.etag = visit.page.record.etag
             answer.last_modified = visit.page.record.last_modified
             return visit
-        return response.request.replace(method="GET", dont_filter=True)
+        return request.replace(method="GET", dont_filter=True)
 
     def _redirected(
         self, response: Response, visit: Visit, attempt: VisitAttempt

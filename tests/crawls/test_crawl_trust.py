@@ -231,7 +231,9 @@ def test_the_policy_says_who_is_asked_with_head(site: Site, crawl: Crawl, policy
     site.clear()
     crawl(site.url("/"), settings={"HEAD_POLICY": policy})
 
-    assert sum(method == "HEAD" for method, _ in methods(site)) == heads
+    asked = [method for method, _ in methods(site)]
+    assert (asked.count("HEAD"), asked.count("GET")) == (heads, 3 - heads), "a 304 needs no GET"
+    assert (crawl.runs()[0]["conditionalRequests"], crawl.runs()[0]["notModified"]) == (3, 3)
     assert set(crawl.outcomes().values()) == {"unchanged"}
 
 
