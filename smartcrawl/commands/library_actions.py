@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -13,6 +14,8 @@ from smartcrawl.run.library_steps import LibraryStep, StepResult, library_run_ha
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.terminal.output import print_complaint
+
+logger = logging.getLogger(__name__)
 
 ADOPT: Final = "adopt"
 CRAWL: Final = "crawl"
@@ -67,6 +70,8 @@ def _at_each_source(step: Callable[[LibraryStep], StepResult]) -> _Step:
             except SmartcrawlError as error:
                 report.skip(source, str(error))
             else:
+                for reason in result.reasons:
+                    logger.warning("%s: %s", source.name, reason)
                 report.add_step(source, result)
 
     return carry_out

@@ -63,7 +63,7 @@ def _print_source(output: Output, action: str, found: LibrarySourceReport) -> No
             if isinstance(number, int) and number
         ]
         output.say(", ".join([f"vector store {found.embedded.store}", *words]), indent=2)
-    for reason in found.reasons:
+    for reason in found.shown_reasons():
         if reason.startswith(f"{TRIMMED}:"):
             output.say(escape(f"{reason} ({NOTES[TRIMMED]})"))
         elif found.complete:  # a line of the check

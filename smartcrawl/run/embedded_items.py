@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import file_digest, sha256
 from io import BufferedReader
 from itertools import islice
 from typing import Final
 
-from smartcrawl.index.vectorstore.ports import DOMAIN, ITEM, SOURCE, ItemVersion, StoreItem
+from smartcrawl.index.vectorstore.ports import (
+    DOMAIN,
+    ITEM,
+    SOURCE,
+    ItemVersion,
+    StoreItem,
+    vector_store_file_stem,
+)
 from smartcrawl.model.library import LibraryRow, SourceType
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
@@ -36,10 +43,12 @@ from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
+logger = logging.getLogger(__name__)
+
 _CONFIG: Final = CRAWLER_HARDCODED_CONFIG
 _EMBEDDED: Final = f"{_CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER}/"
 _FAILED: Final = f"{_CONFIG.PERSISTENT_STORAGE_PATH_FAILED_SUBFOLDER}/"
-_LONGEST_NAME: Final = 100  #: characters
+_AGAIN: Final = "it is tried again when it changes, or with --mode full"
 _AT_ONCE: Final = 2_000  #: hashes of one statement
 
 
@@ -72,6 +81,7 @@ class EmbeddedItems:
         self.marks: Mapping[str, str] = {DOMAIN: source.domain, SOURCE: source.source_id}
         self.knows_all = stored_listing_was_whole(connection, source_no)
         self.skipped: dict[int, str] = {}  #: reasons, by record.no
+        self.owed: dict[int, str] = {}  #: reasons of failures of earlier runs, by record.no
         self.refused: dict[int, str] = {}  #: reasons of failures of now, by record.no
         self.has_moved = (
             False  #: whether an item got another place, so that the map of files differs
@@ -100,6 +110,7 @@ class EmbeddedItems:
                 failure = failures.get(row.no)
                 if failure is not None and failure.facts == facts:
                     changed.discard(row.no)
+                    self.owed[row.no] = f"{row.server_relative_url}: {failure.error}; {_AGAIN}"
                 else:
                     failure = None
                 if failure is not None or (row.path or "").startswith(_FAILED):
@@ -188,6 +199,9 @@ class EmbeddedItems:
             if self._folder.facts(before + inner) is not None:
                 self._folder.rename(before + inner, after + inner)
                 self._folder.tidy(before + inner)
+                if not self._is_dry:
+                    name = row.server_relative_url
+                    logger.warning("%s is moved to %s", name, after + inner)
             self.has_moved |= path != after + inner
             if self._is_dry:
                 self._moved[no] = after + inner
@@ -261,14 +275,12 @@ def _facts(row: LibraryRow, body_hash: bytes) -> bytes:
 
 
 def run_embedded_file_name(name: str) -> tuple[str, str]:
-    """Return name and ending of a file for a server, which drops what is not ASCII.
+    """Return name and ending of a file for a server.
 
     >>> run_embedded_file_name("Übersicht 1.DOCX")
-    ('Ubersicht 1', '.docx')
+    ('Übersicht 1', '.docx')
     >>> run_embedded_file_name("概要.md")
-    ('file', '.md')
+    ('概要', '.md')
     """
     stem, dot, ending = name.rpartition(".")
-    plain = unicodedata.normalize("NFKD", stem).encode("ascii", "ignore").decode()
-    plain = "".join(each if each.isalnum() or each in " ._-" else "_" for each in plain)
-    return plain[:_LONGEST_NAME].strip(" -.") or "file", f"{dot}{ending.lower()}"
+    return vector_store_file_stem(stem) or "file", f"{dot}{ending.lower()}"

@@ -21,6 +21,7 @@ from smartcrawl.registry.library.drive import StoredDrive, store_library_drive_r
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     count_failed_library_rows,
+    failed_library_row_reasons,
     library_rows,
     lost_library_row_paths,
     place_library_rows,
@@ -46,6 +47,7 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
 
+MOST_LIBRARY_REASONS: Final = 100  #: in a result; the log has all
 _LOOKS: Final = 100  #: at a file that a batch renames
 _LOOK: Final = 0.05  #: seconds between two of them
 
@@ -91,6 +93,7 @@ class RunLibrary:
         self.listed = 0  #: items of the listing that can be embedded
         self.skipped = 0  #: items of other types
         self.failed = 0  #: items that could not be had or read, at the end
+        self.reasons: list[str] = []  #: of the first of them, as the result has them
         self._is_barred = False  #: whether the disk did not even permit the first check
         self._listing: LibraryListing | None = None
         self._is_whole = False  #: whether the listing ended, and is complete
@@ -138,7 +141,7 @@ class RunLibrary:
             raise library_run_barred_folder(self.folder.root, error) from error
         finally:
             connection.close()
-        for line in self.findings.lines:
+        for line in (*self.findings.lines, *self.findings.again_lines):
             logger.warning("%s", line)
 
     # The listing
@@ -272,6 +275,7 @@ class RunLibrary:
                     self._write_list(connection)
                 opened = self._opened
                 self.failed = count_failed_library_rows(connection, opened.source, opened.no)
+                self._note_failures(connection)
                 check = LibraryCheck(self.source, self.folder, opened.source)
                 is_whole = self._is_whole
                 self.findings = check.after(connection, self.findings, is_whole=is_whole)
@@ -283,6 +287,15 @@ class RunLibrary:
         for line in self.findings.lines:
             logger.warning("%s", line)
         logger.info("%s", self.findings.summary)
+
+    def _note_failures(self, connection: Connection) -> None:
+        """Name each item that could not be had or read, in the log and in the result."""
+        opened = self._opened
+        for name, why in failed_library_row_reasons(connection, opened.source, opened.no):
+            line = f"{name}: {why}"
+            logger.warning("%s", line)
+            if len(self.reasons) < MOST_LIBRARY_REASONS:
+                self.reasons.append(line)
 
     def _forget_missing_files(self, connection: Connection) -> None:
         """Empty the paths of items that could not be had, and whose files are missing (R3-75)."""

@@ -49,7 +49,9 @@ class LibraryFindings:
     moved: int = 0
     verified: int = 0
     lines: tuple[str, ...] = ()  #: for the log
+    again_lines: tuple[str, ...] = ()  #: about items whose files must come again, for the log
     is_map_whole: bool = True  #: whether the map could be read, but for single rows
+    falls_back: bool = False  #: whether every file comes again, as with mode=full
 
     @property
     def summary(self) -> str:
@@ -112,7 +114,13 @@ class LibraryCheck:
             moved=len(found.moves),
             verified=found.verified,
             lines=tuple(lines),
+            again_lines=tuple(
+                f"{rows[each].path or each} is missing or damaged, or the map has it otherwise:"
+                " it comes again"
+                for each in sorted(again)
+            ),
             is_map_whole=read.is_whole,
+            falls_back=read.falls_back,
         )
 
     def after(
@@ -139,6 +147,7 @@ class LibraryCheck:
             moved=before.moved + len(found.moves),
             verified=found.verified,
             lines=tuple(lines),
+            again_lines=(),
         )
 
     def _without_orphans(self, paths: Sequence[str], lines: list[str]) -> int:
@@ -146,7 +155,9 @@ class LibraryCheck:
         removed = 0
         for path in paths:
             try:
-                removed += self._folder.remove(path)
+                if self._folder.remove(path):
+                    removed += 1
+                    lines.append(f"{path} is deleted: no item of the library is at this place")
             except OSError as error:
                 lines.append(f"{path} cannot be deleted: {error.strerror}")
         return removed
@@ -174,6 +185,7 @@ class LibraryCheck:
                 again.add(move.unique_id)
                 lines.append(f"{move.source} cannot be moved to {move.target}: {error.strerror}")
             else:
+                lines.append(f"{move.source} is moved to {move.target}, its place")
                 self._folder.tidy(move.source)
         return found, again
 

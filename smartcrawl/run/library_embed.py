@@ -82,12 +82,15 @@ class LibraryEmbed(LibraryStep):
             pushed = push.run()
             del push  # it has the list of the store
             items.settle_failures()
+            result = _result(pushed, items, store)
+            for reason in result.reasons:
+                logger.warning("%s", reason)
             embedded = self._write_maps(connection, no, rows, with_files=items.has_moved)
             self._note_versions(connection, no, embedded, is_mending=is_mending)
             if pushed.left:
                 command = f"{program_name()} library cleanup --files"
                 logger.info("%s", run_left_uploads_in_words(pushed.left, command))
-            return _result(pushed, items, store)
+            return result
 
     def preview(
         self, *, is_full: bool = False, is_ending: Callable[[], bool] = lambda: False
@@ -169,6 +172,7 @@ def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> 
     names = items.names([*dict(pushed.failed), *pushed.in_progress])
     reasons = [f"{names.get(url, url)}: {why}" for url, why in pushed.failed]
     reasons += items.skipped.values()
+    reasons += items.owed.values()
     reasons += [
         f"{names.get(url, url)} is still in progress: the next run looks again"
         for url in pushed.in_progress
@@ -188,6 +192,6 @@ def _result(pushed: Pushed, items: EmbeddedItems, store: VectorStoreOptions) -> 
         skipped=len(items.skipped),
         adopted=pushed.adopted,
         in_progress=len(pushed.in_progress),
-        is_whole=pushed.is_whole and not items.skipped,
+        is_whole=pushed.is_whole and not items.skipped and not items.owed,
         reasons=reasons,
     )

@@ -42,6 +42,7 @@ class ReadFilesMap:
     prefix: str  #: of paths in the map, before those below the folder of the source
     lines: tuple[str, ...]  #: for the log
     written: float  #: Unix seconds of its last change; 0: it is missing
+    falls_back: bool = False  #: whether every file comes again for its sake
 
     @property
     def is_whole(self) -> bool:
@@ -147,9 +148,10 @@ class LibraryMaps:
         lines = list(read.damaged)
         # A library that was never downloaded has no map, and nothing comes again.
         is_new = read.state is MapState.MISSING and not stored
-        if read.state is not MapState.WHOLE and self._root.is_dir() and not is_new:
+        falls_back = read.state is not MapState.WHOLE and self._root.is_dir() and not is_new
+        if falls_back:
             lines.append(f"{path} is {read.state}: as with mode=full, every file comes again")
-        return ReadFilesMap(read, self._prefix, tuple(lines), written)
+        return ReadFilesMap(read, self._prefix, tuple(lines), written, falls_back)
 
     def begin_files_map(self, rows: Iterable[LibraryRow] | None) -> None:
         """Let the map of files be older than what this run will store.

@@ -9,12 +9,14 @@ from typing import Any, Final
 from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.rules.run_orders import INTERRUPTED, ORDER_REASONS
 from smartcrawl.run.embed_result import EmbedResult
+from smartcrawl.run.library import MOST_LIBRARY_REASONS
 from smartcrawl.run.library_dry import DryLibraryResult
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
+FULL: Final = "full"  #: mode in which every item comes again
 #: Reasons of a run that ended before it came to every item.
 _UNFINISHED: Final = frozenset({INTERRUPTED, *ORDER_REASONS.values()})
 
@@ -53,9 +55,19 @@ class LibrarySourceReport:
         )
     )
 
+    def shown_reasons(self) -> list[str]:
+        """Return the first reasons, and the number of the others, which the log has, too."""
+        shown, most = self.reasons, MOST_LIBRARY_REASONS
+        # Of a download, only the first were kept.
+        more = max(len(shown), self.failed if self.runs else 0) - most
+        if more <= 0:
+            return list(shown)
+        return [*shown[:most], f"{more:,} more, each with a line in the log"]
+
     def as_json(self) -> dict[str, Any]:
         """Return it under the promised keys."""
         values = asdict(self)
+        values["reasons"] = self.shown_reasons()
         for name in ("source", "runs", "adopted", "embedded"):
             del values[name]
         if self.embedded is not None:
@@ -109,7 +121,7 @@ class LibraryReport:
         assert library is not None, "it is a library"
         found.complete = result.complete
         trimmed = [note for note in result.notes if note.startswith(f"{TRIMMED}:")]
-        found.reasons = [*result.reasons, *trimmed]
+        found.reasons = [*result.reasons, *trimmed, *library.reasons]
         found.runs.append(run.opened.no)
         found.adopted += library.adopted
         found.requests += library.requests
@@ -120,6 +132,7 @@ class LibraryReport:
         found.removed += max(library.removed, result.removed)
         found.withheld = result.withheld
         found.failed = library_run_failed_items(run)
+        found.complete &= not found.failed
         found.listed = library.listed
         found.skipped = library.skipped
         known = library.listed
@@ -127,6 +140,7 @@ class LibraryReport:
             known = min(known, result.visits)  # the others were not compared or read
         found.unchanged = max(0, known - found.added - found.changed - found.failed)
         findings = library.findings
+        found.mode = FULL if findings.falls_back else found.mode
         found.integrity = {
             "missingInMap": findings.missing_in_map,
             "missingOnDisk": findings.missing_on_disk,
@@ -142,6 +156,7 @@ class LibraryReport:
     ) -> None:
         """Note the counts of a dry run of a source."""
         found, findings = self._of(source), result.findings
+        found.mode = FULL if findings.falls_back else found.mode
         found.complete, found.reasons = not result.reasons, [*result.reasons, *result.notes]
         for name in ("listed", "added", "changed", "removed", "downloaded", "failed", "skipped",
                      "withheld"):  # fmt: skip

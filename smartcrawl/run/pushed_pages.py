@@ -7,14 +7,20 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Any, Final
 
-from smartcrawl.index.vectorstore.ports import DOMAIN, SOURCE, URL, ItemVersion, StoreItem
+from smartcrawl.index.vectorstore.ports import (
+    DOMAIN,
+    SOURCE,
+    URL,
+    ItemVersion,
+    StoreItem,
+    vector_store_file_stem,
+)
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_document
 from smartcrawl.reports.export_names import exported_file_name
 from smartcrawl.reports.export_texts import exported_markdown
 from smartcrawl.reports.exported_pages import ExportedPage
 
-_LONGEST_NAME: Final = 100  #: characters
 _AT_ONCE: Final = 2_000  #: rows of one statement without documents
 
 _SOURCE = "SELECT no FROM source WHERE name = ?"
@@ -87,12 +93,11 @@ class PushedPages:
 
 
 def run_pushed_file_name(url: str) -> str:
-    """Return a name for the file of a page, without ending; servers drop what is not ASCII.
+    """Return a name for the file of a page, without ending.
 
     >>> run_pushed_file_name("https://docs.example.com/guide/install.html")
     'docs.example.com_guide_install.html'
     >>> run_pushed_file_name("https://docs.example.com/größe").partition("-")[0]
-    'docs.example.com_grsse'
+    'docs.example.com_grösse'
     """
-    name = exported_file_name(url, "").encode("ascii", "ignore").decode()
-    return name[:_LONGEST_NAME].strip("-.") or "page"
+    return vector_store_file_stem(exported_file_name(url, "")) or "page"

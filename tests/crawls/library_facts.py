@@ -242,7 +242,11 @@ class Facts:
 
 
 def check_result(
-    found: Mapping[str, Any], counts: Mapping[str, int], integrity: Mapping[str, int], facts: Facts
+    found: Mapping[str, Any],
+    counts: Mapping[str, int],
+    integrity: Mapping[str, int],
+    facts: Facts,
+    mode: str = "incremental",
 ) -> None:
     """Compare each key of a source in the JSON, the line of the log, and the downloads."""
     assert found.keys() == keys_of_source()
@@ -254,7 +258,7 @@ def check_result(
     assert re.search(f"INFO: {re.escape(integrity_line(wanted, wanted['verified']))}$", log, re.M)
     assert found["processed"] == 0
     assert (found["sourceId"], found["sourceType"]) == (SOURCE, "file_sources")
-    assert (found["mode"], found["reason"]) == ("incremental", ""), log
+    assert (found["mode"], found["reason"]) == (mode, ""), log
     assert (found["complete"], found["reasons"]) == (True, []), log
     server = facts.libraries.server
     assert found["requests"] == len(server.asked())

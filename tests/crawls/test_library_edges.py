@@ -77,7 +77,8 @@ def test_an_edge_case_is_mended_by_one_crawl(
 
     assert libraries.disk() == edge.after, found["log"]
     assert edge.log in found["log"]
-    check_result(found, edge.counts, edge.found, facts)
+    mode = "full" if "as with mode=full" in edge.log else "incremental"
+    check_result(found, edge.counts, edge.found, facts, mode)
     facts.check(edge.outcomes, edge.clones)
     for words, hits in edge.hits.items():
         assert libraries.hits(words) == hits

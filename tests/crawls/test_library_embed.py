@@ -265,6 +265,9 @@ def test_a_file_that_cannot_be_embedded_fails_once(begin: Callable[[], Place]):
 
     assert (found["embedFailed"], found["detached"]) == (1, 2), found["log"]
     assert "its former version was removed, too" in json.dumps(found["reasons"])
+    for line in (*found["reasons"], "Q1.txt is moved to 03_failed/Reports/Q1.txt"):
+        assert line in found["log"]
+    assert "Documents/Reports/Q1.txt (file-" in found["log"]
     assert (place.libraries.folder() / "03_failed/Reports/Q1.txt").read_bytes() == b"Bad."
     assert not (place.libraries.folder() / "02_embedded/Reports/Q1.txt").exists()
     rows = {row["filename"]: row for row in place.map_rows()}
@@ -275,8 +278,12 @@ def test_a_file_that_cannot_be_embedded_fails_once(begin: Callable[[], Place]):
     assert "it has no text" in failed["embedding_error"]
     assert failed["openai_file_id"] == failed["vector_store_id"] == failed["embedded_utc"] == ""
     assert failed["uploaded_timestamp"] == ""
-    second = place.embed()
-    assert (second["uploaded"], second["embedFailed"]) == (0, 0)
+    second = place.embed(expect=3)  # it is owed until it changes
+    assert (second["uploaded"], second["embedFailed"], second["complete"]) == (0, 0, False)
+    (reason,) = second["reasons"]
+    assert reason.startswith("/sites/demo/Shared Documents/Reports/Q1.txt: ")
+    assert "with --mode full" in reason
+    assert reason in second["log"]
     again = place.libraries.download()
     assert (again["downloaded"], again["changed"]) == (0, 0), again["log"]
     assert (place.libraries.folder() / "03_failed/Reports/Q1.txt").exists()

@@ -225,6 +225,17 @@ def test_an_empty_file_fails_and_a_type_without_text_is_no_item(place: Place):
         assert checked["integrity"]["missingOnDisk"] == 0
 
 
+@pytest.mark.covers("R3-123")
+def test_names_in_the_store_keep_their_letters(place: Place):
+    """E1."""
+    named = {"grün 🚀 שלום.txt": b"Green.", "概要.md": "概要".encode()}
+    for path, body in named.items():
+        place.library.add(path, body)
+    place.libraries.download()
+    place.embed()
+    place.check(BEFORE | named)
+
+
 @pytest.mark.covers("R3-83")
 def test_a_document_whose_text_cannot_be_extracted_is_judged_by_the_store(place: Place):
     """Also one that could be read before: the hash is that of the download."""
@@ -232,7 +243,11 @@ def test_a_document_whose_text_cannot_be_extracted_is_judged_by_the_store(place:
     for path, body in broken.items():
         place.library.add(path, body)
     place.library.update("Reports/Q1.txt", "Warmer.")
-    assert place.libraries.download(expect=None)["failed"] == 2
+    downloaded = place.libraries.download(expect=3)
+    assert (downloaded["failed"], downloaded["complete"]) == (2, False)
+    named = {reason.partition(": ")[0] for reason in downloaded["reasons"]}
+    assert named == {f"/sites/demo/Shared Documents/{path}" for path in broken}
+    assert all(reason in downloaded["log"] for reason in downloaded["reasons"])
 
     found = place.embed()
 

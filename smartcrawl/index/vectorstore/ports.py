@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from typing import BinaryIO, Final, NamedTuple, Protocol
+from unicodedata import category
 
 _LONGEST: Final = 512  #: characters of an attribute's value
 _INTENT_BYTES: Final = 8
+_LONGEST_NAME: Final = 100  #: characters
+_MOST_BYTES: Final = 200  #: of a name in UTF-8; with id and ending, file systems take 255
+_NOT_IN_NAMES: Final = frozenset('/\\"')
+_BIDI: Final = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 DOMAIN: Final = "smartcrawl_domain"
 SOURCE: Final = "smartcrawl_source"
 URL: Final = "smartcrawl_url"
@@ -185,6 +190,26 @@ class Pushed:
     def is_whole(self) -> bool:
         """Whether the store has every page, and no other of the source."""
         return self.error is None and not self.failed and not self.in_progress
+
+
+def vector_store_file_stem(name: str) -> str:
+    """Return a name for an upload, without its unique id and ending.
+
+    Letters, signs and pictures of every script stay; what a header or a path cannot have does not.
+
+    >>> vector_store_file_stem("grün 🚀 שלום")
+    'grün 🚀 שלום'
+    >>> vector_store_file_stem('a/b "c"')
+    'a_b _c_'
+    """
+    plain = "".join("_" if each in _NOT_IN_NAMES or _is_control(each) else each for each in name)
+    cut = plain[:_LONGEST_NAME].encode()[:_MOST_BYTES].decode("utf-8", "ignore")
+    return cut.strip(" -.")
+
+
+def _is_control(sign: str) -> bool:
+    """Whether a character is no text: a control, half of a pair, a line break, a turn of bidi."""
+    return category(sign) in ("Cc", "Cs", "Zl", "Zp") or sign in _BIDI
 
 
 def vector_store_attribute(url: str) -> str:

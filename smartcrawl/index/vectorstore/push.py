@@ -8,6 +8,7 @@ whose embedding failed now. Source: docs/adr/0077, docs/adr/0097.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -32,6 +33,8 @@ from smartcrawl.index.vectorstore.reading import (
 from smartcrawl.index.vectorstore.rows import StoreRows
 from smartcrawl.model.exceptions import PushError
 from smartcrawl.model.vector_store_options import VectorStoreOptions
+
+logger = logging.getLogger(__name__)
 
 _IN_FLIGHT: Final = 64  #: files that the store embeds at the same time
 _FIRST_LOOK: Final = 0.1  #: seconds before files are looked at again; doubled each time
@@ -110,6 +113,7 @@ class Push:
         files = list(files)
         unmarked = [file for file in files if file.status is not FileStatus.LEAVING]
         self._rows.note(unmarked, FileStatus.LEAVING)
+        names = self._rows.shown_names(files) if files else {}
         for file in files:
             id_ = file.file
             assert id_ is not None, "the plan leaves out files without an id"
@@ -126,6 +130,9 @@ class Push:
                 self._rows.leave([file])
                 self._pushed.left += file.is_our_upload
             self._pushed.detached += was_there
+            if was_there:
+                name = names.get(file.intent) or file.version.url
+                logger.info("%s (%s) is removed from the vector store", name, id_)
 
     def _is_gone_after(self, request: Callable[[str], None], id_: str) -> bool:
         """Remove a file, and return whether it was there."""

@@ -81,6 +81,10 @@ DELETE FROM store_file WHERE file IN carray(?)
    AND store IN (SELECT no FROM vector_store WHERE url = ?)
 """
 _LEFT_ELSEWHERE = "SELECT count(*) FROM left_upload WHERE url <> ?"
+_SHOWN = """
+SELECT f.intent, COALESCE(r.url, f.name) FROM store_file f LEFT JOIN record r ON r.no = f.no
+ WHERE f.intent IN carray(?)
+"""
 _NO_VERSIONS: Final[Mapping[int, ItemVersion]] = MappingProxyType({})
 
 
@@ -155,6 +159,10 @@ class StoreRows:
             completed = (FileStatus.COMPLETED.value, Many([file.intent]))
             self._connection.execute(_STATUS, completed)
             self._connection.execute(_LEAVE_OTHERS, place)
+
+    def shown_names(self, files: Sequence[StoredFile]) -> dict[str, str]:
+        """Return the addresses of the pages in files, or the names as sent, by intent."""
+        return dict(self._connection.execute(_SHOWN, (_intents(files),)).fetchall())
 
     def leave(self, files: Sequence[StoredFile]) -> None:
         """Record that files are in this store no more, and that the account still has them.

@@ -72,6 +72,14 @@ _FAILURES: Final = f"""
 SELECT count(*) FROM library_item i JOIN state s USING (no)
  WHERE i.source = :source AND s.reached_run = :run AND s.outcome = {int(Word.FAILED)}
 """
+#: Their URLs, and why.
+_FAILED_NOW: Final = f"""
+SELECT i.server_relative_url, COALESCE(i.sharepoint_error, r.error_message, '')
+  FROM library_item i JOIN state s USING (no) JOIN record r USING (no)
+ WHERE i.source = :source AND s.reached_run = :run
+   AND (s.outcome = {int(Word.FAILED)} OR (i.path IS NULL AND i.sharepoint_error IS NOT NULL))
+ ORDER BY i.no
+"""
 #: Items whose content the sweep removed, or that were never indexed and are listed no more.
 _GONE: Final = f"""
 SELECT {_COLUMNS} FROM library_item i JOIN state s USING (no)
@@ -216,6 +224,13 @@ def gone_library_rows(connection: Connection, source: int, run: int) -> list[Lib
 def count_failed_library_rows(connection: Connection, source: int, run: int) -> int:
     """Return the number of items that ``run`` listed, and that could not be had or read."""
     return int(connection.execute(_FAILURES, {"source": source, "run": run}).get)
+
+
+def failed_library_row_reasons(
+    connection: Connection, source: int, run: int
+) -> Iterator[tuple[str, str]]:
+    """Yield the items that ``run`` listed, and that could not be had or read, each with why."""
+    yield from connection.execute(_FAILED_NOW, {"source": source, "run": run})
 
 
 def delete_library_rows(connection: Connection, numbers: Sequence[int]) -> None:

@@ -284,6 +284,8 @@ class LibraryShelf:
         gone |= {sharepoint_original_path(path) for path in gone}
         for path in self._free(connection, gone, [row.no for row in rows]):
             self._folder.remove(path)
+        for row in rows:
+            logger.info("%s is removed: the library has it no more", row.server_relative_url)
         with transaction(connection):
             delete_library_rows(connection, [row.no for row in rows])
         return len(rows)

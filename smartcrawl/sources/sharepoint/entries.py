@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from hashlib import sha256
@@ -14,6 +15,8 @@ from smartcrawl.sources.sharepoint.access import LibraryListing
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.paths import embedded_sharepoint_file_type
 from smartcrawl.sources.sharepoint.source import SharepointSource
+
+logger = logging.getLogger(__name__)
 
 _MICROSECONDS: Final = 1_000_000
 _ACCEPTED: Final = frozenset(CRAWLER_HARDCODED_CONFIG.DEFAULT_FILETYPES_ACCEPTED_BY_VECTOR_STORES)
@@ -81,8 +84,12 @@ class LibraryEntries:
             for item in items:
                 if self._listed is not None:
                     self._listed(item)
-                if embedded_sharepoint_file_type(kind, item.filename) not in _ACCEPTED:
+                file_type = embedded_sharepoint_file_type(kind, item.filename)
+                if file_type not in _ACCEPTED:
                     self.skipped[Skip.TYPE] += 1
+                    which = f"of type .{file_type}" if file_type else "without a type"
+                    name = item.server_relative_url
+                    logger.info("%s is skipped: vector stores take no files %s", name, which)
                     continue
                 entries.append(
                     Entry(

@@ -268,7 +268,8 @@ def _form(body: bytes, kind: str) -> tuple[str, str]:
     file = parts["file"]
     payload = file.get_payload(decode=True)
     assert isinstance(payload, bytes)
-    return file.get_filename() or "", payload.decode()
+    name = (file.get_filename() or "").encode("utf-8", "surrogateescape").decode()
+    return name, payload.decode()
 
 
 _PATHS = (
