@@ -9,10 +9,19 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
 from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
+from smartcrawl.model.program import program_name
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.source import SharepointSource
 from smartcrawl.spiders.sharepoint import SharepointSpider
+
+
+def paused_library_source_reason(error: RunPausedError) -> str:
+    """Return why a paused source is left out, with the command that goes on with its run."""
+    return (
+        f"run {error.run} of {error.source} is paused since {error.since}; this goes on with it:"
+        f" {program_name()} crawl sharepoint -a source={error.source} -a resume=1"
+    )
 
 
 class LibraryDownload:
@@ -67,7 +76,10 @@ class LibraryDownload:
             arguments["resume"] = "1"
         try:
             await self._process.crawl(crawler, **arguments)
-        except (RunHeldError, RunPausedError) as error:
+        except RunPausedError as error:
+            self._report.skip(source, paused_library_source_reason(error), is_held=True)
+            return None
+        except RunHeldError as error:
             self._report.skip(source, str(error), is_held=True)
             return None
         except SmartcrawlError as error:

@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.commands.library import library_exit_status
+from smartcrawl.commands.library_download import paused_library_source_reason
 from smartcrawl.commands.library_text import print_library_report
+from smartcrawl.model.exceptions import RunPausedError
 from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
@@ -103,3 +105,10 @@ def test_a_download_that_was_interrupted_names_no_argument_that_it_lacks(
     lines = printed(report, found, capsys)
 
     assert lines[-1] == "not complete: interrupted (the next download brings the rest)"
+
+
+def test_a_paused_source_names_a_command_that_goes_on_with_it():
+    """The command library takes no -a."""
+    reason = paused_library_source_reason(RunPausedError("DOMAIN01.source01", 7, "2026-01-01"))
+    assert "run 7 of DOMAIN01.source01 is paused since 2026-01-01" in reason
+    assert reason.endswith(" crawl sharepoint -a source=DOMAIN01.source01 -a resume=1")

@@ -40,6 +40,7 @@ LISTED_ENTRY: Final = "listed_entry"  #: in the meta of a request and of its ret
 _HOPS: Final = 3
 _SHOWN: Final = 500  #: characters of a long URL in the log
 _LOCKED: Final = 423  #: a lock may end while other items are requested
+_GONE: Final = frozenset({404, 410})
 _PASSING: Final = frozenset({408, 425, 429})
 
 
@@ -151,6 +152,11 @@ class LibraryHandler(BoundedHttpHandler):
             )
         if answer.status != 200:
             why = str(sharepoint_refusal(answer))
+            if answer.status in _GONE:
+                why = (
+                    f"status {answer.status}: the library lists this file and does not have it: it"
+                    " was removed or moved meanwhile; the next run asks again"
+                )
             raise StoreAwayError(why) if answer.status == _LOCKED else DefiniteRefusalError(why)
         if len(answer.body) != item.file_size:
             raise StoreAwayError(

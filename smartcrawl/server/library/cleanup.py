@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Response
 from fastapi import Query as InQuery
 from pydantic import Field
 
-from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.model.exceptions import RegistryError, SmartcrawlError, SourceError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.run.library_metadata import LibraryMetadata, MetadataResult
 from smartcrawl.run.library_store import StoreAbsentError, run_attached_file_ids
@@ -24,9 +24,13 @@ from smartcrawl.server.library.domains import api_requested_domain
 
 logger = logging.getLogger(__name__)
 
-_WHY: Final = (
-    "the list of the vector store could not be read to its end, or a source has no map of it;"
-    " nothing was removed, and the log of this server has the reason"
+_AWAY: Final = (
+    "the list of the vector store could not be read to its end; nothing was removed, and the log of"
+    " this server has the reason"
+)
+_NO_MAP: Final = (
+    "a source has no whole map of the vector store, or the domain names no store; nothing was"
+    " removed, and the log of this server has the reason: embed the domain"
 )
 
 
@@ -67,7 +71,8 @@ def _cleaned(context: Context, domain_id: str) -> MetadataResult:
         raise
     except (SmartcrawlError, OSError) as error:
         logger.error("%s", error)
-        raise api_unavailable(_WHY) from error
+        is_about_maps = isinstance(error, SourceError | OSError)
+        raise api_unavailable(_NO_MAP if is_about_maps else _AWAY) from error
     for line in found.lines:
         logger.warning("%s", line)
     return found

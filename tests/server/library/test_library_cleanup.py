@@ -84,6 +84,7 @@ def test_a_list_that_is_not_read_to_its_end_removes_nothing(archive: Archive, fa
     answer = archive.ask(domain_id="DOMAIN01")
     assert (answer.status_code, error_of(answer)["code"]) == (503, "SERVICE_UNAVAILABLE")
     assert answer.headers["Retry-After"]
+    assert "the list of the vector store could not be read" in answer.text
     assert archive.metadata.read_bytes() == before
 
 
@@ -94,6 +95,8 @@ def test_a_source_without_its_map_removes_nothing(archive: Archive):
     answer = archive.ask(domain_id="DOMAIN01")
     assert (answer.status_code, error_of(answer)["code"]) == (503, "SERVICE_UNAVAILABLE")
     assert str(archive.domain.parents[2]) not in answer.text
+    assert "a source has no whole map" in answer.text
+    assert "could not be read to its end" not in answer.text
     assert archive.metadata.read_bytes() == before
 
 
