@@ -107,7 +107,7 @@ def test_a_redirect_counts_only_when_its_target_is_indexed(site: Site, crawl: Cr
                     why = f"not found: redirected to {end}, which does not exist"
                     assert waits["errorMessage"] == (why if name == "404" else f"moved to {end}")
             assert story.removed() == {"/fine/301": "redirect", "/fine/302": "redirect"}
-            assert len(crawl.hits("treasure")) == 7
+            assert len(crawl.hits("treasure")) == 10
         assert other.log == []
     story.page("/503", text="open again")
 
