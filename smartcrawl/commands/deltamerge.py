@@ -25,7 +25,7 @@ _COLUMNS = (
     printed_word_column("http"),
     printed_number_column("lostCount", "times lost"),
     printed_number_column("goneCount", "times gone"),
-    printed_word_column("checked"),
+    printed_word_column("checked", "checked (UTC)"),
     printed_whole_column("url"),
     printed_note_column("stays", "-D leaves it"),
 )

@@ -21,7 +21,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.items import make_record_rows_due, refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs
 from smartcrawl.registry.ordered import stored_row_of_documents_source
-from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.rules.seal import only_not_due
 from smartcrawl.run.opening import run_source_named
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
@@ -155,7 +155,7 @@ class Command(CrawlCommand):
     def status_of(self, run: Run) -> int:
         """Return the exit status of a run; pages that were not due are no failure."""
         assert run.result is not None
-        if all(reason.startswith(f"{NOT_DUE}:") for reason in run.result.reasons):
+        if only_not_due(run.result.reasons):
             return DONE
         return super().status_of(run)
 

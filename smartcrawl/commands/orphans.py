@@ -33,7 +33,7 @@ _COLUMNS = (
     printed_name_column("source"),
     printed_word_column("rule"),
     printed_word_column("absent"),
-    printed_word_column("checked"),
+    printed_word_column("checked", "checked (UTC)"),
     printed_word_column("withheld"),
     printed_whole_column("url"),
     printed_note_column("why"),

@@ -34,7 +34,7 @@ _COLUMNS = (
     printed_word_column("http"),
     printed_word_column("lastOutcome", "outcome"),
     printed_number_column("depth"),
-    printed_word_column("checked"),
+    printed_word_column("checked", "checked (UTC)"),
     printed_whole_column("url"),
     printed_note_column("errorMessage", "message"),
 )

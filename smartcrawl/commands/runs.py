@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from typing import Any
 
 from smartcrawl.model.program import program_crawl_line
@@ -10,7 +10,8 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import run_table_report
 from smartcrawl.reports.text import run_state_text
 from smartcrawl.rules.model import RunState
-from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.rules.seal import only_not_due
+from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import printed_time
 from smartcrawl.terminal.tables import (
     print_table,
@@ -24,7 +25,7 @@ _COLUMNS = (
     printed_number_column("run"),
     printed_name_column("source"),
     printed_word_column("result"),
-    printed_word_column("started"),
+    printed_word_column("started", "started (UTC)"),
     printed_number_column("requests", "fetched"),  # a file is read, without a request
     printed_number_column("notModified", "304"),
     printed_number_column("new"),
@@ -33,6 +34,7 @@ _COLUMNS = (
     printed_note_column("why", "not complete"),
     printed_note_column("losses", "pages"),
 )
+_DUE = "due"  #: the run checked every page that was due, and left out no other
 #: What a run did to stored pages, by key.
 _LOSSES = {
     "lost": "lost",
@@ -53,11 +55,21 @@ class Command(RegistryCommand):
         """Return one line for the list of commands."""
         return "List the runs, newest first"
 
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--limit",
+            type=count_argument,
+            metavar="N",
+            help="list at most N runs, the newest (default: all)",
+        )
+
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
     ) -> None:
         """Print the runs."""
-        rows = list(run_table_report(connection, sources=sources))
+        rows = list(run_table_report(connection, sources=sources, most=opts.limit))
         if opts.format == "json":
             print_json(rows)
         else:
@@ -71,6 +83,8 @@ def _empty() -> str:
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     """Return a run with its result in one word and its time in short."""
     result = "complete" if row["complete"] else "incomplete"
+    if only_not_due(row["reasons"]):
+        result = _DUE
     if row["finishedAt"] is None:
         result = RunState.OPEN.word
     elif row["state"] in (RunState.INTERRUPTED.word, RunState.CANCELLED.word):
@@ -79,6 +93,6 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         "run": str(row["run"]),
         "result": result,
         "started": printed_time(row["startedAt"]),
-        "why": "; ".join(row["reasons"]),
+        "why": "" if result == _DUE else "; ".join(row["reasons"]),
         "losses": ", ".join(f"{row[key]:,} {word}" for key, word in _LOSSES.items() if row[key]),
     }

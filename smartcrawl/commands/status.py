@@ -21,7 +21,7 @@ from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
 from smartcrawl.reports.status import SourceStatus, status_report, status_report_data
 from smartcrawl.reports.text import report_time_span, run_state_text
 from smartcrawl.rules.model import RunState
-from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.rules.seal import only_not_due
 from smartcrawl.terminal.command import RegistryCommand, print_json
 
 
@@ -123,6 +123,6 @@ class Command(RegistryCommand):
         text = "complete" if run.complete else "incomplete"
         if run.state in (RunState.INTERRUPTED, RunState.CANCELLED):
             text = run_state_text(run.state, run.reasons)
-        elif not run.complete and all(r.startswith(f"{NOT_DUE}:") for r in run.reasons):
-            text = "asked the pages that were due"
+        elif not run.complete and only_not_due(run.reasons):
+            text = "checked the pages that were due"
         return f"run {run.no} {text}, {report_time_span(now - run.finished_at)} ago"

@@ -15,7 +15,7 @@ from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
-from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.rules.seal import only_not_due
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
 from smartcrawl.sources.kinds import SHAREPOINT
@@ -48,7 +48,8 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     _print_unchanged(output, result, ways)
     for reason in result.reasons:
         words = reported_reason(reason, result.no, is_library=SHAREPOINT in run.source.kinds)
-        output.say(f"[yellow]not complete:[/] {escape(words)}")
+        mark = "left out:" if only_not_due(result.reasons) else "[yellow]not complete:[/]"
+        output.say(f"{mark} {escape(words)}")
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     if result.is_one_stored:
@@ -72,6 +73,8 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
         output.say(f"{name} {left}; so far:")
         return
     state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
+    if only_not_due(result.reasons):
+        state = "[green]checked the pages that were due[/]"
     for word in ORDER_REASONS.values():
         if word in result.reasons:
             state = f"[yellow]{word}[/]"
@@ -164,7 +167,7 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
                 why += f", or no link led to {them}"
             if not result.complete:
                 why = ": the listing was not complete, which says nothing"
-        elif (one is Word.ORPHANED and _only_not_due(result)) or (
+        elif (one is Word.ORPHANED and only_not_due(result.reasons)) or (
             one is Word.ORPHANED and result.complete
         ):
             why = f": no link led to {them}, and {they_stay} until {seen} the same"
@@ -177,12 +180,6 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         if before:  # the command lists by word
             them += f", with {before:,} of earlier runs"
         output.say(f"{report_noun(count, 'page')} {one.word}{why}; to list {them}:", command=listed)
-
-
-def _only_not_due(result: RunResult) -> bool:
-    """Whether a run is incomplete only because some of its pages were not due."""
-    reasons = result.reasons
-    return bool(reasons) and all(reason.startswith(f"{NOT_DUE}:") for reason in reasons)
 
 
 def _print_unchanged(output: Output, result: RunResult, ways: set[bool]) -> None:

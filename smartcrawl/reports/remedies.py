@@ -25,8 +25,8 @@ REMEDIES = {
     "max_pages": "raise or leave out max_pages to see everything",
     "redirects_left": "raise REDIRECT_MAX_TIMES, or forget the pages behind the redirects",
     "pending": "the next run finds them again",
-    NOT_DUE: "no run had an answer of these pages since the last complete one began; nothing is"
-    " missing, but pages without a link to them do not age by this run",
+    NOT_DUE: "these pages were not due; nothing is missing, and this run does not count towards"
+    " removing unlinked pages",
     "no_pages": "nothing was visited: where no other reason says why, check the seeds or the root,"
     " and the scope",
     "interrupted": "go on with {resume}",

@@ -59,8 +59,9 @@ SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at
        (SELECT count(*) FROM evidence e WHERE e.run = r.no AND e.undone IS NOT NULL)
   FROM run r JOIN source o ON o.no = r.source
  WHERE (:every OR o.name IN carray(:sources)) AND (:any OR r.no = :run)
- ORDER BY r.no DESC
+ ORDER BY r.no DESC LIMIT :most
 """
+_ALL = 1 << 62  #: runs
 RECORD_KEYS = (
     "id", "url", "source", "status", "httpStatusCode", "effectiveStatus", "httpEtag",
     "httpLastModified", "contentHash", "textHash", "bodyHash", "lostCount", "goneCount",
@@ -171,14 +172,24 @@ def _compact(chain: str | None) -> str | None:
 
 
 def run_table_report(
-    connection: Connection, *, sources: Sequence[str] = (), run: int | None = None
+    connection: Connection,
+    *,
+    sources: Sequence[str] = (),
+    run: int | None = None,
+    most: int | None = None,
 ) -> Iterator[dict[str, Any]]:
     """Yield every run, newest first, with one count for each ``lastOutcome`` word.
 
-    ``run``: run.no of the only one; None: all.
+    ``run``: run.no of the only one; None: all. ``most``: the number of runs; None: all.
     """
     row: Any
-    chosen = {"sources": Many(sources), "every": not sources, "any": run is None, "run": run or 0}
+    chosen = {
+        "sources": Many(sources),
+        "every": not sources,
+        "any": run is None,
+        "run": run or 0,
+        "most": _ALL if most is None else most,
+    }
     for row in connection.execute(_RUNS, chosen).fetchall():
         counts = json.loads(row[12])
         if not counts:

@@ -40,7 +40,7 @@ from smartcrawl.reports.unlisted import UnlistedParts
 from smartcrawl.reports.vectors import reported_vectors_of_page
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import http_conditional_headers, reason_against_http_validators
-from smartcrawl.rules.model import Action, RemovalRule, RunState, Standing, Status, Word
+from smartcrawl.rules.model import Action, Outcome, RemovalRule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import source_refusals
@@ -169,7 +169,7 @@ class Stories:
             record,
             Standing(entry.standing).name.lower(),
             story.reported_text_length(connection, page.no),
-            self._decision(page, entry, history, record["lastChecked"], is_listed=is_listed),
+            self._decision(page, entry, history, record, is_listed=is_listed),
             self._request(entry, record, source),
             history,
             {"count": count_in, "shown": shown_in},
@@ -198,11 +198,12 @@ class Stories:
         page: KnownRecord,
         entry: ReportedRecord,
         history: list[dict[str, Any]],
-        visited: str | None,
+        record: dict[str, Any],
         *,
         is_listed: bool,
     ) -> dict[str, Any]:
         """Return the rule that decided about a page last, and the run."""
+        visited = record["lastChecked"]
         word = None if entry.word is None else Word(entry.word)
         marks = [event for event in history if event["event"] in ("removed", "restored")]
         if marks and marks[-1]["run"] >= entry.visited_run:
@@ -229,6 +230,8 @@ class Stories:
         }
         standing = before.get(word, Standing(entry.standing))
         action = decide(standing, outcome).action
+        if outcome is Outcome.SAME and record["lastIndexed"] == visited:
+            action = Action.INDEX  # by order, or for another configuration
         text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
         text = f"{text}; {_DONE[action]}"
         return _decided(text, run, visited, outcome=outcome.value, action=action.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from smartcrawl.rules.model import Fault, Outcome
@@ -64,6 +65,16 @@ def is_unanswered_status(status: int | None) -> bool:
         return False
     outcome = Fault(status).outcome if status >= 1000 else Outcome.TRANSIENT
     return counts_as_unanswered(outcome, status)
+
+
+def only_not_due(reasons: Iterable[str]) -> bool:
+    """Whether a run is incomplete for nothing else than pages that were not due.
+
+    >>> only_not_due(["not_due: 3"]), only_not_due(["not_due: 3", "max_pages"]), only_not_due([])
+    (True, False, False)
+    """
+    found = list(reasons)
+    return bool(found) and all(reason.startswith(f"{NOT_DUE}:") for reason in found)
 
 
 def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:

@@ -838,6 +838,27 @@ def way(story: dict[str, Any]) -> str | None:
     return next((one["text"] for one in story["removal"] if one["underWay"]), None)
 
 
+def test_why_says_that_an_unchanged_page_was_indexed_again(orphaned: World):
+    """By order, or for another configuration: last_indexed is the time of the visit."""
+    orphaned.desk.connection.execute(
+        "UPDATE record SET last_indexed ="
+        " (SELECT last_checked FROM state WHERE state.no = record.no) WHERE url = ?",
+        (f"{SITE}/a",),
+    ).fetchall()
+
+    (story,) = orphaned.json("why", f"{SITE}/a")["records"]
+    assert story["decision"]["action"] == "index"
+    assert story["decision"]["text"].endswith("index, unchanged; its content was indexed")
+
+
+def test_runs_are_limited_and_say_the_zone_of_their_times(orphaned: World):
+    every = orphaned.json("runs")
+
+    assert orphaned.json("runs", "--limit", "1") == every[:1] != every
+    assert "started (UTC)" in orphaned.run("runs").out.splitlines()[0]
+    assert "no whole number of at least 1" in orphaned.run("runs", "--limit", "0", expect=2).err
+
+
 def test_why_of_an_indexed_page(orphaned: World):
     told = orphaned.json("why", f"{SITE}/a")
     (story,) = told["records"]

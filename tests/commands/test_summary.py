@@ -210,6 +210,14 @@ def test_each_reason_comes_with_what_to_do(shown, word: str):
     assert f"not complete: {reason} ({reported_remedy(word)})" in out
 
 
+def test_a_healthy_due_crawl_is_not_called_incomplete(shown):
+    out = shown(complete=False, reasons=("not_due: 5",))
+
+    assert "Run 7 of docs: checked the pages that were due, 42 s" in out
+    assert "left out: not_due: 5 (these pages were not due; nothing is missing" in out
+    assert "Run 7 of docs: incomplete" in shown(complete=False, reasons=("not_due: 5", "max_pages"))
+
+
 def test_a_seed_whose_address_is_refused_comes_with_the_remedy_of_that_alone(shown):
     refused = "seed_failed: http://a.example/ (1109: permit its network with ALLOW_NETWORKS)"
 
