@@ -794,6 +794,9 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
     desk.open()
     desk.index(BASE, "a boat")
     for statement in (
+        "ALTER TABLE collapse DROP COLUMN shrank", "ALTER TABLE collapse DROP COLUMN repeated",
+        "ALTER TABLE collapse DROP COLUMN content_hash", "DROP TABLE spelling",
+        "ALTER TABLE source DROP COLUMN spelled",
         "ALTER TABLE record DROP COLUMN sunk_vectors", "DROP TABLE remote_chunk",
         "ALTER TABLE run DROP COLUMN embedded", "ALTER TABLE run DROP COLUMN owed",
         "UPDATE chunk SET hash = NULL", "DROP TABLE vector", "DROP TABLE embedder",
