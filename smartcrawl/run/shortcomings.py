@@ -36,17 +36,23 @@ class Shortcomings:
             self.changed = True
 
     def count(self, kind: str, url: str) -> None:
-        """Count an address where a limit left links out; ``kind`` is such as ``too_many_links``."""
-        count, first = self.refused.get(kind, (0, redacted_text(url)[:_SHOWN]))
+        """Count an address where a limit left links out; ``kind`` is such as ``too_many_links``.
+
+        The first address counts once: a run that is resumed meets it again.
+        """
+        shown = redacted_text(url)[:_SHOWN]
+        count, first = self.refused.get(kind, (0, shown))
+        if count and shown == first:
+            return
         self.refused[kind] = count + 1, first
         self.changed = True
 
     def refuse(self, trap: Trap, url: str) -> None:
         """Count an address that was not followed, and log the first of its kind."""
+        if trap not in self.refused:
+            shown = redacted_text(url)[:_SHOWN]
+            logger.warning("not followed: %s (%s: %s)", shown, trap, trap.words)
         self.count(trap, url)
-        count, first = self.refused[trap]
-        if count == 1:
-            logger.warning("not followed: %s (%s: %s)", first, trap, trap.words)
 
     def leave_chain(self, url: str) -> None:
         """Count an address of a chain that has ended, and log the first of the chain.
