@@ -32,8 +32,9 @@ class Smartcrawl:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        """Switch this off for spiders of other kinds."""
-        if not issubclass(crawler.spidercls, VisitSpider):
+        """Switch this off for spiders of other kinds, and where none opens a run."""
+        spider = crawler.spidercls
+        if not (issubclass(spider, VisitSpider) and spider.opens_run):
             raise NotConfigured
         return cls()
 

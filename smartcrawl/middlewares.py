@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Self
 
 from scrapy import Request, signals
@@ -23,6 +23,7 @@ from smartcrawl.engine.download.network import (
     installed_resolver,
 )
 from smartcrawl.engine.download.robots import DownloadedRobots, RobotsDownloads
+from smartcrawl.engine.download.stored import lacks_stored_body
 from smartcrawl.engine.download.validators import conditional_download_headers
 from smartcrawl.engine.gate import (
     gate_of_crawler,
@@ -30,7 +31,7 @@ from smartcrawl.engine.gate import (
     note_download_failure,
     pause_of_scrapy_response,
 )
-from smartcrawl.engine.own_spiders import is_own_spider
+from smartcrawl.engine.own_spiders import is_own_spider, reads_answers
 from smartcrawl.model.exceptions import (
     AddressRefusedError,
     HostBlockedError,
@@ -58,26 +59,35 @@ class RevalidationMiddleware:
     computed anew for each request, so none is carried to another address (RD-03).
     """
 
-    def __init__(self, run: Run | None) -> None:
+    def __init__(self, run: Run | None, *, bodies: bool = False) -> None:
+        """``bodies``: whether the spider needs the body of each page, also after a 304."""
         self._run = run
+        self._bodies = bodies
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         """Take the run of the crawler's spider."""
-        return cls(run_of_crawler(crawler))
+        return cls(run_of_crawler(crawler), bodies=reads_answers(type(crawler.spider)))
 
     def process_request(self, request: Request) -> None:
         """Add the validators of this address."""
         attempt: VisitAttempt | None = request.meta.get("attempt")
         if attempt is None or self._run is None:
             return
-        headers = conditional_download_headers(self._run, attempt.page, request.url)
+        headers: Mapping[str, str] = {}
+        if not (self._bodies and self._is_without_body(self._run, attempt)):
+            headers = conditional_download_headers(self._run, attempt.page, request.url)
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)
         for name, value in headers.items():
             request.headers[name] = value.encode("latin-1")
         conditional = bool(headers) and request.method == "GET"
         attempt.asks(request.url, conditional=conditional, etag=headers.get("If-None-Match"))
+
+    @staticmethod
+    def _is_without_body(run: Run, attempt: VisitAttempt) -> bool:
+        page = attempt.page
+        return not page.plan.verify and (attempt.lost_body or lacks_stored_body(run, page))
 
     def process_response(self, request: Request, response: Response) -> Response:
         """Record size and encoding of the body on the wire, before it is decompressed."""

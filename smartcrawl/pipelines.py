@@ -14,6 +14,7 @@ from scrapy.exceptions import DropItem
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.soft404 import Soft404Probe
+from smartcrawl.engine.items import VisitDone
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import page_signal_event
 from smartcrawl.engine.stopping import is_crawler_stopping, stop_crawler
@@ -149,22 +150,30 @@ class CommitPipeline(VisitPipeline):
             run.workers.listen(self._hurry, self._on_written)
 
     async def process_item(self, item: Any) -> Any:
-        """Add the Visit to the open batch; wait when the writer is two batches behind."""
-        run = self.run
-        if not isinstance(item, Visit) or run is None or run.failure is not None:
+        """Add the Visit to the open batch; wait when the writer is two batches behind.
+
+        Raises:
+            VisitDone: always for a Visit, which ends here.
+        """
+        if not isinstance(item, Visit):
             return item
+        if self.run is not None and self.run.failure is None:
+            await self._add(self.run, item)
+        raise VisitDone
+
+    async def _add(self, run: Run, item: Visit) -> None:
         self._loop = asyncio.get_running_loop()
         if item.page.plan.verify:
             run.batches.probe(item)
         else:
             run.batches.record(item)
+            item.traffic.is_recorded = True
             if run.watcher is not None and not item.again:
                 run.watcher(page_signal_event(item))
         if run.batches.batch.full or run.turns.hurries:
             await self._flush(run)
         elif self._timer is None:
             self._timer = self._loop.call_later(_FLUSH_AFTER, self._flush_late)
-        return item
 
     def _flush_late(self) -> None:
         self._timer = None

@@ -252,6 +252,7 @@ DOWNLOADER_MIDDLEWARES = {
     "smartcrawl.middlewares.RevalidationMiddleware": 595,  # before decoding: it counts wire bytes
     "scrapy.downloadermiddlewares.httpcompression.HttpCompressionMiddleware": None,
     "smartcrawl.engine.download.decoding.DecodingMiddleware": 590,
+    "smartcrawl.engine.download.stored.StoredBodyMiddleware": 580,  # for spiders of your own
     # Off, because public crawls do not need them; each can be switched on again.
     "scrapy.downloadermiddlewares.redirect.RedirectMiddleware": None,
     "scrapy.downloadermiddlewares.redirect.MetaRefreshMiddleware": None,
@@ -277,6 +278,7 @@ ITEM_PIPELINES = {
     "smartcrawl.pipelines.DecidePipeline": 500,
     "smartcrawl.pipelines.CommitPipeline": 900,  # last: it must never claim undone work
 }
+ITEM_PROCESSOR = "smartcrawl.engine.items.VisitsFirst"  # before pipelines of your own
 #: Scrapy's table without its remote control: that imports aiohttp, a tenth of the start of a crawl,
 #: also where EXTENSIONS turns it off.
 EXTENSIONS_BASE = {
@@ -294,6 +296,7 @@ EXTENSIONS_BASE = {
 EXTENSIONS = {
     "smartcrawl.engine.control.RunControl": 0,  # before the run ends: it stops looking for orders
     "smartcrawl.engine.reextraction.ReExtraction": 0,  # before the run ends
+    "smartcrawl.engine.own_code.OwnCodeErrors": 0,  # likewise
     "smartcrawl.engine.lifecycle.RunLifecycle": 1,
     "smartcrawl.engine.listing.ListingFeed": 1,
     "smartcrawl.engine.lane.lane.RevalidationLane": 2,

@@ -12,10 +12,12 @@ from inspect import signature
 from pathlib import Path
 
 import pytest
+from scrapy.commands.list import Command as ScrapyList
 from scrapy.settings import Settings
 
 from smartcrawl import commands
 from smartcrawl.commands import config, crawl, search
+from smartcrawl.commands.one_page import OnePage
 from smartcrawl.engine.download import headers
 from smartcrawl.extract import links, robots_txt, sitemaps
 from smartcrawl.index.hits import Hit
@@ -124,6 +126,7 @@ def test_only_existing_settings_are_named(page):
     known |= {"SMARTCRAWL_TEST_ELASTICSEARCH", "ES_JAVA_HOME"}
     known |= {"SSL_CERT_FILE", "SSL_CERT_DIR"}  # OpenSSL's
     known |= {"DOWNLOADER_CLIENTCONTEXTFACTORY", "JOBDIR"}  # Scrapy's
+    known |= {"FEEDS", "HTTPERROR_ALLOWED_CODES"}  # likewise
     known |= {"OPENAI_API_KEY", "TOKENIZERS_PARALLELISM"}  # of the environment alone
     known |= {"ORT_DISABLE_TELEMETRY"}  # likewise
     known |= {"PYTHONDONTWRITEBYTECODE"}  # Python's
@@ -143,7 +146,7 @@ def parsers():
     found = {}
     for module in pkgutil.iter_modules(commands.__path__):
         kind = getattr(import_module(f"smartcrawl.commands.{module.name}"), "Command", None)
-        if kind is not None:
+        if kind is not None and not issubclass(kind, (OnePage, ScrapyList)):  # they are Scrapy's
             command = kind()
             command.settings = Settings()
             found[module.name] = parser = ArgumentParser(prog=module.name)

@@ -25,6 +25,7 @@ from smartcrawl.commands.summary import print_crawl_summary
 from smartcrawl.engine.download.lookup import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_engine_memory
+from smartcrawl.engine.own_spiders import feed_refusal, overwritten_feed
 from smartcrawl.engine.project_settings import complete_scrapy_settings
 from smartcrawl.model.exceptions import (
     RunHeldError,
@@ -158,13 +159,9 @@ class Command(ScrapyCrawl):
                 f" {' '.join(spider.name for spider in ours) or args[0]}",
                 print_help=False,
             )
-        if opts.output or opts.overwrite_output:
-            raise UsageError(
-                "pages go to the registry, not to a feed; to export them:"
-                f" {program_name()} registry --format jsonl --output FILE",
-                print_help=False,
-            )
         assert self.settings is not None
+        for spider in ours:
+            self._check_feed(feed_refusal(spider, self.settings))
         try:
             with base_command_damage(registry_database(Options.of(self.settings).registry)):
                 runs = self.runs_of(ours, opts.spargs)
@@ -172,6 +169,8 @@ class Command(ScrapyCrawl):
             print_crawl_error(error, self.settings)
             self.exitcode = FAILED
             return
+        if len(runs) > 1:
+            self._check_feed(overwritten_feed(self.settings))
         try:
             with base_command_damage(registry_database(Options.of(self.settings).registry)):
                 self._warn_of_vanished()
@@ -183,6 +182,14 @@ class Command(ScrapyCrawl):
         self.exitcode = FAILED  # also if signals stop it by force
         asyncio.get_event_loop().create_task(self._crawl_all(process, runs))
         process.start(stop_after_crawl=False)
+
+    def _check_feed(self, refusal: str | None) -> None:
+        """Refuse a crawl that would lose what a feed is to have."""
+        if refusal is not None:
+            assert self.settings is not None
+            if self.settings.get("LOG_FILE"):  # scrapyd shows only the log of a job
+                print_crawl_error(SettingError(refusal), self.settings)
+            raise UsageError(refusal, print_help=False)
 
     def runs_of(
         self, spiders: Sequence[type[VisitSpider]], given: dict[str, str]

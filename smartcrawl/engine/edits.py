@@ -52,8 +52,8 @@ class EditSubmitter:
             if visit is None:
                 return
             try:
-                await chain.process_item_async(visit)
-            except Exception:  # an error of the user's own pipeline: the page stays withheld
+                await chain.take(visit)
+            except Exception:  # the page stays withheld, and the others are taken
                 logger.exception("not taken as an edit: %s", visit.url)
 
     def _done(self, task: asyncio.Task[None]) -> None:

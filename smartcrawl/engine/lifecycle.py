@@ -14,13 +14,13 @@ from pydispatch.dispatcher import getReceivers
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
-from scrapy.http import Response
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
+from smartcrawl.engine.items import VisitDone
 from smartcrawl.engine.memory import rare_garbage_collection
 from smartcrawl.engine.pushing import push_pages_at_crawler_end
 from smartcrawl.engine.scheduler import NumberScheduler
@@ -34,7 +34,7 @@ from smartcrawl.engine.vectors import (
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
 from smartcrawl.model.exceptions import RegistryError, SinkError
-from smartcrawl.model.pages import Page, Visit, VisitAttempt
+from smartcrawl.model.pages import Page, Visit
 from smartcrawl.model.program import program_argument
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.run.run import Run
@@ -61,19 +61,22 @@ class RunLifecycle:
         crawler.signals.connect(lifecycle.opened, signal=signals.spider_opened)
         crawler.signals.connect(lifecycle.idle, signal=signals.spider_idle)
         crawler.signals.connect(lifecycle.closed, signal=signals.spider_closed)
-        crawler.signals.connect(lifecycle.unanswered, signal=signals.spider_error)
         crawler.signals.connect(lifecycle.dropped, signal=signals.item_dropped)
-        crawler.signals.connect(lifecycle.dropped, signal=signals.item_error)
+        crawler.signals.connect(lifecycle.failed, signal=signals.item_error)
         return lifecycle
 
-    def unanswered(self, response: Response) -> None:
-        """Leave a page pending for which a user's own spider raised an error."""
-        attempt = response.request.meta.get("attempt") if response.request is not None else None
-        if isinstance(attempt, VisitAttempt):
-            self._run.turns.unanswered(attempt.page)
+    def dropped(self, item: Any, exception: BaseException) -> None:
+        """Leave a page pending whose visit was not committed, as the run ended meanwhile.
 
-    def dropped(self, item: Any) -> None:
-        """Leave a page pending whose visit a user's own pipeline dropped."""
+        Each visit is dropped at its end, so that no feed gets it; items of the user's own are
+        dropped as the user likes. One is postponed whose page is asked under another spelling.
+        """
+        if not isinstance(item, Visit) or isinstance(exception, VisitDone) or item.postponed:
+            return
+        self._run.turns.unanswered(item.page)
+
+    def failed(self, item: Any) -> None:
+        """Leave a page pending whose visit no pipeline could commit."""
         if isinstance(item, Visit) and not item.postponed:
             self._run.turns.unanswered(item.page)
 

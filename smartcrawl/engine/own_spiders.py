@@ -6,17 +6,79 @@ of this project yields no requests of its own that need bounds or a login.
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
+from scrapy import Spider
 from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpauth import HttpAuthMiddleware
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import NotConfigured
+from scrapy.http import Response
+from scrapy.settings import BaseSettings
+
+from smartcrawl.model.pages import VisitAttempt
+from smartcrawl.model.program import program_name
 
 
 def is_own_spider(crawler: Crawler) -> bool:
     """Whether the spider is the user's own, and may yield requests."""
-    return not type(crawler.spider).__module__.startswith("smartcrawl.")
+    return is_own_class(type(crawler.spider))
+
+
+def is_own_class(spider: type) -> bool:
+    """Whether a class of spiders is the user's own."""
+    return not spider.__module__.startswith("smartcrawl.")
+
+
+def reads_answers(spider: type) -> bool:
+    """Whether a user's own spider has its own ``parse``, which needs the body of each page."""
+    base = own_base(spider)
+    return base is not None and spider.parse is not base.parse  # type: ignore[attr-defined]
+
+
+def own_base(spider: type) -> Any:
+    """Return the class of smartcrawl that a spider is made of; None: it is none of ours."""
+    return next((base for base in spider.__mro__ if not is_own_class(base)), None)
+
+
+def brings_page(spider: Spider, response: Response) -> bool:
+    """Whether an answer is one that a spider of Scrapy would get, and brings a page."""
+    attempt = response.meta.get("attempt")
+    if not isinstance(attempt, VisitAttempt):
+        return True  # a request of the user's own
+    if attempt.page.kind or attempt.page.plan.verify:
+        return False
+    allowed = [
+        *getattr(spider, "handle_httpstatus_list", ()),
+        *map(int, spider.settings.getlist("HTTPERROR_ALLOWED_CODES")),
+    ]
+    return 200 <= response.status < 300 or response.status in allowed
+
+
+def feed_refusal(spider: type, settings: BaseSettings) -> str | None:
+    """Return why a crawl with this spider has no feed, with the remedy; None: it has none."""
+    if is_own_class(spider) or not (settings.getdict("FEEDS") or settings["FEED_URI"]):
+        return None
+    program = program_name()
+    return (
+        f"pages go to the registry, not to a feed: leave out -o, -O and FEEDS (-s FEEDS={{}});"
+        f" to export them: {program} export --source NAME --format jsonl --output FILE, or their"
+        f" records: {program} registry --format jsonl --output FILE"
+    )
+
+
+def overwritten_feed(settings: BaseSettings) -> str | None:
+    """Return why several sources cannot share the feeds of the settings, with the remedy; or None.
+
+    Each source is a crawl of its own, which would overwrite the items of the one before.
+    """
+    for place, options in settings.getdict("FEEDS").items():
+        if options.get("overwrite") and "%(" not in str(place):
+            return (
+                f"several sources are crawled, and each would overwrite the items in {place}: name"
+                " one source (-a source=NAME), or a file for each, such as items-%(source)s.jsonl"
+            )
+    return None
 
 
 class Offsite(OffsiteMiddleware):

@@ -16,6 +16,7 @@ from scrapy.logformatter import LogFormatter, LogFormatterResult
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.signals import page_progress
+from smartcrawl.model.pages import Visit
 from smartcrawl.reports.text import report_time_span
 from smartcrawl.run.run import Run
 from smartcrawl.terminal.bar import REFRESH, SECONDS, Bar, ProgressFacts, print_progress_line
@@ -155,6 +156,14 @@ class QuietLog(LogFormatter):
 
     def scraped(self, item: Any, response: Any, spider: Spider) -> None:  # type: ignore[override]  # likewise
         """Log nothing."""
+
+    def dropped(  # type: ignore[override]  # likewise
+        self, item: Any, exception: BaseException, response: Any, spider: Spider
+    ) -> LogFormatterResult | None:
+        """Log nothing for a Visit, which ends so; log what a user's own pipeline dropped."""
+        if isinstance(item, Visit):
+            return None
+        return super().dropped(item, exception, response, spider)
 
     def download_error(self, *args: Any, **kwargs: Any) -> LogFormatterResult:
         """Log an error at DEBUG, which the registry records as the page's outcome, too."""

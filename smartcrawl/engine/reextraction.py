@@ -74,9 +74,9 @@ class ReExtraction:
         while (page := self._next()) is not None:
             if page.record.content_length > _LARGE:
                 async with self._large:
-                    await chain.process_item_async(_again(page))
+                    await chain.take(_again(page))
             else:
-                await chain.process_item_async(_again(page))
+                await chain.take(_again(page))
             await asyncio.sleep(0)
 
     def _next(self) -> Page | None:

@@ -19,6 +19,7 @@ from scrapy.utils.asyncio import CallLaterResult, call_later
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.gate import gate_of_crawler, host_of_scrapy_request
+from smartcrawl.engine.own_spiders import reads_answers
 from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
@@ -62,7 +63,9 @@ class NumberScheduler(BaseScheduler):
         self._order = count()
         self._seen: set[bytes] = set()
         self._run: Run | None = None
-        self._spider: Spider | None = None
+        self._receive: Any = None  #: callback of pages
+        self._errback: Any = None
+        self._bodies = False  #: whether the spider needs the body of each page
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
@@ -76,7 +79,12 @@ class NumberScheduler(BaseScheduler):
 
     def open(self, spider: Spider) -> None:
         """Take the spider's run, if it has one."""
-        self._spider = spider
+        self._bodies = reads_answers(type(spider))
+        if self._bodies:
+            self._receive = spider.receive  # type: ignore[attr-defined]  # of a VisitSpider
+        else:
+            self._receive = getattr(spider, "parse", None)
+        self._errback = getattr(spider, "errback", None)
         self._run = run_of_crawler(self._crawler)
         self._gate = gate_of_crawler(self._crawler)
         self._crawler.signals.connect(self._idle, signal=signals.spider_idle)
@@ -210,7 +218,6 @@ class NumberScheduler(BaseScheduler):
         self, page: Page, attempt: VisitAttempt | None = None, url: str | None = None
     ) -> Request:
         """Return the first request for a page, or that for another spelling in its ``attempt``."""
-        spider = self._spider
         first = page.plan.spelling or page.plan.signed or page.url
         meta: dict[str, Any] = {
             "attempt": attempt or VisitAttempt(page),
@@ -222,14 +229,14 @@ class NumberScheduler(BaseScheduler):
         head = (
             self._run is not None
             and not self._run.source.lists(page.url)  # a file has no headers to ask for
-            and not (page.plan.verify or url or page.plan.spelling)
+            and not (page.plan.verify or self._bodies or url or page.plan.spelling)
             and self._run.trust.asks_head(page)
         )
         return Request(
             url or first,
             method="HEAD" if head else "GET",
-            callback=spider.parse,  # type: ignore[union-attr]  # open() was called
-            errback=spider.errback,  # type: ignore[union-attr]  # a spider with a run has it
+            callback=self._receive,
+            errback=self._errback,
             meta=meta,
             dont_filter=True,
         )

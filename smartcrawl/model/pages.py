@@ -175,6 +175,7 @@ class Traffic:
     wire_bytes: int = 0  #: bytes of all bodies on the wire
     conditional: bool = False  #: whether the last request was conditional
     asked_etag: str | None = None  #: If-None-Match of the last request
+    is_recorded: bool = False  #: whether its Visit is in a batch
 
 
 @dataclass(slots=True)
@@ -286,6 +287,7 @@ class VisitAttempt:
     content_length: int = 0  #: bytes of the last body on the wire
     content_encoding: str | None = None
     retry_after: int | None = None  #: seconds, from the last answer
+    lost_body: bool = False  #: whether the stored body is needed and cannot be read
     spelling: str | None = None  #: spelling of the first request of ``trail``; None: the first one
     asked: set[str] = field(default_factory=set)  #: addresses that were asked as other spellings
     answers: list[Visit] = field(default_factory=list)  #: those that did not bring the page

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.model.documents import CUT
-from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.control import DatabaseControl
@@ -71,12 +70,10 @@ TriedSpelling = tuple[str, int | None, str | None]
 def store_spelling_rows(connection: Connection, met: Mapping[int, Sequence[str]], run: int) -> None:
     """Keep the spellings under which addresses were linked; the caller opens the transaction.
 
-    ``met``: by number, the newest last. Nothing is written where none is new, and no signature or
-    session id is.
+    ``met``: by number, the newest last. Nothing is written where none is new.
     """
     if not met:
         return
-    met = {no: [*map(unsigned_url, urls)] for no, urls in met.items()}
     rows: list[Any] = connection.execute(_KEPT, (numbers_for_sql(met),)).fetchall()
     for no, request, urls, met_run in rows:
         stored = json.loads(urls) if urls is not None else []

@@ -22,6 +22,8 @@ REMEDIES = {
     "sitemap_failed": "what only it names was not found; run again when it answers",
     "sitemap_nesting": "sitemaps below the third level were not read",
     **{trap.value: trap.words for trap in Trap},
+    "code_failed": "code of your own raised it; its pages stay as they are, and the next run asks"
+    " them again",
     "max_pages": "raise or leave out max_pages to see everything",
     "redirects_left": "raise REDIRECT_MAX_TIMES, or forget the pages behind the redirects",
     "pending": "the next run finds them again",

@@ -213,7 +213,7 @@ class RunEnding:
             connection, self._opened, self._seeds.given, most, policy.lost_threshold
         )
         return Evidence(
-            seeds_failed=tuple(map(redacted_text, seeds)),
+            seeds_failed=tuple(seed for seed in map(redacted_text, seeds) if self._asked(seed)),
             pins_failed=tuple(map(redacted_text, failed_pin_rows(connection, run))),
             cut_by=(*self._last.cut_by(self._shortcomings), *self._kept_back()),
             sitemaps_failed=tuple(map(redacted_text, sitemaps)),
@@ -225,6 +225,10 @@ class RunEnding:
             silent=count_silent_rows(connection, run, since) if skipped else 0,
             is_empty=self._shortcomings.is_empty,
         )
+
+    def _asked(self, seed: str) -> bool:
+        """Whether a failed seed is to blame: not where the user's own code failed on it."""
+        return seed.partition(" (")[0] not in self._shortcomings.without_visit
 
     def _kept_back(self) -> tuple[str, ...]:
         """Return the reason that stored pages are behind redirects that the limit excludes."""

@@ -130,21 +130,12 @@ class Links:
             if asked and page.plan.signed is None:
                 spelling = asked.get(page.no)
                 page.plan.spelling = None if spelling == page.url else spelling
-            if page.record.scope != scope_no and page.plan.spelling is None:
-                page.plan.spelling = self._spelling_in_scope(page)
             named = self._sitemaps.kind(page.no)
             if page.kind or page.state.standing is Standing.BARE:
                 page.kind = named or page.kind
             else:  # stored as a page: its answer decides whether it is a sitemap
                 page.plan.named = named
         return pages
-
-    def _spelling_in_scope(self, page: Page) -> str | None:
-        """Return another spelling to ask, where today's scope leaves out the request address."""
-        scope = self._seeds.scope
-        if page.kind or page.plan.signed or scope.allows(page.url):
-            return None
-        return next(filter(scope.allows, self._book.spellings(page.no)), None)
 
     def keeps_links(self, page: Page) -> bool:
         """Whether the stored links of a page are complete, so that an equal body gives no others.

@@ -25,6 +25,8 @@ class Shortcomings:
     #: count and first address, by kind
     refused: dict[str, tuple[int, str]] = field(default_factory=dict)
     changed: bool = False  #: whether it has news since it was written last
+    #: addresses that have no visit because the user's own code failed, in this process
+    without_visit: set[str] = field(default_factory=set)
     is_empty: bool = False  #: a listing was whole, and its lack of items is believed: that is none
     _reported: dict[str, int] = field(default_factory=dict)  #: counts in earlier news, by kind
 
@@ -34,6 +36,11 @@ class Shortcomings:
         if reason not in self.reasons:
             self.reasons.append(reason)
             self.changed = True
+
+    def fail_code(self, place: str, url: str) -> None:
+        """Note that code of the user's own failed at a place, and that a page has no visit so."""
+        self.add(f"code_failed: {place}")
+        self.without_visit.add(redacted_text(url))
 
     def count(self, kind: str, url: str) -> None:
         """Count an address where a limit left links out; ``kind`` is such as ``too_many_links``.

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from scrapy import Request, Spider
+from scrapy.crawler import Crawler
 from scrapy.exceptions import IgnoreRequest
+from scrapy.http import Response
 from twisted.python.failure import Failure
 
 from smartcrawl.engine.download.faults import download_fault
-from smartcrawl.model.exceptions import HostBlockedError, RobotsDisallowedError, TurnSpentError
+from smartcrawl.engine.download.mistakes import OwnCodeError, is_own_code_error
+from smartcrawl.engine.own_spiders import brings_page, feed_refusal, own_base
+from smartcrawl.model.exceptions import (
+    HostBlockedError,
+    RobotsDisallowedError,
+    SettingError,
+    TurnSpentError,
+)
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.model import Outcome
@@ -24,12 +33,35 @@ class VisitSpider(Spider):
     run: Run | None = None
     #: It crawls the sources whose kind has this spider; a user's own crawls those of its base.
     crawls: ClassVar[str] = SITE.spider
+    opens_run: ClassVar[bool] = True  #: False: for Scrapy's commands that look at one page
 
     async def start(self) -> AsyncIterator[Any]:
         """Yield nothing: the seeds were offered as numbers when the run opened."""
         seeds: tuple[Request, ...] = ()
         for seed in seeds:
             yield seed
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler, *args: Any, **kwargs: Any) -> Self:
+        """Make the spider; its class opens the run.
+
+        Raises:
+            SettingError: the crawl has a feed, and the spider yields no items.
+        """
+        if cls.opens_run and (refusal := feed_refusal(cls, crawler.settings)) is not None:
+            raise SettingError(refusal)
+        return super().from_crawler(crawler, *args, **kwargs)
+
+    def receive(self, response: Response, **given: Any) -> Any:
+        """Pass the answer of a page to ``parse`` of a user's own spider, if it brings the page.
+
+        Others are read by smartcrawl alone, as Scrapy keeps them from spiders: errors and
+        redirects (but those that ``handle_httpstatus_list`` names), sitemaps, and the look at
+        a page that no link leads to any more.
+        """
+        if brings_page(self, response):
+            return self.parse(response, **given)
+        return own_base(type(self)).parse(self, response)
 
     def errback(self, failure: Failure) -> Iterator[Visit | Request]:
         """Yield the Visit of a page without an answer; one that was not requested has none yet.
@@ -47,6 +79,8 @@ class VisitSpider(Spider):
             yield request.replace(method="GET", dont_filter=True)  # the HEAD was to save this GET
             return
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
+        if is_own_code_error(error, request.url):
+            raise OwnCodeError(f"code of your own failed for {request.url}") from error
         visit = attempt.visit(unsigned_url(request.url))
         if isinstance(error, RobotsDisallowedError | HostBlockedError):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)

@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from smartcrawl.engine.download.files import TOO_LARGE
+from smartcrawl.engine.download.stored import server_answer
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt
 from smartcrawl.rules.http import outcome_of_http_status
@@ -35,6 +36,8 @@ class ListedSpider(VisitSpider):
             SmartcrawlError: the run cannot be opened; the message names the remedy.
         """
         spider = super().from_crawler(crawler, *args, **kwargs)
+        if not cls.opens_run:
+            return spider
         options = Options.of(crawler.settings)
         source = cls.source_of(options, kwargs)
         spider.run = open_run(source, options, orders_of_run_arguments(kwargs), int(time.time()))
@@ -74,13 +77,15 @@ class FilesSpider(ListedSpider):
         return files_source_of_run_arguments(options, arguments)
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
-        """Turn the answer of the file handler into the Visit of its file."""
-        yield visit_of_spider_answer(response)
+        """Turn the answer of the file handler into the Visit of its file, if it is one of a run."""
+        if "attempt" in response.meta:
+            yield visit_of_spider_answer(response)
 
 
 def visit_of_spider_answer(response: Response) -> Visit:
     """Return the Visit of a file by the answer of its handler."""
     attempt: VisitAttempt = response.meta["attempt"]
+    response = server_answer(response)
     visit = attempt.visit(response.url)
     answer = visit.answer
     visit.http_status = response.status

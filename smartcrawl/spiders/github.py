@@ -59,7 +59,9 @@ class GithubSpider(SiteSpider):
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
         """Turn the answer of the handler into the Visit of its page."""
-        attempt: VisitAttempt = response.meta["attempt"]
+        attempt: VisitAttempt | None = response.meta.get("attempt")
+        if attempt is None:  # it is none of a page of the run
+            return
         assert self.run is not None
         if not self.run.source.lists(attempt.page.url):
             for found in super().parse(response):

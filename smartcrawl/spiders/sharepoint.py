@@ -46,7 +46,9 @@ class SharepointSpider(ListedSpider):
         return library_source_of_run_arguments(options, arguments)
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit]:
-        """Turn the answer of the handler into the Visit of its item."""
+        """Turn the answer of the handler into the Visit of its item, if it is one of a run."""
+        if "attempt" not in response.meta:
+            return
         visit = visit_of_spider_answer(response)
         if visit.outcome is Outcome.TRANSIENT and self._keep(response.meta):
             return

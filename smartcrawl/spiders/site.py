@@ -12,6 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from smartcrawl.engine.download.bot_walls import bot_wall_of_response
+from smartcrawl.engine.download.stored import server_answer
 from smartcrawl.engine.waiting import DocumentPipelineTasks
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
@@ -49,6 +50,8 @@ class SiteSpider(VisitSpider):
             SmartcrawlError: the run cannot be opened; the message names the remedy.
         """
         spider = super().from_crawler(crawler, *args, **kwargs)
+        if not cls.opens_run:
+            return spider
         options = Options.of(crawler.settings)
         source = cls.source_of(options, kwargs)
         if cls is SiteSpider:
@@ -66,7 +69,13 @@ class SiteSpider(VisitSpider):
         return source_of_run_arguments(options, arguments)
 
     def parse(self, response: Response, **_: Any) -> Iterator[Visit | Request]:
-        """Turn an answer into the Visit of its page, or into the next request of that Visit."""
+        """Turn an answer into the Visit of its page, or into the next request of that Visit.
+
+        An answer that is none of a page of the run, as in ``scrapy parse``, has no Visit.
+        """
+        if "attempt" not in response.meta:
+            return
+        response = server_answer(response)
         assert response.request is not None
         attempt: VisitAttempt = response.meta["attempt"]
         visit = attempt.visit(unsigned_url(response.url))

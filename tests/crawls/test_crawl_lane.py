@@ -302,6 +302,7 @@ SPIDERS = """
 from scrapy import signals
 from scrapy.extensions.corestats import CoreStats
 from smartcrawl import settings
+from smartcrawl.engine.items import VisitsFirst
 from smartcrawl.spiders.site import SiteSpider
 
 
@@ -327,7 +328,7 @@ class Listener:
     @classmethod
     def from_crawler(cls, crawler):
         listener = cls()
-        crawler.signals.connect(listener.heard, signal=signals.item_scraped)
+        crawler.signals.connect(listener.heard, signal=signals.item_dropped)
         return listener
 
     def heard(self, item):
@@ -339,14 +340,13 @@ class Listens(SiteSpider):
     custom_settings = {"EXTENSIONS": {**settings.EXTENSIONS, Listener: 0}}
 
 
-class Step:
-    def process_item(self, item):
-        return item
+class Items(VisitsFirst):
+    pass
 
 
 class Steps(SiteSpider):
     name = "steps"
-    custom_settings = {"ITEM_PIPELINES": {**settings.ITEM_PIPELINES, Step: 400}}
+    custom_settings = {"ITEM_PROCESSOR": Items}
 
 
 class Login(SiteSpider):
@@ -363,7 +363,7 @@ class Login(SiteSpider):
         ("login", "smartcrawl.engine.own_spiders.HttpAuth is in use"),
         ("reads", "own_spiders.spiders.Reads reads answers in its own way"),
         ("listens", "own_spiders.spiders.Listener listens to each answer"),
-        ("steps", "there are pipelines of your own"),
+        ("steps", "ITEM_PROCESSOR is own_spiders.spiders.Items"),
     ],
 )
 def test_what_a_team_built_in_keeps_the_lane_closed(

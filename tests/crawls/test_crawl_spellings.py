@@ -275,20 +275,3 @@ def test_workers_ask_the_spellings_that_each_of_them_met(site: Site, crew: Crew)
 
     assert crew.crawl.outcomes()["/install"] == "unchanged"
     assert crew.crawl.counts_add_up()
-
-
-@pytest.mark.covers("R0-16", "R0-100", "M-19")
-def test_a_request_address_that_leaves_the_scope_is_not_asked(site: Site, crawl: Crawl):
-    declared = f"[sources.s]\nseeds = ['{site.url('/')}']\n"
-    site.pages["/"] = html("Home", "/guide?utm_source=mail", "/guide")
-    site.pages["/guide"] = html("Guide", text="how it works")
-    crawl.declare(declared)
-    crawl(source="s")
-    assert "/guide?utm_source=mail" in crawl.pages()
-    site.clear()
-
-    crawl.declare(f"{declared}excluded_patterns = ['utm_']\n")
-    crawl(source="s")
-
-    assert (site.count("/guide?utm_source=mail"), site.count("/guide")) == (0, 1)
-    assert crawl.outcomes()["/guide"] == "unchanged"

@@ -23,11 +23,17 @@ class Docs(SiteSpider):
     """Pages for the index, and an item for each of them."""
 
     name = "docs"
+    custom_settings = {"ITEM_PIPELINES": {"shop.pipelines.Upper": 300}}
 
     def parse(self, response):
+        if response.url.endswith("/early"):
+            raise KeyError(response.url)
         yield from super().parse(response)
         self.logger.warning("guarding: %s", installed_resolver().guarding)
-        yield {"length": len(response.body)}
+        yield {"path": response.url[-5:], "title": response.css("title::text").get(),
+               "stored": "stored" in response.flags}
+        if response.url.endswith("/late"):
+            raise LookupError(response.url)
 
 
 class Plain(scrapy.Spider):
@@ -44,6 +50,26 @@ class Plain(scrapy.Spider):
 '''
 
 
+PIPELINES = '''
+from scrapy.exceptions import DropItem
+
+
+class Upper:
+    """Would fail for everything that is no item of this project."""
+
+    def process_item(self, item):
+        if item["title"] == "Dropped":
+            raise DropItem("not wanted")
+        item["title"] = item["title"].upper() if item["title"] != "Broken" else item["none"]
+        return item
+
+
+class Tells:
+    def process_response(self, request, response):
+        return response.no_such_thing
+'''
+
+
 @pytest.fixture
 def scrapy(tmp_path: Path):
     """Make the project, as ``scrapy startproject`` does, and return what calls scrapy in it."""
@@ -53,6 +79,7 @@ def scrapy(tmp_path: Path):
     for name in ("__init__.py", "items.py"):
         (package / name).write_text("")
     (package / "spiders.py").write_text(SPIDERS)
+    (package / "pipelines.py").write_text(PIPELINES)
     three = re.search(r"    ADDONS = .*\n(?:    \w+ = .*\n){2}", MANUAL)
     assert three is not None, "the manual has the three settings"
     lines = [line.strip() for line in three[0].splitlines()]
@@ -67,29 +94,37 @@ def scrapy(tmp_path: Path):
     }
     environment |= {"PYTHONPATH": str(ROOT), "SOFT_404_DETECTION": "0", "TRUST_SAMPLE_RATIO": "0"}
 
-    def scrapy(*words: str, expect: int = 0) -> subprocess.CompletedProcess[str]:
+    def scrapy(
+        *words: str, expect: int = 0, fails: bool = False
+    ) -> subprocess.CompletedProcess[str]:
         result = subprocess.run(
             [sys.executable, "-m", "scrapy", *words], cwd=tmp_path, env=environment,
             capture_output=True, text=True, check=False, timeout=60,
         )  # fmt: skip
         assert result.returncode == expect, result.stdout + result.stderr
-        assert "Traceback" not in result.stderr, result.stderr
+        assert fails or "Traceback" not in result.stderr, result.stderr
         return result
 
     return scrapy
+
+
+def items(folder: Path) -> dict[str, bool]:
+    """Return whether each item came of a stored body, by its title."""
+    rows = map(json.loads, (folder / "items.jsonl").read_text().splitlines())
+    return {row["title"]: row["stored"] for row in rows}
 
 
 def test_its_own_spider_refreshes_a_site_and_search_finds_it(scrapy, tmp_path: Path):
     with Site() as site:
         site.pages["/"] = html("Home", "/a")
         site.pages["/a"] = html("Undoing changes")
-        first = scrapy("crawl", "docs", "-a", f"url={site.url('/')}", "-O", "items.jsonl", expect=2)
-        assert "pages go to the registry, not to a feed" in first.stderr
-
-        first = scrapy("crawl", "docs", "-a", f"url={site.url('/')}")
+        words = ("crawl", "docs", "-a", f"url={site.url('/')}", "-O", "items.jsonl")
+        first = scrapy(*words)
+        assert items(tmp_path) == {"HOME": False, "UNDOING CHANGES": False}
         assert "2 requests, 0 of them conditional" in first.stdout
         assert "guarding: True" in first.stderr
-        second = scrapy("crawl", "docs", "-a", f"url={site.url('/')}")
+        second = scrapy(*words)
+        assert items(tmp_path) == {"HOME": True, "UNDOING CHANGES": True}
         assert "2 requests, 2 of them conditional, 2 answered 304" in second.stdout
         assert [request.status for request in site.log if request.path == "/a"] == [200, 304]
 
@@ -102,8 +137,93 @@ def test_its_own_spider_refreshes_a_site_and_search_finds_it(scrapy, tmp_path: P
 def test_the_spider_of_smartcrawl_is_there_too(scrapy):
     with Site() as site:
         site.pages["/"] = html("Home")
+        words = ("crawl", "site", "-a", f"url={site.url('/')}")
 
-        assert "complete" in scrapy("crawl", "site", "-a", f"url={site.url('/')}").stdout
+        assert "complete" in scrapy(*words).stdout
+        assert {"docs", "plain", "site"} < set(scrapy("list").stdout.split())
+        told = scrapy(*words, "-s", 'FEEDS={"x.csv": {"format": "csv"}}', expect=2).stderr
+        assert "pages go to the registry, not to a feed: leave out -o, -O and FEEDS" in told
+        assert "scrapy export --source NAME --format jsonl --output FILE" in told
+        assert site.count("/") == 1
+
+
+def test_errors_of_its_own_code_concern_its_items_and_are_named(scrapy, tmp_path: Path):
+    """A page is left pending only where its spider failed before it had yielded the Visit."""
+    with Site() as site:
+        site.pages["/"] = html("Home", "/drop", "/broken", "/early", "/late", "/old", "/missing")
+        site.pages["/drop"], site.pages["/broken"] = html("Dropped"), html("Broken")
+        site.pages["/early"], site.pages["/late"] = html("Early"), html("Late")
+        site.pages["/old"] = Page(redirect="/")
+        words = ("crawl", "docs", "-a", f"url={site.url('/')}", "-O", "items.jsonl")
+
+        told = scrapy(*words, expect=3, fails=True)
+
+        assert items(tmp_path) == {"HOME": False, "LATE": False}
+        reasons = re.findall("^not complete: (.*?)(?: \\(|$)", told.stdout, re.MULTILINE)
+        assert reasons == [
+            "code_failed: KeyError at shop/spiders.py:15, in Docs.parse",
+            "pending: 1",
+        ]
+        named = re.findall("code of your own failed once: (.*)", told.stderr)
+        assert sorted(named) == [
+            "KeyError at shop/pipelines.py:11, in Upper.process_item",
+            "KeyError at shop/spiders.py:15, in Docs.parse",
+            "LookupError at shop/spiders.py:21, in Docs.parse",
+        ]
+        lines = scrapy("registry", "--format", "jsonl").stdout.splitlines()
+        records = map(json.loads, lines)
+        states = {record["url"].rpartition("/")[2]: record["httpStatusCode"] for record in records}
+        assert states == {
+            "": 200, "drop": 200, "broken": 200, "late": 200, "early": None, "old": 301,
+            "missing": 404,
+        }  # fmt: skip
+
+
+def test_a_middleware_of_its_own_that_fails_is_not_taken_for_a_dead_site(scrapy):
+    with Site() as site:
+        site.pages["/"] = html("Home")
+        middlewares = '{"shop.pipelines.Tells": 543}'
+
+        told = scrapy(
+            "crawl", "docs", "-a", f"url={site.url('/')}", "-s",
+            f"DOWNLOADER_MIDDLEWARES={middlewares}", expect=3, fails=True,
+        )  # fmt: skip
+
+        reasons = re.findall("^not complete: (.*?)(?: \\(|$)", told.stdout, re.MULTILINE)
+        assert reasons[0] == (
+            "code_failed: AttributeError at shop/pipelines.py:17, in Tells.process_response"
+        )
+        assert "seed_failed" not in told.stdout
+
+
+def test_where_no_body_is_stored_its_pages_are_asked_whole(scrapy, tmp_path: Path):
+    with Site() as site:
+        site.pages["/"] = html("Home")
+        words = ("crawl", "docs", "-a", f"url={site.url('/')}", "-O", "items.jsonl")
+
+        scrapy(*words)
+        for file in (tmp_path / "state" / "snapshots").rglob("*"):
+            if file.is_file():
+                file.write_bytes(b"damaged")
+        scrapy(*words)
+        assert items(tmp_path) == {"HOME": False}
+        assert [request.status for request in site.log if request.path == "/"] == [200, 304, 200]
+        site.clear()
+        told = scrapy(*words, "-s", "SNAPSHOT_STORE=off")
+        assert "1 request, 0 of them conditional" in told.stdout
+        assert items(tmp_path) == {"HOME": False}
+
+
+def test_one_page_is_looked_at_without_a_run(scrapy, tmp_path: Path):
+    with Site() as site:
+        site.pages["/"] = html("Home")
+
+        told = scrapy("parse", "--spider", "docs", "--nocolour", site.url("/"))
+        assert "'title': 'Home'" in told.stdout
+        scrapy("parse", "--spider", "site", "--nocolour", site.url("/"))
+        words = ("shell", "--spider", "docs", site.url("/"), "-c")
+        assert scrapy(*words, "response.css('title::text').get()").stdout == "Home\n"
+        assert not (tmp_path / "state").exists()
 
 
 def test_other_spiders_of_the_project_keep_what_they_have(scrapy, tmp_path: Path):

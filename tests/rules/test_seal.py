@@ -44,6 +44,7 @@ GAPS = {
 CUTS = [
     "max_pages",
     "redirects_left: URL",
+    "code_failed: CLASS at FILE:LINE",
     "interrupted",
     *ORDER_REASONS.values(),
     "robots_unknown: HOST",

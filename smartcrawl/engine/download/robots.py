@@ -20,6 +20,7 @@ from scrapy.robotstxt import RobotParser
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.faults import download_fault
+from smartcrawl.engine.download.mistakes import is_own_code_error
 from smartcrawl.extract.robots_txt import (
     is_robots_txt,
     robots_txt_as_utf8,
@@ -145,12 +146,15 @@ class RobotsDownloads:
         if others is not None:
             rules = self._rules[origin] = self._read(origin, others)
             return rules
+        fresh = None
         try:
             fresh = await self._download(url, kept, trusted=run is None or not run.forced)
             rules = self._read(origin, fresh)
         except RunHaltedError:  # that says nothing about the host
             raise
-        except Exception as error:  # noqa: BLE001  # without an answer there are no rules
+        except Exception as error:  # without an answer there are no rules
+            if fresh is None and is_own_code_error(error, url):
+                raise
             rules = self._without(origin, kept, error)
         else:
             self._kept[origin] = fresh

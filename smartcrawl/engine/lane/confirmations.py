@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from inspect import isawaitable
 from typing import Any
 
@@ -12,6 +13,7 @@ from scrapy.crawler import Crawler
 from smartcrawl.engine.delays import DelayControl
 from smartcrawl.engine.download.robots import RobotsDownloads
 from smartcrawl.engine.gate import gate_of_crawler
+from smartcrawl.engine.items import VISIT_PIPELINES, VisitDone
 from smartcrawl.engine.lane.connections import LaneAnswer
 from smartcrawl.engine.lane.flights import Flight, LaneCounts, NotModified
 from smartcrawl.run.visits import fill_confirmed_visit
@@ -35,7 +37,8 @@ class LaneConfirmations:
         for extension in extensions.middlewares if extensions is not None else ():
             if isinstance(extension, DelayControl):
                 self._control = extension
-        self._steps = [step.process_item for step in engine.scraper.itemproc.middlewares]
+        steps = engine.scraper.itemproc.middlewares[: len(VISIT_PIPELINES)]
+        self._steps = [step.process_item for step in steps]
 
     def notify(self, flight: Any) -> None:
         """Notify the listeners of a 304, from which pauses and delays follow."""
@@ -60,6 +63,7 @@ class LaneConfirmations:
         visit = flight.attempt.visit(flight.page.url)
         visit.answer.robots_tags = tuple(tags)
         item: Any = fill_confirmed_visit(visit, read[_ETAG], read[_DATE], latency=answer.latency)
-        for step in self._steps:
-            done = step(item)
-            item = await done if isawaitable(done) else done
+        with suppress(VisitDone):
+            for step in self._steps:
+                done = step(item)
+                item = await done if isawaitable(done) else done

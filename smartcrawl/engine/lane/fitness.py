@@ -10,6 +10,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 
 from smartcrawl.engine.download.network import installed_resolver
+from smartcrawl.engine.items import VisitsFirst
 from smartcrawl.engine.own_spiders import HttpAuth
 from smartcrawl.engine.scheduler import NumberScheduler
 
@@ -35,11 +36,6 @@ KNOWN: Final = frozenset(
         "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware",
     }
 )
-PIPELINES: Final = (
-    "smartcrawl.pipelines.ExtractPipeline",
-    "smartcrawl.pipelines.DecidePipeline",
-    "smartcrawl.pipelines.CommitPipeline",
-)
 PARSE: Final = "smartcrawl.spiders.site.SiteSpider.parse"
 #: Signals of an answer, which the lane does not send for a 304. It calls the listeners below, or
 #: does their work.
@@ -50,11 +46,12 @@ ANSWERS: Final = (
     signals.request_left_downloader,
     signals.response_received,
     signals.headers_received,
-    signals.item_scraped,
+    signals.item_dropped,  # as which each Visit ends
 )
 _LISTENERS: Final = frozenset(
     {
         "scrapy.extensions.corestats.CoreStats",
+        "smartcrawl.engine.lifecycle.RunLifecycle",
         "smartcrawl.engine.download.decoding.SlowBodies",
         "smartcrawl.engine.delays.DelayControl",
         "smartcrawl.middlewares.HostMiddleware",
@@ -82,8 +79,8 @@ def _reasons(crawler: Crawler) -> Iterator[str]:
         asleep = isinstance(component, HttpAuth) and component.is_asleep(crawler)
         if not asleep and _name(component) not in KNOWN:
             yield f"{_name(component)} is in use"
-    if tuple(map(_name, engine.scraper.itemproc.middlewares)) != PIPELINES:
-        yield "there are pipelines of your own"
+    if type(engine.scraper.itemproc) is not VisitsFirst:
+        yield f"ITEM_PROCESSOR is {_name(engine.scraper.itemproc)}"
     if _name(getattr(type(spider), "parse", None)) != PARSE:
         yield f"{_name(spider)} reads answers in its own way"
     for signal in ANSWERS:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 from scrapy.core.downloader import Slot
 from scrapy.statscollectors import StatsCollector
 
+from smartcrawl.engine.items import VisitDone
 from smartcrawl.engine.lane.origins import Origin
 from smartcrawl.model.pages import Page, VisitAttempt
 
@@ -73,7 +74,8 @@ class LaneCounts:
             "downloader/response_status_count/304": self.not_modified,
             "downloader/response_bytes": self.answer_bytes,
             "response_received_count": self.not_modified,
-            "item_scraped_count": self.not_modified,
+            "item_dropped_count": self.not_modified,
+            f"item_dropped_reasons_count/{VisitDone.__name__}": self.not_modified,
             "lane/not_modified": self.not_modified,
             "lane/handed_over": self.handed_over,
             "lane/fallbacks": self.fallbacks,

@@ -1,0 +1,48 @@
+"""The items of a crawl: Visits, which end in our pipelines, and those of a user's own spider."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+from scrapy.exceptions import DropItem
+from scrapy.pipelines import ItemPipelineManager
+from scrapy.settings import Settings
+from scrapy.utils.misc import load_object
+
+from smartcrawl.model.pages import Visit
+
+#: The pipelines of a Visit, in their order.
+VISIT_PIPELINES: Final = (
+    "smartcrawl.pipelines.ExtractPipeline",
+    "smartcrawl.pipelines.DecidePipeline",
+    "smartcrawl.pipelines.CommitPipeline",
+)
+
+
+class VisitDone(DropItem):
+    """The end of a Visit: no later pipeline, feed or receiver of ``item_scraped`` gets it."""
+
+    def __init__(self) -> None:
+        super().__init__("its pipelines are through", log_level="DEBUG")
+
+
+class VisitsFirst(ItemPipelineManager):
+    """Scrapy's chain of pipelines, in which those of a Visit come before any of the user's.
+
+    They are there whatever ITEM_PIPELINES has: without them no page would be stored.
+    """
+
+    @classmethod
+    def _get_mwlist_from_settings(cls, settings: Settings) -> list[Any]:
+        ours = [load_object(path) for path in VISIT_PIPELINES]
+        listed = map(load_object, super()._get_mwlist_from_settings(settings))
+        return [*ours, *(step for step in listed if step not in ours)]
+
+    async def take(self, visit: Visit) -> None:
+        """Pass a Visit through its pipelines, apart from the engine's items.
+
+        One that is dropped, as its run ended meanwhile, has no end that anybody waits for.
+        """
+        with suppress(DropItem):
+            await self.process_item_async(visit)
