@@ -16,6 +16,7 @@ from scrapy.exceptions import NotConfigured
 from scrapy.http import Response
 from scrapy.settings import BaseSettings
 
+from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.model.program import program_name
 
@@ -108,4 +109,10 @@ class HttpAuth(HttpAuthMiddleware):
         """Switch this off where no request needs a login."""
         if not is_own_spider(crawler) and cls.is_asleep(crawler):
             raise NotConfigured
-        return super().from_crawler(crawler)
+        try:
+            return super().from_crawler(crawler)
+        except ValueError as error:  # that of Scrapy names a value that only Python can give
+            raise SettingError(
+                "HTTPAUTH_DOMAIN is not set, so nothing says which hosts may get HTTPAUTH_USER and"
+                " HTTPAUTH_PASS: set it to their domain, such as HTTPAUTH_DOMAIN=example.com"
+            ) from error

@@ -39,6 +39,7 @@ SELECT r.no, c.document FROM (SELECT record FROM change ORDER BY no DESC LIMIT :
 """
 _MOST_CHANGES: Final = 1_000
 _TEXT_LENGTH = "SELECT text_length FROM content WHERE no = ?"
+_TITLE = "SELECT title FROM content WHERE no = ?"
 _LANGUAGE = "SELECT sample, language FROM content WHERE no = ? AND sample IS NOT NULL"
 _CANONICAL_URL = "SELECT canonical_url FROM record WHERE no = ?"
 _TURNED = "SELECT max(at) FROM event WHERE record = ?"
@@ -97,6 +98,10 @@ class ContentReader:
     def text_length(self, content: int) -> int:
         """Return the length of a content's text in characters."""
         return int(self._connection.execute(_TEXT_LENGTH, (content,)).get or 0)
+
+    def title(self, content: int) -> str:
+        """Return a content's title."""
+        return str(self._connection.execute(_TITLE, (content,)).get or "")
 
     def language(self, content: int) -> tuple[bytes, str] | None:
         """Return a content's language, after the digest of the text that it was detected by."""

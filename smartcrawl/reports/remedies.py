@@ -13,6 +13,8 @@ from smartcrawl.rules.traps import Trap
 REMEDIES = {
     "seed_failed": "check the address, and whether the server answers it",
     "pin_failed": "it was registered by hand; to take it back: {program} forget URL",
+    "wall": "a login form answered in place of pages; what is stored stays, and pages without a"
+    " link to them do not age",
     "unreachable": "the server or the network was failing; run again later",
     "host_down": "its pages stay as they are; run again when the host answers",
     "robots_unknown": "no page of that host was asked; run again when its robots.txt answers",

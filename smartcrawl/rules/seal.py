@@ -29,6 +29,7 @@ class Evidence:
     silent: int = 0  #: skipped pages whose last visit brought no answer about them
     #: addresses registered by hand of which no answer came, with the reason
     pins_failed: tuple[str, ...] = ()
+    walls: tuple[str, ...] = ()  #: pages that met a login form, where that makes it incomplete
     is_empty: bool = False  #: a listing was whole and is believed, and has no items
 
 
@@ -46,10 +47,10 @@ def counts_as_unanswered(outcome: Outcome, http_status: int | None) -> bool:
     ... )
     (True, False)
     """
-    if http_status in (Fault.TOO_MANY_REDIRECTS, Fault.EXTRACTION_BUDGET) or (
+    if http_status in (Fault.TOO_MANY_REDIRECTS, Fault.LOGIN, Fault.EXTRACTION_BUDGET) or (
         http_status is not None and Fault.NOT_A_SITEMAP <= http_status <= Fault.OUT_OF_MEMORY
     ):
-        return False  # the host answered, but its answer cannot be read
+        return False  # the host answered, but its answer cannot be read, or is a login form
     if outcome is Outcome.TRANSIENT:
         return http_status == 429 or (http_status is not None and http_status >= 500)
     return outcome in (Outcome.UNREACHABLE, Outcome.BAD_HEADER, Outcome.UNPROCESSABLE)
@@ -100,6 +101,9 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     found += [f"{SEED_FAILED}: {url}" for url in evidence.seeds_failed]
     found += [f"pin_failed: {url}" for url in evidence.pins_failed]
     found += [f"sitemap_failed: {url}" for url in evidence.sitemaps_failed]
+    if evidence.walls:
+        more = f" and {len(evidence.walls) - 1:,} more" if len(evidence.walls) > 1 else ""
+        found.append(f"wall: {evidence.walls[0]}{more}")
     most = (evidence.visits + evidence.skipped) * MAX_UNREACHABLE_SHARE
     if evidence.unreachable > most:
         found.append(f"unreachable: {evidence.unreachable} of {evidence.visits} visits")

@@ -1,4 +1,4 @@
-"""Answers in place of a page: walls against bots, login walls, collapsed content."""
+"""Answers in place of a page: walls against bots, collapsed and repeated content."""
 
 from __future__ import annotations
 
@@ -32,25 +32,6 @@ _TITLE: Final = re.compile(r"<title\b[^<>]*>([^<]+)")
 _FIELD: Final = re.compile(
     r'<(?:textarea|select)\b|<input\b(?![^<>]*\btype="?(?:hidden|submit|button|image))'
 )
-_FORM: Final = re.compile(r'</?form\b|<input\b[^<>]*\btype\s*=\s*"?password["\s/>]')
-
-# Of a title, as in "Sign in - Example".
-_BETWEEN: Final = re.compile(r"\s[-–—]\s|[|:·•‹›«»]")
-_SIGN_IN: Final = frozenset(
-    {
-        "sign in", "sign-in", "signin", "log in", "log-in", "login", "log on", "logon",
-        "please sign in", "please log in", "login required", "authentication required",
-        "anmelden", "bitte anmelden", "einloggen", "inloggen", "logga in", "log ind", "logg inn",
-        "connexion", "se connecter", "authentification", "autentificare",
-        "iniciar sesión", "inicio de sesión", "iniciar sessão", "accedi",
-        "kirjaudu", "kirjaudu sisään", "bejelentkezés", "giriş yap", "oturum aç", "đăng nhập",
-        "logowanie", "zaloguj się", "přihlášení", "prihlásenie",
-        "вход", "войти", "авторизация", "вхід", "увійти",
-        "تسجيل الدخول", "התחברות", "登录", "登入", "登錄", "ログイン", "サインイン", "로그인",
-    }
-)  # fmt: skip
-_SIGN_IN_TO: Final = ("sign in to ", "log in to ", "login to ")
-
 # Of a collapsed page's text: what ids, times and addresses consist of, and the sign of one.
 _WORD: Final = re.compile(r"[\dA-Za-z_.:/+=-]+")
 _ID: Final = re.compile(r"\d|[A-Fa-f]{8}")
@@ -153,12 +134,12 @@ def decide_challenge(status: int, headers: Mapping[str, str], body: bytes) -> st
 
 
 def _wall(body: bytes) -> str | None:
-    start = _source(body[:START])
+    start = lowered_source(body[:START])
     marks = [mark for mark in MARKS if all(sign in start for sign in mark.signs)]
     if not marks:
         return None
-    source = _source(body)
-    outline = _outline(source)
+    source = lowered_source(body)
+    outline = page_outline(source)
     text = _TAG.sub(" ", outline)
     size = sum(map(len, text.split()))
     found = _TITLE.search(source)
@@ -172,31 +153,6 @@ def _wall(body: bytes) -> str | None:
         elif all(source.count(sign) > text.count(sign) for sign in mark.signs):
             return mark.words
     return None
-
-
-def is_login_form(body: bytes, *, title: str, text_length: int, held_text_length: int) -> bool:
-    """Whether a page that was stored with text now shows a login form instead.
-
-    It has less than half of the stored text, and a form with a field for a password. Any form
-    counts under a title that says "sign in", alone or beside the site's name, in one of two dozen
-    languages. Lengths are characters. Of ``body``, in any encoding that is a superset of ASCII,
-    the first 256 KiB count; forms in scripts and comments do not.
-
-    Source: C18.
-    """
-    if 2 * text_length >= held_text_length:
-        return False
-    outline = _outline(_source(body[:MAX_BODY]))
-    if _says_sign_in(title):
-        return "<form" in outline
-    inside = False
-    for found in _FORM.finditer(outline):
-        tag = found[0]
-        if not tag.startswith("<input"):
-            inside = tag == "<form"
-        elif inside:
-            return True
-    return False
 
 
 def is_collapsed(*, text_length: int, held_text_length: int) -> bool:
@@ -338,16 +294,11 @@ def may_be_edits(pages: int, *, alike: int, size: int) -> bool:
     return alike < MANY and pages <= MAX_WAITING and size <= MAX_WAITING_SIZE
 
 
-def _says_sign_in(title: str) -> bool:
-    parts = [part.strip() for part in _BETWEEN.split(title.casefold())]
-    return any(part in _SIGN_IN or part.startswith(_SIGN_IN_TO) for part in parts)
-
-
-def _source(body: bytes) -> str:
+def lowered_source(body: bytes) -> str:
     """Return a body in lower case and with one kind of quotes; it need not be UTF-8."""
     return body.decode(errors="replace").lower().replace("'", '"')
 
 
-def _outline(source: str) -> str:
+def page_outline(source: str) -> str:
     """Return the tags and the text of a page."""
     return _HIDDEN.sub(" ", source)

@@ -12,6 +12,7 @@ from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
+from smartcrawl.registry.removal.walls import wall_reason_rows
 from smartcrawl.registry.runs.evidence import (
     count_run_rows,
     count_silent_rows,
@@ -217,6 +218,7 @@ class RunEnding:
             pins_failed=tuple(map(redacted_text, failed_pin_rows(connection, run))),
             cut_by=(*self._last.cut_by(self._shortcomings), *self._kept_back()),
             sitemaps_failed=tuple(map(redacted_text, sitemaps)),
+            walls=tuple(map(redacted_text, wall_reason_rows(connection, run, visits))),
             visits=visits,
             unreachable=unreachable,
             pending=pending,

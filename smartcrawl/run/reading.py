@@ -25,9 +25,10 @@ from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.rules.http import http_redirects_followed
+from smartcrawl.rules.login import is_login_form, is_sign_in_page, says_sign_in
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide, decide_moved
-from smartcrawl.rules.shield import accepts_collapse, is_collapsed, is_login_form
+from smartcrawl.rules.shield import accepts_collapse, is_collapsed
 from smartcrawl.run.collapses import collapse_in_run
 from smartcrawl.run.damaged import BLANK, damage_of_body
 from smartcrawl.run.equal_bytes import take_equal_bytes_in_run
@@ -301,7 +302,20 @@ class Reading:
             visit.fail(*refusal)
             parsed.document = None
             return
+        elif self._is_wall(visit, document):
+            visit.fail(Fault.LOGIN, "a login form at an address without a stored page: not indexed")
+            parsed.document = None
+            return
         parsed.chunks = document_chunks(document, run.options.chunks)
+
+    def _is_wall(self, visit: Visit, document: Document) -> bool:
+        """Whether a page that never had content is a sign-in page, and no seed."""
+        page, run = visit.page, self._run
+        if page.state.standing is Standing.HELD or page.record.was_held or run.forces(page):
+            return False
+        return not run.seeds.is_seed(page.no) and is_sign_in_page(
+            visit.answer.body or b"", title=document.title
+        )
 
     def _shield(self, visit: Visit, document: Document) -> tuple[Fault, str] | None:
         """Return the reason to keep the stored page instead of an answer, or None."""
@@ -320,12 +334,22 @@ class Reading:
         # Only where it decides: to look for the text reads the last changes of the registry.
         looks = found_so > 0 and not (collapsed or accepted)
         repeated = self._replacements.is_repeated(visit, document, withheld=looks)
+        was_refused = page.state.http_status == Fault.LOGIN
+        if (repeated or was_refused) and self._became_sign_in(visit, document):
+            return Fault.LOGIN, "the login form of other pages instead of the page: it stays"
         if (collapsed or repeated) and not (
             accepted or pages.had_text(page.no, visit.parsed.text_hash)
         ):
             what = f"{length:,} of {before:,} characters remain" if collapsed else _REPEATED
             return Fault.COLLAPSED, f"{what}: the stored page stays for now"
         return None
+
+    def _became_sign_in(self, visit: Visit, document: Document) -> bool:
+        """Whether a page that was none is a sign-in page now."""
+        before = self._run.stored_pages.title(visit.page)
+        return is_sign_in_page(visit.answer.body or b"", title=document.title) and not says_sign_in(
+            before
+        )
 
     def _let_wait(self, visit: Visit, document: Document) -> None:
         """Keep the answer of a withheld page, until the end of the run decides about it."""

@@ -123,6 +123,11 @@ class StoredPages:
         record = page.record
         return self._contents.text_length(record.content) if record.content is not None else 0
 
+    def title(self, page: Page) -> str:
+        """Return the title of a page's stored content."""
+        content = page.record.content
+        return "" if content is None else self._contents.title(content)
+
     def canonical_url(self, page: Page) -> str | None:
         """Return the canonical URL that a page named when it was read last."""
         return self._contents.canonical_url(page.no)

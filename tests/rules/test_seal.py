@@ -35,6 +35,7 @@ GAPS = {
         {"pins_failed": ("http://a.example/ (disallowed)",)},
         "pin_failed: http://a.example/ (disallowed)",
     ),
+    "wall: URL": ({"walls": ("/a", "/b", "/c")}, "wall: /a and 2 more"),
     "unreachable: N of M visits": ({"unreachable": 11}, "unreachable: 11 of 100 visits"),
     "pending: N": ({"pending": 1}, "pending: 1"),
     "not_due: N": ({"skipped": 7, "not_due": 1}, "not_due: 1"),
@@ -157,7 +158,7 @@ def test_only_a_run_without_any_gap_is_complete(evidence):
 
 
 def test_of_our_own_statuses_these_are_answers():
-    answers = {Fault.TOO_MANY_REDIRECTS, Fault.EXTRACTION_BUDGET}
+    answers = {Fault.TOO_MANY_REDIRECTS, Fault.LOGIN, Fault.EXTRACTION_BUDGET}
     answers |= {*range(Fault.NOT_A_SITEMAP, Fault.OUT_OF_MEMORY + 1)}
     for fault in Fault:
         assert counts_as_unanswered(fault.outcome, fault) is (fault not in answers), fault

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smartcrawl.rules.login import is_login_form
 from smartcrawl.rules.shield import (
     BELIEVED_AFTER,
     EDITS,
@@ -23,7 +24,6 @@ from smartcrawl.rules.shield import (
     decide_challenge,
     edits_among_waiting,
     is_collapsed,
-    is_login_form,
     is_repeated,
     may_be_edits,
     text_to_compare,

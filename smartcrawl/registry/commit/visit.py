@@ -90,6 +90,11 @@ def _begins_to_collapse(visit: Visit) -> bool:
     return visit.http_status == Fault.COLLAPSED and before != Fault.COLLAPSED
 
 
+def _is_wall(visit: Visit) -> bool:
+    """Whether a page without content is a login form, which nothing will change soon."""
+    return visit.http_status == Fault.LOGIN and visit.page.state.standing is not Standing.HELD
+
+
 class _After(NamedTuple):
     """State of a page after a visit."""
 
@@ -179,7 +184,7 @@ class VisitWriter:
         again = visit.accepted or page.plan.late  # this run counted the page before
         counted = page.plan.late and state.status in (Status.ERROR, Status.GONE)
         schedule = self._judgement.schedule
-        if failed:
+        if failed and not _is_wall(visit):
             interval = schedule.backoff(errors, visit.answer.retry_after)
             wait = schedule.spread_error(interval, page.no)
         else:  # a sitemap announces other pages: it always has the shortest interval

@@ -26,6 +26,7 @@ from smartcrawl.registry.removal.candidates import (
     withhold_candidate_rows,
 )
 from smartcrawl.registry.removal.moved import propose_renamed_rows
+from smartcrawl.registry.removal.walls import walled_rows
 from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
@@ -202,10 +203,13 @@ def _moves(
     temporary = {m.no: m.http_status for m in (*before, *moves) if m.http_status in TEMPORARY}
     proposed: list[Proposal] = []
     lost = Counter[Fate]()
+    walled = walled_rows(connection, ending.run)
     for move, row in zip(moves, rows, strict=True):
         fate, passed = judged[move.no]
         old = _Old(move, Standing(row[5]), Status(row[6]), Counts(*row[7:11]))
-        if fate is Fate.MOVED and old.standing is not Standing.BARE and not row[11]:
+        if old.standing is Standing.BARE and move.no in walled:
+            _meet_wall(connection, ending, old)
+        elif fate is Fate.MOVED and old.standing is not Standing.BARE and not row[11]:
             detail = {"status": move.http_status, "target": move.target, "hops": len(passed)}
             proposed.append((move.no, RemovalRule.REDIRECT, detail))
         if fate in (Fate.MOVED, Fate.WAITS):
@@ -317,6 +321,19 @@ def _age(connection: Connection, ending: EndingRunRow, fate: Fate, old: _Old, wa
     connection.execute(_NOTE_ERROR, (message, move.no))
     event = (move.no, ending.run, ending.now, Status.ERROR, old.standing, word, status, message)
     connection.execute(EVENT, event)
+
+
+def _meet_wall(connection: Connection, ending: EndingRunRow, old: _Old) -> None:
+    """Fail a page without content whose redirect leads to a login form; it does not age."""
+    move, status = old.move, Status.ERROR
+    row = (*old.counts, status, Word.FAILED, int(Fault.LOGIN), move.http_status, move.no)
+    connection.execute(_COUNTED, row)
+    connection.execute(_FAILED, (move.no,))
+    message = f"redirected to a login form: {move.target}"[:1024]
+    connection.execute(_NOTE_ERROR, (message, move.no))
+    if old.status is not status:
+        event = (move.no, ending.run, ending.now, status, old.standing, Word.FAILED)
+        connection.execute(EVENT, (*event, int(Fault.LOGIN), message))
 
 
 def _canonicals(
