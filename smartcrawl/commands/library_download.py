@@ -9,7 +9,7 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 
 from smartcrawl.commands.library_order import DOWNLOAD, LibraryOrder
 from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
-from smartcrawl.model.program import program_name
+from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.run.library_report import LibraryReport
 from smartcrawl.run.run import Run
 from smartcrawl.sources.sharepoint.source import SharepointSource
@@ -20,7 +20,8 @@ def paused_library_source_reason(error: RunPausedError) -> str:
     """Return why a paused source is left out, with the command that goes on with its run."""
     return (
         f"run {error.run} of {error.source} is paused since {error.since}; this goes on with it:"
-        f" {program_name()} crawl sharepoint -a source={error.source} -a resume=1"
+        f" {program_name()} crawl sharepoint {program_argument('source', error.source)}"
+        f" {program_argument('resume')}"
     )
 
 

@@ -18,7 +18,7 @@ from scrapy.settings import BaseSettings
 
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.pages import VisitAttempt
-from smartcrawl.model.program import program_name
+from smartcrawl.model.program import program_argument, program_name
 
 
 def is_own_spider(crawler: Crawler) -> bool:
@@ -77,7 +77,8 @@ def overwritten_feed(settings: BaseSettings) -> str | None:
         if options.get("overwrite") and "%(" not in str(place):
             return (
                 f"several sources are crawled, and each would overwrite the items in {place}: name"
-                " one source (-a source=NAME), or a file for each, such as items-%(source)s.jsonl"
+                f" one source ({program_argument('source', 'NAME')}), or a file for each, such as"
+                " items-%(source)s.jsonl"
             )
     return None
 

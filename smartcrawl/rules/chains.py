@@ -65,7 +65,9 @@ class Chains:
     a list or a sitemap names is no chain.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MAX_CHAINS) -> None:
+        """``most``: chains whose last pages are kept; the oldest is forgotten first."""
+        self._most = most
         self._led: set[int] = set()  #: numbers of pages to which a page of their chain led first
         self._last: OrderedDict[str, tuple[bytes, int]] = OrderedDict()  #: content, pages in a row
         self._ended: set[str] = set()
@@ -88,5 +90,5 @@ class Chains:
         self._last[chain] = content, count
         if count >= MOST_ALIKE:
             self._ended.add(chain)
-        elif len(self._last) > MAX_CHAINS:
+        elif len(self._last) > self._most:
             self._last.popitem(last=False)

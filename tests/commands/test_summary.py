@@ -13,6 +13,7 @@ from smartcrawl.registry.library.shortfall import TRIMMED
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, REMEDIES, reported_remedy
 from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.chains import ENDLESS
 from smartcrawl.rules.model import Fault, RunOrder, Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
 from smartcrawl.rules.seal import Evidence, reasons_against_seal
@@ -304,15 +305,16 @@ def test_nothing_is_said_of_removals_where_there_are_none(shown):
 def test_what_was_not_believed_is_told_with_what_it_means(shown, word: str):
     note = f"{word}: 3 of [them]"
 
-    ways = {"extraction_budget": "not read", "trimmed": "withheld"}
+    ways = {"extraction_budget": "not read", "trimmed": "withheld", "endless": "left out"}
     what = ways.get(word, "not believed")
-    assert f"{what}: {note} ({NOTES[word]})\n" in shown(notes=(note,))
+    meaning = NOTES[word].format(program="scrapy")
+    assert f"{what}: {note} ({meaning})\n" in shown(notes=(note,))
 
 
 def test_everything_that_is_not_believed_has_a_meaning():
     walls = {fault.name.lower() for fault in Fault if fault >= Fault.CHALLENGE}
     found = noted(r'notes(?:\.append\(| \+= \[)\s*f"(\w+):')
-    assert found | walls | {TRIMMED} == set(NOTES)
+    assert found | walls | {TRIMMED, ENDLESS} == set(NOTES)
 
 
 @pytest.mark.parametrize("moved", ["removed", "withheld"])

@@ -75,7 +75,10 @@ def test_a_chain_that_ends_where_nothing_is_left_takes_its_page_along(
         assert site.removed == []
         run(site, way, {END: answer}, now=NOW + count)
         if count == 1:
-            assert found(site) == (Word.LOST, f"moved to {END}", 1, 1)
+            why = f"moved to {END}"
+            if answer is not None:
+                why = f"not found: redirected to {END}, which does not exist"
+            assert found(site) == (Word.LOST, why, 1, 1)
 
     assert [page.url for page in site.removed] == [OLD]
     status = site.value("SELECT status FROM state WHERE no = ?", (site.number(OLD),))

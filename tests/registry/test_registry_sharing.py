@@ -221,8 +221,8 @@ def test_nothing_is_written_to_a_run_that_somebody_ended(
 
 def test_what_cut_the_run_is_what_all_workers_found(desk: Desk, workers: tuple[Worker, Worker]):
     for worker, cuts in zip(workers, (Shortcomings(), Shortcomings()), strict=True):
-        for _ in range(2):
-            cuts.count("too_many_links", "http://a.example/hub")
+        for page in ("hub", "other"):
+            cuts.count("too_many_links", f"http://a.example/{page}")
             cuts.add("robots_unknown: b.example")
             worker.write(cut=cuts.news())
 

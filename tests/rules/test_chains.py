@@ -96,10 +96,9 @@ def test_chains_do_not_mix_and_what_is_no_chain_has_no_end():
     assert not found.has_ended(None)
 
 
-def test_the_oldest_of_many_chains_are_forgotten(monkeypatch):
+def test_the_oldest_of_many_chains_are_forgotten():
     assert chains.MAX_CHAINS == 65_536
-    monkeypatch.setattr(chains, "MAX_CHAINS", 2)
-    found = Chains()
+    found = Chains(most=2)
     number = 0
     for chain, times in (("x", 19), ("y", 19), ("z", 1), ("y", 1), ("x", 1)):
         for _ in range(times):

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from smartcrawl.extract.robots_txt import robots_txt_check
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
 from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.urls import normalize_url, url_digest, url_host_key
 from smartcrawl.registry.connection import Connection
@@ -27,7 +28,6 @@ from smartcrawl.sources.scope import SiteScope
 
 _SOURCES: Final = "SELECT name FROM source ORDER BY name"
 _EVERY: Final = 0  #: no source: facts about hosts are the same for all
-_BLOCKED: Final = "its host is blocked (scrapy hosts)"
 _PRIVATE: Final = "it is an address that ALLOW_NETWORKS does not allow"
 _FORBIDDEN: Final = "the stored robots.txt of its host forbids it"
 
@@ -84,7 +84,7 @@ class Holders:
             url, host = each.url, url_host_key(each.url)
             if host not in refused:
                 private = names_private_job_address(url, guard)
-                refused[host] = _BLOCKED if host in blocked else _PRIVATE if private else ""
+                refused[host] = _blocked() if host in blocked else _PRIVATE if private else ""
             sources, why = ((), refused[host]) if refused[host] else self._sources(url, host)
             key = url_digest(normalize_url(url, options.trackers))
             found.append(Candidate(key, url, host, each.priority, sources, why))
@@ -134,3 +134,7 @@ class Holders:
         found = reported_sources_today(self._connection, known, names)
         # No scope holds single pages: each is added by its address.
         return [source for source in found if source.kind != DOCUMENTS.name]
+
+
+def _blocked() -> str:
+    return f"its host is blocked; list those that are: {program_name()} hosts"
