@@ -26,21 +26,11 @@ SCRAPY = VENV / "bin" / "scrapy"
 COMMAND = VENV / "bin" / "smartcrawl"
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / ".prepared"
-#: The command from any folder, started as pip's own scripts are where a path may have spaces. It
-#: alone finds the checkout, with all processes that it starts: the environment has no path there,
-#: or scrapyd would run the checkout in place of the eggs that are deployed to it.
+#: The command from any folder, started as pip's own scripts are where a path may have spaces.
 _COMMAND = """\
 #!/bin/sh
 '''exec' {python} "$0" "$@"
 ' '''
-import os
-import sys
-
-checkout = {root!r}
-sys.path.insert(0, checkout)
-given = os.environ.get("PYTHONPATH")
-os.environ["PYTHONPATH"] = os.pathsep.join([checkout, given] if given else [checkout])
-
 from smartcrawl.__main__ import run
 
 run()
@@ -115,13 +105,7 @@ def recorded() -> list[str]:
 def is_prepared(sets: Sequence[str]) -> bool:
     """Whether the environment has these sets, as the files list them."""
     commands = all(os.access(path, os.X_OK) for path in (SCRAPY, COMMAND))
-    whole = commands and PYTHON.exists() and not any(_paths_to_checkout())
-    return whole and recorded() == stamp(sets)
-
-
-def _paths_to_checkout() -> Iterator[Path]:
-    """Return the files by which earlier versions let Python find the checkout."""
-    return VENV.glob("lib/python*/site-packages/smartcrawl-checkout.pth")
+    return commands and PYTHON.exists() and recorded() == stamp(sets)
 
 
 def prepare(sets: Sequence[str]) -> None:
@@ -150,11 +134,10 @@ def prepare(sets: Sequence[str]) -> None:
 
 
 def _put_command() -> None:
-    """Write the command smartcrawl."""
-    for path in _paths_to_checkout():
-        path.unlink()
-    text = _COMMAND.format(python=shlex.quote(str(PYTHON)), root=str(ROOT))
-    COMMAND.write_text(text, encoding="utf-8")
+    """Write the command smartcrawl, and let Python find the checkout from any folder."""
+    (packages_folder,) = VENV.glob("lib/python*/site-packages")
+    (packages_folder / "smartcrawl-checkout.pth").write_text(f"{ROOT}\n", encoding="utf-8")
+    COMMAND.write_text(_COMMAND.format(python=shlex.quote(str(PYTHON))), encoding="utf-8")
     COMMAND.chmod(0o755)
 
 

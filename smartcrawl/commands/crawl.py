@@ -8,12 +8,10 @@ import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing, suppress
-from functools import partial
 from io import StringIO
-from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -77,7 +75,6 @@ class SpiderRun(NamedTuple):
 class Command(ScrapyCrawl):
     """Crawl sources with ``site`` or ``files``; any other spider runs as with Scrapy's command."""
 
-    given_settings: Sequence[str] = ()  #: those of -s, before they are checked
     feed_help = "export the items of a spider of your own; site and files refuse it"
 
     def long_desc(self) -> str:
@@ -101,7 +98,6 @@ class Command(ScrapyCrawl):
         super().add_options(parser)
         self.parser = parser
         wrap_usage_errors(parser)
-        parser.error = partial(self._refuse_usage, parser.error)  # type: ignore[method-assign]
         for action in parser._actions:
             if action.dest in ("output", "overwrite_output"):
                 action.help = self.feed_help
@@ -112,20 +108,9 @@ class Command(ScrapyCrawl):
             " and the closing table on standard error; none: no progress (default: line)",
         )
 
-    def _refuse_usage(self, refuse: Callable[[str], NoReturn], message: str) -> NoReturn:
-        """Refuse a command line; the log of a job of scrapyd has the reason."""
-        if self.settings is not None:
-            settings = self.settings.copy()
-            for name, equal, value in (one.partition("=") for one in self.given_settings):
-                if name and equal:
-                    settings.set(name, value, priority="cmdline")
-            log_crawl_error(message, settings)
-        refuse(message)
-
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         assert self.settings is not None
-        self.given_settings = opts.set
         complete_scrapy_settings(self.settings)
         check_terminal_usage(self.parser, self.settings, args, opts)
         super().process_options(args, opts)
@@ -354,26 +339,13 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
 def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
     """Print an error with its remedy.
 
-    With ``settings``, log it to their LOG_FILE, too.
+    With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
     """
     print_complaint("crawl", str(error))
-    if settings is not None:
-        log_crawl_error(str(error), settings)
-
-
-def log_crawl_error(message: str, settings: BaseSettings) -> None:
-    """Log a message to the LOG_FILE, if there is one: scrapyd shows only the log of a job."""
-    file = settings.get("LOG_FILE")
-    if not file:
-        return
-    with suppress(OSError):  # the log file may be unwritable
-        try:
+    if settings is not None and settings.get("LOG_FILE"):
+        with suppress(SettingError, OSError):  # the log file may be unwritable
             Logs.install(settings)  # the crawl may have failed before it opened the log
-        except (SettingError, ValueError, LookupError):  # it is about a setting of the log itself
-            with Path(file).open("a", encoding="utf-8") as log:
-                log.write(f"ERROR: {redacted_line(message)}\n")
-        else:
-            logger.error("%s", message)
+            logger.error("%s", error)
 
 
 def print_crawl_closing_table(run: Run, settings: BaseSettings) -> None:

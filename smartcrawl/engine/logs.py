@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Final
 
 from scrapy.utils import log as scrapy_log
 
-from smartcrawl.engine.eggs import log_deployed_egg
 from smartcrawl.model.redaction import log_format_option
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.bar import AboveBar
@@ -47,7 +46,6 @@ class Logs:
         name = "LOG_INSTALL_ROOT_HANDLER"
         settings.set(name, False, priority=settings.getpriority(name) or 0)
         cls.install(settings)
-        log_deployed_egg()
 
     def update_settings(self, settings: Any) -> None:
         """Install the handler of a spider's own settings."""
