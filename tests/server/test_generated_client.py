@@ -121,7 +121,7 @@ def test_generated_models_take_answers_of_today_and_of_later_versions(
         "--output", str(tmp_path / "generated_models.py"),
     )  # fmt: skip
     monkeypatch.syspath_prepend(str(tmp_path))
-    models = importlib.import_module("generated_models")
+    models = importlib.import_module(Path("generated_models.py").stem)
     answer = ask(application(tmp_path), "POST", "/api/v1/jobs", json=DEFINITION).json()
 
     head = models.JobHead.model_validate(answer | {"of_a_later_version": 1})
