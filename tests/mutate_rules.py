@@ -39,6 +39,19 @@ MEMORY = 2 << 30  #: bytes, for a mutant that collects for ever
 
 #: Mutants that no test can notice, because the answer is the same for every input.
 EQUIVALENT = {
+    "spellings stored_visit_outcome: 1000 -> 999": "no visit has this status",
+    "spellings: 2 -> 3": "it is the lowest rank, either way",
+    "spellings: 3 -> 4 (2)": "it is the highest rank, either way",
+    "login acts_on_page: '/' -> '/?'": "a path has no question mark",
+    "login acts_on_page: '/' -> '/?' (3)": "likewise",
+    "login is_sign_in_address: '/' -> '/?'": "likewise",
+    "chains chain_of_url: 0 -> 1": "the first character is no slash",
+    "chains chain_of_url: place < 0 -> place <= 0": "likewise",
+    "chains chain_pattern: 0 -> -1": "there is one number",
+    "chains chain_pattern: 0 -> -1 (2)": "likewise",
+    "seal is_unanswered_status: 1000 -> 1001": "1000 has no answer, either way",
+    "seal is_unanswered_status: 1000 -> 999": "no visit has this status",
+    "seal is_unanswered_status: status >= 1000 -> status > 1000": "1000 has no answer, either way",
     "absence withholds_sweep: 0 -> -1": "no orphan answers, either way",
     "fusion: 'Page' -> 'Page?'": "it is the name of a type variable",
     "reindex decide: force and outcome is Outcome.SAME and (verdict.action is TOUCH)"

@@ -19,6 +19,7 @@ from smartcrawl.rules.absence import (
     absence_counts_after,
     absent_runs_before_removal,
     counts_as_lost,
+    empties_sitemap,
     is_abandoned,
     is_absence_old,
     is_gone,
@@ -534,3 +535,11 @@ def test_a_page_without_losses_is_looked_at_when_its_absence_is_long_enough():
     policy = Policy(sum_of_thresholds=True)
     for age, looked_at in ((4, False), (5, True)):
         assert needs_verification(Counts(0, 1, None, 10), age, 0, policy, now=20) is looked_at
+
+
+@pytest.mark.parametrize(
+    ("stored", "found_so", "believed"),
+    [(0, 0, True), (9, 0, True), (10, 0, False), (10, 1, False), (10, 2, True), (11, 9, True)],
+)
+def test_a_large_sitemap_that_is_empty_is_believed_by_the_third_run(stored, found_so, believed):
+    assert empties_sitemap(stored, found_so) is believed

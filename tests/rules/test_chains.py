@@ -24,6 +24,9 @@ LIST = "https://a.example/list?page=0"
         ("https://a1.example:8080/x1", "https://a1.example:8080/x0"),
         ("https://a.example/", None),
         ("https://a.example", None),
+        ("https://a1.example", None),
+        ("https://a.example1", None),
+        ("http://a/1", "http://a/0"),
         ("s3://a/", None),
     ],
 )
@@ -40,6 +43,23 @@ def test_the_pattern_leaves_out_this_page_and_those_after_it(first, other):
     assert (found is not None) is (other >= first)
     assert re.search(pattern, f"https://a.example/lxphp?page={first}&x=a+b") is None
     assert re.search(pattern, f"https://a.example/l.php?page={first}&x=a+b&c") is None
+
+
+@pytest.mark.parametrize(
+    ("url", "pattern"),
+    [
+        (
+            "https://a.example/l.php?p=1234",
+            "/l[.]php[?]p=(1234|123[5-9]|12[4-9][0-9]|1[3-9][0-9]{2}|[2-9][0-9]{3}|[0-9]{5,})$",
+        ),
+        ("https://a.example/p9/", "/p(9|[0-9]{2,})/$"),
+        ("https://a.example/e-1989-12", "/e-[0-9]+-[0-9]+$"),
+        ("http://a/1", "/(1|[2-9]|[0-9]{2,})$"),
+    ],
+)
+def test_a_pattern_can_be_read(url, pattern):
+    assert chain_pattern(url) == pattern
+    assert chains.ENDLESS == "endless"
 
 
 @pytest.mark.parametrize("path", ["/e?month=1989-12", "/a/1/2/", "/page/007", "/page/0"])

@@ -164,3 +164,9 @@ def test_the_latest_order_is_in_force(requested, ordered, order):
 
 def test_the_words_of_orders_are_those_of_runs():
     assert {str(order) for order in RunOrder} < {str(action) for action in JobAction}
+
+
+@pytest.mark.parametrize("word", ["new", "modified", "unchanged", "clone"])
+def test_a_run_that_brought_a_page_was_not_in_vain(word):
+    assert not is_run_in_vain(["max_pages"], {word: 1, "failed": 9}, 0)
+    assert job_after_exit(JobStatus.RUNNING, 3).status is JobStatus.COMPLETED

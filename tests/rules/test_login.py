@@ -13,6 +13,10 @@ from smartcrawl.rules.login import (
     walls_against_seal,
 )
 
+WORDS = (
+    "login", "signin", "logon", "wplogin", "userlogin", "auth", "sso", "anmelden", "anmeldung",
+    "connexion", "inloggen", "accedi",
+)  # fmt: skip
 FORM = b"<form><input name=user><input type=password></form>"
 
 
@@ -55,6 +59,9 @@ def test_a_query_is_part_of_the_address_that_was_asked():
     assert names_asked_page(asked, "http://a.example/in?next=%2Fx%3Fid%3D7")
     assert not names_asked_page(asked, "http://a.example/in?next=/x")
     assert not names_asked_page("http://a.example/", "http://a.example/in?next=/")
+    twice = "http://a.example/x?id=7?"
+    assert names_asked_page(twice, "http://a.example/in?next=x%3Fid%3D7%3F")
+    assert names_asked_page("http://a.example/??", "http://a.example/in?next=%2F%3F%3F")
 
 
 def turned(no, *, target=9, base="http://a.example/in", new=True):
@@ -97,6 +104,7 @@ def test_a_catch_all_is_no_wall():
         ("http://a.example/user/Sign-In/", True),
         ("http://a.example/wp-login.php?redirect_to=/x", True),
         ("http://a.example/wiki/Special:UserLogin", True),
+        *((f"http://a.example/{word}", True) for word in WORDS),
         ("http://a.example/login/shop", False),
         ("http://a.example/shop?login", False),
         ("http://a.example/", False),
@@ -116,6 +124,7 @@ def test_the_last_part_of_its_path_says_what_a_sign_in_page_is(url, found):
         ("/edit/Fuse", "/wiki/Lamp", False),
         ("/lamps/red", "/lamps", False),
         ("/shop", "/", False),
+        ("/", "/", False),
     ],
 )
 def test_a_form_to_edit_a_page_names_that_page(url, origin, found):

@@ -13,6 +13,8 @@ from smartcrawl.rules.seal import (
     MAX_UNREACHABLE_SHARE,
     Evidence,
     counts_as_unanswered,
+    is_unanswered_status,
+    only_not_due,
     reasons_against_seal,
 )
 from smartcrawl.rules.traps import Trap
@@ -186,3 +188,46 @@ def test_what_was_asked_in_vain_before_may_be_a_tenth_of_all(unreachable, silent
 
 def test_nothing_is_silent_unless_it_is_said():
     assert Evidence((), (), 1, 0, 0).silent == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "unanswered"),
+    [
+        (None, False),
+        (404, False),
+        (403, False),
+        (429, True),
+        (500, True),
+        (503, True),
+        (1002, True),
+        (1004, False),
+        (1103, True),
+        (1204, False),
+        (1217, False),
+    ],
+)
+def test_a_stored_status_says_whether_its_visit_had_no_answer(status, unanswered):
+    assert is_unanswered_status(status) is unanswered
+
+
+@pytest.mark.parametrize(
+    ("reasons", "only"),
+    [
+        ([], False),
+        (["not_due: 3"], True),
+        (["not_due: 3", "not_due: 4"], True),
+        (["not_due: 3", "max_pages"], False),
+        (["max_pages"], False),
+    ],
+)
+def test_a_run_left_out_only_pages_that_were_not_due(reasons, only):
+    assert only_not_due(reasons) is only
+
+
+def test_the_first_wall_is_named_and_the_others_are_counted():
+    one, two, three = (
+        reasons_against_seal(Evidence(**WHOLE, walls=("/a", "/b", "/c")[:count]))
+        for count in (1, 2, 3)
+    )
+
+    assert (one, two, three) == (("wall: /a",), ("wall: /a and 1 more",), ("wall: /a and 2 more",))

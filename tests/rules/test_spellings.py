@@ -28,6 +28,21 @@ def test_what_does_not_bring_the_page_leads_to_its_other_spellings(outcome, stat
     assert asks_other_spelling(outcome, status, brought=False) is (never == "yes")
 
 
+@pytest.mark.parametrize(
+    ("outcome", "status", "asks"),
+    [
+        (Outcome.HTTP_ERROR, 399, False),
+        (Outcome.HTTP_ERROR, 400, True),
+        (Outcome.HTTP_ERROR, 499, True),
+        (Outcome.TRANSIENT, 500, False),
+        (Outcome.EXCLUDED, 404, False),
+        (Outcome.UNREACHABLE, None, False),
+    ],
+)
+def test_of_a_page_that_was_brought_the_statuses_about_the_address_count(outcome, status, asks):
+    assert asks_other_spelling(outcome, status, brought=True) is asks
+
+
 def test_the_table_of_spellings_has_all_outcomes():
     assert {outcome for outcome, *_ in ANSWERS} == set(Outcome)
 
@@ -50,6 +65,9 @@ def test_the_table_of_spellings_has_all_outcomes():
         ([(Outcome.NOT_FOUND, 404), (Outcome.UNREACHABLE, 1103), (Outcome.REDIRECT, 302)], 1),
         ([(Outcome.BAD_HEADER, 1002), (Outcome.SOFT_404, 200)], 0),
         ([(Outcome.NOT_ACCEPTABLE, 406), (Outcome.NOT_FOUND, 404)], 0),
+        ([(Outcome.REDIRECT, 301), (Outcome.NOT_ACCEPTABLE, 406)], 0),
+        ([(Outcome.REDIRECT, 301), (Outcome.HTTP_ERROR, 403)], 0),
+        ([(Outcome.REDIRECT, 301), (Outcome.BAD_HEADER, 1002)], 0),
     ],
 )
 def test_a_page_is_gone_only_when_all_its_spellings_are(answers, place):
@@ -69,8 +87,10 @@ def test_a_page_is_gone_only_when_all_its_spellings_are(answers, place):
         (Word.GONE, 410, Standing.BARE, Outcome.NOT_FOUND),
         (Word.DELETED, 404, Standing.BARE, Outcome.NOT_FOUND),
         (Word.REDIRECTED, 301, Standing.HELD, Outcome.REDIRECT),
+        (Word.FAILED, 1000, Standing.HELD, Outcome.BAD_HEADER),
         (Word.FAILED, 1002, Standing.HELD, Outcome.BAD_HEADER),
         (Word.FAILED, 1103, Standing.HELD, Outcome.UNREACHABLE),
+        (Word.FAILED, 304, Standing.HELD, Outcome.BAD_HEADER),
         (Word.EXCLUDED, 404, Standing.BARE, Outcome.EXCLUDED),
         (Word.EXCLUDED, 200, Standing.LINKS, None),
         (Word.ORPHANED, 404, Standing.HELD, None),
@@ -97,6 +117,7 @@ def test_what_denies_a_page_twice_is_no_news():
         (["/c"], ["/a", "/b"], "/", ["/c", "/a", "/b"]),
         (["/d", "/c"], ["/a", "/b", "/c"], "/", ["/c", "/d", "/a"]),
         (["/1", "/2", "/3", "/4"], [], "/", ["/4", "/3", "/2"]),
+        (["/c", "/a"], ["/b", "/a"], "/", ["/c", "/b", "/a"]),
     ],
 )
 def test_three_spellings_are_kept_and_those_that_are_linked_no_more_go_first(
