@@ -39,6 +39,7 @@ MEMORY = 2 << 30  #: bytes, for a mutant that collects for ever
 
 #: Mutants that no test can notice, because the answer is the same for every input.
 EQUIVALENT = {
+    "http etag_in_both_spellings: tag and coded without tag": "without a tag there is no coding",
     "spellings stored_visit_outcome: 1000 -> 999": "no visit has this status",
     "spellings: 2 -> 3": "it is the lowest rank, either way",
     "spellings: 3 -> 4 (2)": "it is the highest rank, either way",

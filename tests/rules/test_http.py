@@ -12,6 +12,7 @@ from smartcrawl.rules.http import (
     MAX_VALIDATOR,
     MOST_REDIRECTS,
     REDIRECTS,
+    etag_in_both_spellings,
     http_conditional_headers,
     http_redirects_followed,
     http_validators_believed,
@@ -199,6 +200,8 @@ def test_a_star_names_no_version(etag):
         ('"a-gzip", "a"', '"a"', False),
         ('W/"a-gzip", W/"a"', '"a-br"', False),
         ('"a-gzip", "a"', '"b"', True),
+        ('"a"?', '"a"', True),
+        ('"a", x', '"a"', True),
     ],
 )
 def test_a_304_confirms_the_version_that_was_asked_about(asked, answered, other):
@@ -377,3 +380,8 @@ def test_a_coded_etag_is_sent_in_both_spellings_only_where_one_was_ignored(etag:
 
     assert plain == {"If-None-Match": etag}
     assert both == {"If-None-Match": sent}
+
+
+def test_a_tag_without_an_end_has_no_other_spelling():
+    assert etag_in_both_spellings('"a-gzip') == '"a-gzip'
+    assert etag_in_both_spellings('"a-gzip"') == '"a-gzip", "a"'
