@@ -39,6 +39,16 @@ MEMORY = 2 << 30  #: bytes, for a mutant that collects for ever
 
 #: Mutants that no test can notice, because the answer is the same for every input.
 EQUIVALENT = {
+    "traps TrapBudget _is_one_more: met < self._per_session -> met <= self._per_session": (
+        "that many are too many without the known ones"
+    ),
+    "traps TrapBudget _is_one_more: met < self._per_session and (numbers := self._known.get(key))"
+    " without met < self._per_session": "likewise",
+    "traps TrapBudget refuse: ('?' in url or ';' in url) and self._per_session and"
+    " self._is_one_more(url, known) without '?' in url or ';' in url": (
+        "an address without both has no session id"
+    ),
+    "traps _page_of_session: '' -> '?'": "the same mark stands for each id",
     "http etag_in_both_spellings: tag and coded without tag": "without a tag there is no coding",
     "spellings stored_visit_outcome: 1000 -> 999": "no visit has this status",
     "spellings: 2 -> 3": "it is the lowest rank, either way",

@@ -335,3 +335,20 @@ def test_a_target_without_a_number_is_not_out_of_scope_by_itself():
     judged = fates_of_moves([move, away], frozenset(), walls=True)
 
     assert [fate for fate, _ in judged.values()] == [Fate.WAITS, Fate.AWAY]
+
+
+def test_an_alias_on_the_way_out_of_scope_keeps_its_page():
+    """The alias still exists in its source."""
+    moves = [
+        Move(1, 301, "http://a.example/2", 2),
+        Move(3, 301, "http://b.example/", None, leaves=True),
+    ]
+
+    assert fates_of_moves(moves, frozenset(), {2: 3})[1][0] is Fate.WAITS
+    assert fates_of_moves(moves, frozenset())[3][0] is Fate.AWAY
+
+
+def test_a_redirect_out_of_scope_is_no_missing_page():
+    moves = [Move(1, 301, "http://b.example/", None, leaves=True)]
+
+    assert fates_of_moves(moves, frozenset(), missing={1})[1][0] is Fate.AWAY

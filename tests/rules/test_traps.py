@@ -534,6 +534,15 @@ def test_known_addresses_with_session_ids_count_when_this_run_linked_them():
     assert refuse(f"/a?sid={RANDOM}x1") is None  # another page, which links none of them
 
 
+def test_known_addresses_alone_may_be_too_many():
+    budget = TrapBudget(
+        year=YEAR, per_host=0, hosts=0, per_session=3, is_linked={1, 2, 3}.__contains__
+    )
+    budget.seen((n, f"{SITE}/a?sid={RANDOM}{n}") for n in (1, 2, 3))
+
+    assert budget.refuse(f"{SITE}/a?sid={RANDOM}x", "example.com", ()) is Trap.SESSION_ID
+
+
 def test_the_first_addresses_with_session_ids_are_forgotten_when_there_are_too_many():
     assert MAX_COUNTED == 65_536
     budget = TrapBudget(year=YEAR, per_host=0, hosts=0, per_session=1)
