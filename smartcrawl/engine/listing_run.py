@@ -25,6 +25,7 @@ _KEPT: Final = (
 LISTING_RUN_SETTINGS: Final[dict[str, Any]] = {
     "SCHEDULER": "smartcrawl.engine.listing_run.NoPages",
     "ITEM_PIPELINES": dict.fromkeys(module.ITEM_PIPELINES),
+    "ITEM_PROCESSOR": "scrapy.pipelines.ItemPipelineManager",  # a listing has no Visit
     "EXTENSIONS": {
         path: place if path in _KEPT else None for path, place in module.EXTENSIONS.items()
     },
