@@ -141,7 +141,7 @@ def test_a_file_that_cannot_be_embedded_fails_once(shore: Shore):
     assert (shore.libraries.folder() / "03_failed/Reports/Q1.txt").read_text() == POISON
     others = {path: body for path, body in BEFORE.items() if body != Q1}
     shore.check(others)
-    assert shore.embed()["uploaded"] == 0
+    assert shore.embed(expect=3)["uploaded"] == 0  # an earlier failure is owed still
     shore.library.update("Reports/Q1.txt", "Warmer.")
     shore.libraries.download()
     assert shore.embed()["completed"] == 1

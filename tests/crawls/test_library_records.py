@@ -8,6 +8,7 @@ import pytest
 from smartcrawl.model.times import iso_time
 from tests.crawls.commands import Crawl
 from tests.crawls.library_stage import BEFORE, LibraryStages, library_stages
+from tests.registry.build import with_iso_times
 
 __all__ = ["library_stages"]  # a fixture
 
@@ -36,7 +37,7 @@ def test_an_item_is_a_file_of_its_time_and_size(
         assert (kind, id_, web) == ("file", f"file_{key}", [None, None])
         assert (modified, length) == (iso_time(entry.modified), len(entry.content))
         assert etag
-    documents = crawl.rows("SELECT last_modified FROM crawled_documents")
+    documents = with_iso_times(crawl.rows("SELECT last_modified FROM crawled_documents"))
     assert sorted(documents) == sorted((row[4],) for row in rows)
     if url is not None:
         spare_registries.put_back(url)
