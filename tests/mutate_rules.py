@@ -83,7 +83,6 @@ EQUIVALENT = {
     "clones _rank: member.entry == NONE if member.lost else False before member.fresh": (
         "whatever stands has an entry"
     ),
-    "traps TrapBudget _is_one_more_session: '' -> '?'": "what is left is only compared",
     "traps: '(\\\\d{4})[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\\\\d|3[01]))?'"
     " -> '(\\\\d{4})[/-](?:0?[1-9]|1[0-2])(?:[/-](?:0?[1-9]|[12]\\\\d|3[01]))??'": (
         "whether as much or as little as can be, it has to end where a value or segment does"
@@ -103,8 +102,6 @@ EQUIVALENT = {
             "traps _is_growing: marks > MAX_REPEATS and bool(_repeated(_HEAD.findall(query)))"
             " without marks > MAX_REPEATS",
             "traps _repeated: len(words) - len(set(words)) -> len(words) + len(set(words))",
-            "traps TrapBudget refuse: ('?' in url or ';' in url) and self._per_session and"
-            " self._is_one_more_session(url) without '?' in url or ';' in url",
         ),
         "it is only told sooner",
     ),
