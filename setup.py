@@ -13,7 +13,8 @@ from setuptools import setup
 
 folder = tempfile.mkdtemp(prefix="smartcrawl-build-")
 atexit.register(shutil.rmtree, folder, ignore_errors=True)
-options = {"build": {"build_base": folder}}
+# Metadata below build_base would be left out of the egg.
+options = {"build": {"build_base": f"{folder}/build"}}
 if "sdist" not in sys.argv:  # it packs its metadata from the checkout
     options["egg_info"] = {"egg_base": folder}
 setup(options=options)
