@@ -201,7 +201,7 @@ def test_the_run_time_set_alone_loads():
     assert done.returncode == 0, done.stderr
 
 
-# What messages and pages tell to install
+# The install commands of messages and pages
 
 #: A command that installs by name, as far as its line or its sentence goes.
 _INSTALLER = re.compile(r"\b(?:pip3?|pipx|conda|pdm|poetry|uv|uvx)\b[^;`\n]*")
@@ -256,7 +256,7 @@ def test_an_installation_by_our_name_is_recognized(line: str, is_ours: bool):
 
 
 def test_nothing_tells_to_install_a_package_of_our_name():
-    """No index has one of ours: whoever takes the name there would run code here."""
+    """No package index has one of ours: the owner of that name there could run code here."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*")]
     pages += [ROOT / "Dockerfile", ROOT / "compose.yaml", *(ROOT / "script").iterdir()]
     pages += [ROOT / "sources.example.toml", *ROOT.glob("requirements*.txt")]

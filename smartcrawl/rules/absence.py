@@ -120,9 +120,36 @@ def absence_counts_after(
     lost, gone, lost_since, gone_since = before
     if ageing.lost and held:
         lost, lost_since = lost + 1, now if lost_since is None else lost_since
-    if ageing.gone or (ageing.lost and policy.purges(http_status)):
+    if _counts_as_gone(ageing, http_status, policy):
         gone, gone_since = gone + 1, now if gone_since is None else gone_since
     return Counts(lost, gone, lost_since, gone_since)
+
+
+def absence_counts_before(
+    after: Counts, outcome: Outcome, http_status: int | None, policy: Policy, *, held: bool
+) -> Counts:
+    """Return the counts before a visit that brought no page, for one that takes its place.
+
+    Where a due crawl was too early to count (``paced_absence_counts``) they are one less than they
+    were, so that the page stays longer.
+
+    >>> absence_counts_before(Counts(2, 1, 10, 20), Outcome.NOT_FOUND, 404, Policy(), held=True)
+    Counts(lost=1, gone=0, lost_since=10, gone_since=None)
+    >>> absence_counts_before(Counts(2, 1, 10, 20), Outcome.TRANSIENT, 500, Policy(), held=True)
+    Counts(lost=2, gone=1, lost_since=10, gone_since=20)
+
+    Source: M-05, RD-08.
+    """
+    ageing = AGEING[outcome]
+    lost = max(0, after.lost - (ageing.lost and held))
+    gone = max(0, after.gone - _counts_as_gone(ageing, http_status, policy))
+    return Counts(
+        lost, gone, after.lost_since if lost else None, after.gone_since if gone else None
+    )
+
+
+def _counts_as_gone(ageing: Ageing, http_status: int | None, policy: Policy) -> bool:
+    return ageing.gone or (ageing.lost and policy.purges(http_status))
 
 
 def paced_absence_counts(before: Counts, after: Counts, pace: int, now: int) -> Counts:

@@ -1,4 +1,4 @@
-"""Login forms at a first crawl: they are not indexed, and are told (docs/adr/0098)."""
+"""Login forms at a first crawl: not indexed, and a reason of the run (docs/adr/0098)."""
 
 import json
 
@@ -109,8 +109,8 @@ def test_an_indexed_login_page_takes_no_other_page(gate: Gate, crawl: Crawl):
         gate.pages[path] = long
     for _ in range(4):
         crawl(gate.url("/"), expect=3)
-        told = [crawl.pages()[path]["httpStatusCode"] for path in PATHS]
-        assert told.count(1213) == 11, "the first page looks like an edit"
+        statuses = [crawl.pages()[path]["httpStatusCode"] for path in PATHS]
+        assert statuses.count(1213) == 11, "the first page looks like an edit"
 
 
 def test_a_user_without_a_domain_is_an_error_about_that_setting(site: Site, crawl: Crawl):

@@ -30,8 +30,8 @@ def manual(site: Site, crawl: Crawl) -> Site:
 
 def spellings(crawl: Crawl, path: str) -> dict:
     """What `why` says about the spellings of an address."""
-    told = json.loads(crawl.run("why", path, "--format", "json").out)
-    [record] = told["records"]
+    story = json.loads(crawl.run("why", path, "--format", "json").out)
+    [record] = story["records"]
     return record["spellings"]
 
 
@@ -64,6 +64,7 @@ def test_a_broken_link_before_the_right_one_hides_no_page(site: Site, crawl: Cra
 
     assert crawl.outcomes() == {"/": "new", "/hub": "new", "/about": "new", "/team": "new"}
     assert crawl.counts_add_up()
+    assert crawl.rows("SELECT * FROM event") == []
     assert crawl.hits('"who we are"') == ["/about"]
     assert (site.count("/about/"), site.count("/about")) == (1, 1)
 
@@ -140,8 +141,8 @@ def test_a_page_is_gone_when_all_its_spellings_are(manual: Site, crawl: Crawl):
         crawl(manual.url("/"), settings=settings, expect=None)
     assert crawl.hits('"how to install it"') == ["/install/"]
     assert crawl.pages()["/install/"]["lostCount"] == 0
-    told = spellings(crawl, manual.url("/install"))
-    assert {one["url"]: one["httpStatusCode"] for one in told["tried"]} == {
+    tried = spellings(crawl, manual.url("/install"))["tried"]
+    assert {one["url"]: one["httpStatusCode"] for one in tried} == {
         manual.url("/install/"): 404,
         manual.url("/install"): 404,
         manual.url("/install?utm_source=x"): 500,
@@ -152,6 +153,33 @@ def test_a_page_is_gone_when_all_its_spellings_are(manual: Site, crawl: Crawl):
 
     assert crawl.hits('"how to install it"') == []
     assert crawl.outcomes()["/install/"] == "gone"
+
+
+LATE = {
+    "brings it": (html("Install", text="how to install it"), 0, 0, []),
+    "secret": (Page("none", status=403), 1, 0, [403]),
+    "broken": (Page("none", status=500), 0, 0, [500]),
+    "away": (Page(redirect="/nowhere", status=302), 1, 0, [302]),
+    "missing": (Page("none", status=404), 1, 1, [404]),
+}
+
+
+@pytest.mark.covers("R0-16", "R0-100", "RD-08")
+@pytest.mark.parametrize(("late", "lost", "gone", "statuses"), LATE.values(), ids=LATE)
+def test_a_spelling_that_is_met_late_replaces_the_visit_that_failed(
+    manual: Site, crawl: Crawl, late: Page | str, lost: int, gone: int, statuses: list[int]
+):
+    """One run counts a page once, and its history has one line for it."""
+    del manual.pages["/install/"]
+    manual.pages |= {"/hub": html("Hub", "/install"), "/install": late}
+    manual.pages["/nowhere"] = Page("none", status=403)
+
+    crawl(manual.url("/"), settings={"RETRY_TIMES": 0}, expect=None)
+
+    [page] = [page for path, page in crawl.pages().items() if path.startswith("/install")]
+    assert (page["lostCount"], page["goneCount"]) == (lost, gone)
+    assert crawl.rows("SELECT http_status FROM event") == [(status,) for status in statuses]
+    assert crawl.rows("SELECT max(error_count) FROM state") <= [(1,)]
 
 
 @pytest.mark.covers("R0-16", "R0-100")
@@ -241,13 +269,13 @@ def test_why_names_the_spellings_that_were_tried_and_their_answers(manual: Site,
     manual.pages["/"] = html("Home", "/hub", "/install")
     crawl(manual.url("/"))
 
-    told = spellings(crawl, manual.url("/install/"))
+    found = spellings(crawl, manual.url("/install/"))
     text = " ".join(crawl.run("why", manual.url("/install")).out.split())
 
-    assert told["request"] == manual.url("/install")
-    assert set(told["others"]) == {manual.url("/install/"), manual.url("/install?utm_source=mail")}
-    assert told["tried"][0]["url"] == manual.url("/install/")
-    assert told["tried"][-1] == {
+    assert found["request"] == manual.url("/install")
+    assert set(found["others"]) == {manual.url("/install/"), manual.url("/install?utm_source=mail")}
+    assert found["tried"][0]["url"] == manual.url("/install/")
+    assert found["tried"][-1] == {
         "url": manual.url("/install"),
         "httpStatusCode": 200,
         "message": None,

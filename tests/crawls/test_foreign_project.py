@@ -141,9 +141,9 @@ def test_the_spider_of_smartcrawl_is_there_too(scrapy):
 
         assert "complete" in scrapy(*words).stdout
         assert {"docs", "plain", "site"} < set(scrapy("list").stdout.split())
-        told = scrapy(*words, "-s", 'FEEDS={"x.csv": {"format": "csv"}}', expect=2).stderr
-        assert "pages go to the registry, not to a feed: leave out -o, -O and FEEDS" in told
-        assert "scrapy export --source NAME --format jsonl --output FILE" in told
+        errors = scrapy(*words, "-s", 'FEEDS={"x.csv": {"format": "csv"}}', expect=2).stderr
+        assert "pages go to the registry, not to a feed: leave out -o, -O and FEEDS" in errors
+        assert "scrapy export --source NAME --format jsonl --output FILE" in errors
         assert site.count("/") == 1
 
 
@@ -156,15 +156,15 @@ def test_errors_of_its_own_code_concern_its_items_and_are_named(scrapy, tmp_path
         site.pages["/old"] = Page(redirect="/")
         words = ("crawl", "docs", "-a", f"url={site.url('/')}", "-O", "items.jsonl")
 
-        told = scrapy(*words, expect=3, fails=True)
+        result = scrapy(*words, expect=3, fails=True)
 
         assert items(tmp_path) == {"HOME": False, "LATE": False}
-        reasons = re.findall("^not complete: (.*?)(?: \\(|$)", told.stdout, re.MULTILINE)
+        reasons = re.findall("^not complete: (.*?)(?: \\(|$)", result.stdout, re.MULTILINE)
         assert reasons == [
             "code_failed: KeyError at shop/spiders.py:15, in Docs.parse",
             "pending: 1",
         ]
-        named = re.findall("code of your own failed once: (.*)", told.stderr)
+        named = re.findall("code of your own failed once: (.*)", result.stderr)
         assert sorted(named) == [
             "KeyError at shop/pipelines.py:11, in Upper.process_item",
             "KeyError at shop/spiders.py:15, in Docs.parse",
@@ -184,16 +184,16 @@ def test_a_middleware_of_its_own_that_fails_is_not_taken_for_a_dead_site(scrapy)
         site.pages["/"] = html("Home")
         middlewares = '{"shop.pipelines.Tells": 543}'
 
-        told = scrapy(
+        result = scrapy(
             "crawl", "docs", "-a", f"url={site.url('/')}", "-s",
             f"DOWNLOADER_MIDDLEWARES={middlewares}", expect=3, fails=True,
         )  # fmt: skip
 
-        reasons = re.findall("^not complete: (.*?)(?: \\(|$)", told.stdout, re.MULTILINE)
+        reasons = re.findall("^not complete: (.*?)(?: \\(|$)", result.stdout, re.MULTILINE)
         assert reasons[0] == (
             "code_failed: AttributeError at shop/pipelines.py:17, in Tells.process_response"
         )
-        assert "seed_failed" not in told.stdout
+        assert "seed_failed" not in result.stdout
 
 
 def test_where_no_body_is_stored_its_pages_are_asked_whole(scrapy, tmp_path: Path):
@@ -209,8 +209,8 @@ def test_where_no_body_is_stored_its_pages_are_asked_whole(scrapy, tmp_path: Pat
         assert items(tmp_path) == {"HOME": False}
         assert [request.status for request in site.log if request.path == "/"] == [200, 304, 200]
         site.clear()
-        told = scrapy(*words, "-s", "SNAPSHOT_STORE=off")
-        assert "1 request, 0 of them conditional" in told.stdout
+        result = scrapy(*words, "-s", "SNAPSHOT_STORE=off")
+        assert "1 request, 0 of them conditional" in result.stdout
         assert items(tmp_path) == {"HOME": False}
 
 
@@ -218,8 +218,8 @@ def test_one_page_is_looked_at_without_a_run(scrapy, tmp_path: Path):
     with Site() as site:
         site.pages["/"] = html("Home")
 
-        told = scrapy("parse", "--spider", "docs", "--nocolour", site.url("/"))
-        assert "'title': 'Home'" in told.stdout
+        result = scrapy("parse", "--spider", "docs", "--nocolour", site.url("/"))
+        assert "'title': 'Home'" in result.stdout
         scrapy("parse", "--spider", "site", "--nocolour", site.url("/"))
         words = ("shell", "--spider", "docs", site.url("/"), "-c")
         assert scrapy(*words, "response.css('title::text').get()").stdout == "Home\n"

@@ -94,7 +94,7 @@ class Place:
         assert found == expected
         assert ours.keys() <= self.server.uploads.keys()
         for id_ in self.server.uploads.keys() - self.theirs - ours.keys():
-            assert id_ in self.server.detached, "an upload of nobody"
+            assert id_ in self.server.detached, "an upload that left no store"
         assert self.server.deleted <= self.server.failures, "the account lost a file"
         mapped = self.map_rows()
         assert {row["openai_file_id"]: row["sharepoint_unique_file_id"] for row in mapped} == {

@@ -17,6 +17,7 @@ from smartcrawl.rules.absence import (
     Loss,
     Policy,
     absence_counts_after,
+    absence_counts_before,
     absent_runs_before_removal,
     counts_as_lost,
     empties_sitemap,
@@ -113,6 +114,30 @@ def test_counts_rise_at_most_by_one_and_clear_only_together(
         assert after.lost_since == before.lost_since
     if after.gone == before.gone:
         assert after.gone_since == before.gone_since
+
+
+@pytest.mark.covers("M-05", "RD-08")
+@given(COUNTS, OUTCOMES, STATUSES, POLICIES, st.booleans())
+def test_a_visit_that_another_one_replaces_is_taken_back(before, outcome, status, policy, held):
+    """Counts that rose from 0 have no time."""
+    before = before._replace(
+        lost_since=before.lost_since or 1 if before.lost else None,
+        gone_since=before.gone_since or 1 if before.gone else None,
+    )
+    after = absence_counts_after(before, outcome, status, policy, NOW, held=held)
+    if not AGEING[outcome].clears:
+        assert absence_counts_before(after, outcome, status, policy, held=held) == before
+
+
+def test_only_stored_content_had_been_lost():
+    before = Counts(2, 0, 1, None)
+    after = absence_counts_after(before, Outcome.NOT_FOUND, 404, Policy(), NOW, held=False)
+
+    assert absence_counts_before(after, Outcome.NOT_FOUND, 404, Policy(), held=False) == before
+
+
+def test_no_count_is_taken_back_below_0():
+    assert absence_counts_before(Counts(), Outcome.NOT_FOUND, 404, Policy(), held=True) == Counts()
 
 
 @pytest.mark.covers("R4-43", "U-19")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from smartcrawl.model.pages import Visit
+from smartcrawl.model.pages import Page, PageState, Visit
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.commit import collapsed
 from smartcrawl.registry.commit.record import SILENT, RecordWriter
@@ -16,12 +16,14 @@ from smartcrawl.rules.absence import (
     Counts,
     Policy,
     absence_counts_after,
+    absence_counts_before,
     is_gone,
     paced_absence_counts,
 )
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
+from smartcrawl.rules.spellings import stored_visit_outcome
 from smartcrawl.rules.trust import trust_marks_after
 
 _VISITED = """
@@ -50,6 +52,10 @@ UPDATE item
 """
 _IS_OURS = "SELECT 1 FROM state WHERE no = :no AND number < :claim"
 EVERY_RUN = 1 << 62  #: higher than any run.no
+_WORD = "SELECT outcome FROM state WHERE no = ?"
+#: The event of the visit that a late one replaces.
+_UNNOTED = "DELETE FROM event WHERE record = ? AND run = ? AND status = ? AND http_status = ?"
+_LAST_STATUS = "SELECT status FROM event WHERE record = ? ORDER BY no DESC LIMIT 1"
 _NO_SNAPSHOT = "UPDATE record SET snapshot = NULL WHERE no = ?"
 _AN_EDIT = "an edit: few pages shrank so in this run, or got the text of another one"
 
@@ -142,11 +148,12 @@ class VisitWriter:
             self._connection, self._run, page.no
         ):
             return False
-        after = self._after(visit, now)
+        before = self._counts_before(page)
+        after = self._after(visit, before, now)
         self._connection.execute(_VISITED, self._state_row(visit, after, now))
         if not self._connection.changes():
             return False
-        self._note_turn(visit, after, now, changed)
+        self._note_turn(visit, self._state_before(page, before), after, now, changed)
         if page.state.ordered and outcome not in (*SILENT, Outcome.TRANSIENT):
             names = {"no": page.no, "generation": page.state.generation}
             self._connection.execute(_PROCESSED, names)
@@ -157,12 +164,12 @@ class VisitWriter:
             collapsed.store_collapsed_row(self._connection, self._run, page.no, visit.collapse)
         return True
 
-    def _after(self, visit: Visit, now: int) -> _After:
+    def _after(self, visit: Visit, before: Counts, now: int) -> _After:
         page, action, outcome = visit.page, visit.action, visit.outcome
         standing = {Action.INDEX: Standing.HELD, Action.LIST: Standing.LINKS}.get(
             action, page.state.standing
         )
-        counts = self._counts(visit, now)
+        counts = self._counts(visit, before, now)
         policy = self._judgement.policy
         gone = is_gone(counts, outcome, visit.http_status, policy, now)
         status = status_after(action, outcome, page.state.status, standing, gone=gone)
@@ -178,11 +185,11 @@ class VisitWriter:
         failed = after.status in (Status.ERROR, Status.GONE)
         same = visit.action is Action.TOUCH or after.word is Word.UNCHANGED
         unchanged = state.unchanged_count + 1 if same else 0
-        errors = state.error_count + 1 if failed else 0
-        if _begins_to_collapse(visit):
-            errors = 1  # rules.shield.accepts_collapse counts these alone
         again = visit.accepted or page.plan.late  # this run counted the page before
         counted = page.plan.late and state.status in (Status.ERROR, Status.GONE)
+        errors = state.error_count + 1 - counted if failed else 0
+        if _begins_to_collapse(visit):
+            errors = 1  # rules.shield.accepts_collapse counts these alone
         schedule = self._judgement.schedule
         if failed and not _is_wall(visit):
             interval = schedule.backoff(errors, visit.answer.retry_after)
@@ -219,13 +226,14 @@ class VisitWriter:
             "no": page.no,
         }
 
-    def _note_turn(self, visit: Visit, after: _After, now: int, changed: set[int]) -> None:
+    def _note_turn(
+        self, visit: Visit, state: PageState, after: _After, now: int, changed: set[int]
+    ) -> None:
         """Record an event if a page became lost, was found, or changed its status or standing.
 
         A page that failed otherwise and collapses now has one, too: its time counts for acceptance.
         """
         page, counts = visit.page, after.counts
-        state = page.state
         turned = (counts.lost > 0) is not (state.lost_count > 0)
         if turned and counts.lost == 0 and page.record.content is not None:
             changed.add(page.record.content)  # another page may have become the original
@@ -261,10 +269,41 @@ class VisitWriter:
         row = (page.no, self._run, now, state.status, state.standing, Word.FAILED, Fault.SNAPSHOT)
         self._connection.execute(EVENT, (*row, visit.snapshot_error or visit.error))
 
-    def _counts(self, visit: Visit, now: int) -> Counts:
+    def _counts_before(self, page: Page) -> Counts:
+        """Return the counts of a page before this run visited it.
+
+        A late visit replaces another one, so that the run counts the page once.
+        """
+        state = page.state
+        counts = Counts(state.lost_count, state.gone_count, state.lost_since, state.gone_since)
+        if not page.plan.late:
+            return counts
+        word = Word(self._connection.execute(_WORD, (page.no,)).get)
+        outcome = stored_visit_outcome(word, state.http_status, state.standing)
+        if outcome is None:
+            return counts
+        held = state.standing is Standing.HELD
+        policy = self._judgement.policy
+        return absence_counts_before(counts, outcome, state.http_status, policy, held=held)
+
+    def _state_before(self, page: Page, before: Counts) -> PageState:
+        """Return the state of a page before this run visited it; a late visit has one event."""
+        state, key = page.state, (page.no, self._run)
+        if not page.plan.late:
+            return state
+        if page.record.first_run == self._run:
+            return state._replace(status=Status.PENDING, visited_run=0)
+        self._connection.execute(_UNNOTED, (*key, state.status, state.http_status))
+        if not self._connection.changes():
+            return state
+        status = self._connection.execute(_LAST_STATUS, (page.no,)).get
+        if status is None:
+            status = Status.INDEXED if state.standing is Standing.HELD else Status.CRAWLED
+        return state._replace(status=Status(status), lost_count=before.lost)
+
+    def _counts(self, visit: Visit, before: Counts, now: int) -> Counts:
         page = visit.page
         state = page.state
-        before = Counts(state.lost_count, state.gone_count, state.lost_since, state.gone_since)
         if visit.outcome is Outcome.REDIRECT and visit.action is Action.HOLD:
             return before  # settlement judges it, when the target has been visited
         after = absence_counts_after(
