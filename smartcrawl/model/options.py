@@ -36,9 +36,10 @@ from smartcrawl.model.urls import Trackers
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.model.whole_path import whole_path
 from smartcrawl.rules.absence import Policy
-from smartcrawl.rules.http import MOST_REDIRECTS
+from smartcrawl.rules.http import MOST_REDIRECTS, RedirectLimit, http_redirect_limit
 from smartcrawl.rules.schedule import Schedule
 
+_PROJECT = 20  #: priority of a settings module, as Scrapy counts
 #: Scrapy's own numbers that are checked here, with their lowest value.
 SCRAPY_LIMITS = {
     "CONCURRENT_REQUESTS": 1,
@@ -97,7 +98,7 @@ class Options:
     github: GithubTarget
     sharepoint: SharepointOptions
     depth_limit: int
-    max_redirects: int  #: in a row; 0: redirects are not followed
+    redirects: RedirectLimit  #: in a row; 0: redirects are not followed
     due_only: bool  #: request only pages that are due
     content_hash_basis: str
     chunks: ChunkSize
@@ -164,7 +165,7 @@ class Options:
             github=GithubTarget.of(settings),
             sharepoint=SharepointOptions.of(settings, data_dir),
             depth_limit=whole_number_option(settings, "DEPTH_LIMIT"),
-            max_redirects=whole_number_option(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS),
+            redirects=_redirects(settings),
             due_only=choice_option(settings, "RECRAWL_POLICY", "always", "due") == "due",
             **_extract_limits(settings),
             content_hash_basis=_hash_basis(settings),
@@ -234,6 +235,13 @@ def _host_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def _lane(settings: Mapping[str, Any]) -> bool:
     return choice_option(settings, "REVALIDATION_LANE", "auto", "off") == "auto"
+
+
+def _redirects(settings: Mapping[str, Any]) -> RedirectLimit:
+    """Return the limit of redirects; a job and the command line outrank a project's settings."""
+    most = whole_number_option(settings, "REDIRECT_MAX_TIMES", most=MOST_REDIRECTS)
+    priority = getattr(settings, "getpriority", lambda name: None)("REDIRECT_MAX_TIMES")
+    return http_redirect_limit(most, chosen=(priority or 0) > _PROJECT)
 
 
 def _hash_basis(settings: Mapping[str, Any]) -> str:

@@ -252,6 +252,11 @@ class Visit:
         return self.http_status == 304 and self.traffic.conditional
 
     @property
+    def redirects(self) -> int:
+        """Number of redirects to other spellings of its address that the visit followed."""
+        return max(0, len(self.attempt.trail) - 1) if self.attempt is not None else 0
+
+    @property
     def lost_snapshot(self) -> bool:
         """Whether extraction found the stored snapshot missing or damaged."""
         return self.extracted_again and self.snapshot_error is not None

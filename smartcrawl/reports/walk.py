@@ -237,7 +237,7 @@ class WalkReport:
             moves,
             self._indexed(),
             walls=self.options.sweep_max_ratio < 1,
-            most=self.options.max_redirects,
+            most=self.options.redirects.most,
         )
         return frozenset(number for number, (fate, _) in judged.items() if fate is Fate.MOVED)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from typing import NamedTuple
 
 from smartcrawl.rules.absence import LIKE_200, PASSING, PERMANENT, TEMPORARY
 from smartcrawl.rules.model import Outcome
@@ -245,19 +246,39 @@ def is_same_by_head(
     return stored is not None and stored == answered
 
 
-def http_redirects_followed(most: int) -> int:
-    """Return how many redirects in a row are followed from page to page.
+class RedirectLimit(NamedTuple):
+    """The limit of redirects in a row, and whether it was chosen or is the default.
 
-    ``most``: the operator's limit. From MAX_REDIRECTS on, a longer chain is an error of the server.
-    Twice as many are followed to recognize it, because other pages may link directly to the later
-    addresses of a chain. A smaller limit is a wish of the operator, and followed to the letter.
-
-    >>> [http_redirects_followed(most) for most in (0, 4, 5, 20)]
-    [0, 4, 10, 40]
-
-    Source: R2-21; docs/adr/0050.
+    From MAX_REDIRECTS on, a longer chain is an error of the server.
     """
-    return 2 * most if most >= MAX_REDIRECTS else most
+
+    most: int = MAX_REDIRECTS
+    is_exact: bool = False  #: chosen by a job or the operator, and followed to the letter
+
+    @property
+    def followed(self) -> int:
+        """Return how many redirects in a row are followed, within visits and from page to page.
+
+        By default, twice as many are followed as a chain may have, because other pages may link
+        directly to the later addresses of a chain.
+
+        >>> RedirectLimit().followed, RedirectLimit(5, is_exact=True).followed
+        (10, 5)
+
+        Source: R2-21; docs/adr/0050.
+        """
+        return self.most if self.is_exact else 2 * self.most
+
+
+def http_redirect_limit(most: int, *, chosen: bool) -> RedirectLimit:
+    """Return the limit of a run; ``chosen``: whether a job or the command line sets it.
+
+    Any other number than MAX_REDIRECTS was chosen, too.
+
+    >>> [http_redirect_limit(most, chosen=False).followed for most in (0, 4, 5, 6)]
+    [0, 4, 10, 6]
+    """
+    return RedirectLimit(most, chosen or most != MAX_REDIRECTS)
 
 
 def http_status_read(status: int) -> int:

@@ -26,7 +26,7 @@ class Fate(StrEnum):
     AWAY = auto()  #: permanent, and the end has left the source: the page ages like a 404
     MISSING = auto()  #: the end answered 404 or 410: so does the page, by whatever redirects
     LOOP = auto()  #: the chain ends in a circle: an error of the server's headers
-    TOO_LONG = auto()  #: more hops than MAX_REDIRECTS or the operator's limit: likewise
+    TOO_LONG = auto()  #: more hops than MAX_REDIRECTS or the operator's larger limit: likewise
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,8 @@ def fates_of_moves(
     whether to treat a target that several pages share as a login page; False if the operator
     turned the guard off. ``most``: the operator's limit of redirects in a row; a smaller one than
     MAX_REDIRECTS makes no chain too long. ``unfollowed``: redirects whose targets were not asked
-    because of that limit. Nothing is known of such a target, so that the page waits.
+    because of that limit. Nothing is known of such a target, so that the page waits, unless the
+    chain is too long already.
 
     Source: U-06, M-21; design.md 8 (redirects).
     """
@@ -101,13 +102,15 @@ def fates_of_moves(
     found = {}
     for no, (passed, circle) in chains.items():
         way = (no, *passed)
+        last = next(hop for hop in reversed(way) if hop in by_no)
+        is_cut = last == way[-1] and last in unfollowed  # its target has no number
         if circle:
             fate = Fate.LOOP
-        elif len(passed) > max(most, MAX_REDIRECTS):
+        elif len(passed) + is_cut > max(most, MAX_REDIRECTS):
             fate = Fate.TOO_LONG
         elif passed and passed[-1] in indexed and walled.isdisjoint(way):
             fate = Fate.MOVED
-        elif next(hop for hop in reversed(way) if hop in by_no) in unfollowed:
+        elif last in unfollowed:
             fate = Fate.WAITS
         elif _ends_in(way, by_no, missing):
             fate = Fate.MISSING

@@ -22,7 +22,6 @@ from smartcrawl.registry.runs.evidence import (
     kept_back_rows,
 )
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.rules.seal import OUTSIDE, Evidence, reasons_against_seal
 from smartcrawl.run.batches import Batches
@@ -206,7 +205,7 @@ class RunEnding:
             self._shortcomings.add("max_pages")
         since = self._opened.last_complete
         not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
-        most = self._options.max_redirects
+        most = self._options.redirects.most
         optional = self._source.optional_seeds
         seeds = (*self._outside(), *failed_seed_rows(connection, run, most, optional))
         policy = run_policy_from_orders(self._options, self._orders)
@@ -234,7 +233,7 @@ class RunEnding:
 
     def _kept_back(self) -> tuple[str, ...]:
         """Return the reason that stored pages are behind redirects that the limit excludes."""
-        if self._options.max_redirects >= MAX_REDIRECTS:
+        if not self._options.redirects.is_exact:
             return ()
         urls = kept_back_rows(self._registry.connection, self._opened.no)
         if not urls:

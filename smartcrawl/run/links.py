@@ -17,7 +17,7 @@ from smartcrawl.registry.pack import (
 )
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.chains import ENDLESS, Chains, chain_of_url
-from smartcrawl.rules.http import MAX_REDIRECTS, http_redirects_followed
+from smartcrawl.rules.http import RedirectLimit
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.address_book import AddressBook
@@ -53,13 +53,12 @@ class Links:
         signed: SignedUrls,
         batches: Batches,
         shortcomings: Shortcomings,
-        max_redirects: int = MAX_REDIRECTS,
+        redirects: RedirectLimit,
         hops_of: Callable[[int], int] = lambda number: 0,
     ) -> None:
         """Take the parts of the run.
 
         ``max_depth``: 0 for no limit. ``last_complete``: number of the last complete run.
-        ``max_redirects``: in a row; 0: redirects are not followed.
         ``hops_of`` returns the number of redirects through which other workers found an address.
         """
         self._source = source
@@ -76,7 +75,7 @@ class Links:
         self._shortcomings = shortcomings
         self._hops: dict[int, int] = {}  #: number of redirects that led to a page
         self._hops_of = hops_of
-        self._max_redirects = max_redirects
+        self._redirects = redirects
         self._chains = Chains()
 
     # Beginning
@@ -271,17 +270,16 @@ class Links:
     def follow_redirect(self, visit: Visit, target: str) -> bool:
         """Record the target of a redirect and offer it at the same depth (M-21).
 
-        Returns False, without following it, if the chain of redirects is an error of the server
-        (``http_redirects_followed``). Where the operator permits fewer redirects, the target is
-        recorded and not offered.
+        Returns False, without following it, if the chain of redirects is an error of the server.
+        A limit that was chosen is followed to the letter: the target is recorded and not offered.
         """
-        number = visit.page.no
+        number, within = visit.page.no, visit.redirects
         visit.answer.location = target = self._bare(target)
-        if not self.may_follow(number):
-            if self._is_limited:
+        if not self.may_follow(number, within):
+            if self._redirects.is_exact:
                 self._record_redirect(visit, target)
-            return self._is_limited
-        hops = self._hops_to(number) + 1
+            return self._redirects.is_exact
+        hops = self.hops_to(number) + within + 1
         waiting = len(self._frontier)
         self.follow(visit, [Link(target, "", REDIRECT, False)], same_depth=True)
         targets = unpack_stored_numbers(visit.parsed.targets)
@@ -290,22 +288,21 @@ class Links:
         self._seeds.redirected(number, targets)
         return True
 
-    def may_follow(self, number: int) -> bool:
-        """Whether a redirect of this page is followed, after those that led to the page."""
-        return self._hops_to(number) < http_redirects_followed(self._max_redirects)
+    def may_follow(self, number: int, within: int = 0) -> bool:
+        """Whether a redirect of this page is followed, after those that led to the page.
 
-    def _hops_to(self, number: int) -> int:
+        ``within``: redirects that the visit followed to other spellings of its address.
+        """
+        return self.hops_to(number) + within < self._redirects.followed
+
+    def hops_to(self, number: int) -> int:
+        """Return the number of redirects in a row that led to a page."""
         return max(self._hops.get(number, 0), self._hops_of(number))
-
-    @property
-    def _is_limited(self) -> bool:
-        """Whether the operator permits fewer redirects than make a chain too long."""
-        return self._max_redirects < MAX_REDIRECTS
 
     def _is_kept_back(self, page: Page) -> bool:
         """Whether the stored link of a page is a redirect that may not be followed."""
         moved = page.record.moved and page.state.standing is Standing.BARE
-        return self._is_limited and moved and not self.may_follow(page.no)
+        return self._redirects.is_exact and moved and not self.may_follow(page.no)
 
     def _record_redirect(self, visit: Visit, target: str) -> None:
         """Store the target of a redirect as a link, without offering or registering it."""
@@ -344,9 +341,9 @@ class Links:
         depth = self._frontier.depth(page.no) + (not same_depth)
         if record.targets is None or self.is_too_deep(depth) or self._is_kept_back(page):
             return
-        if self._is_limited and record.moved and state.standing is Standing.BARE:
+        if self._redirects.is_exact and record.moved and state.standing is Standing.BARE:
             followed = dict.fromkeys(
-                unpack_stored_numbers(record.targets), self._hops_to(page.no) + 1
+                unpack_stored_numbers(record.targets), self.hops_to(page.no) + 1
             )
             self._hops = followed | self._hops  # a shorter way to a page counts
         scope_no = self._seeds.scope_no
@@ -366,7 +363,7 @@ class Links:
 
     def lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
         """Offer the stored links of a page at ``depth``; filter them again if the scope changed."""
-        if self._is_limited and any(map(self._is_kept_back, self._book.pages([number], 0))):
+        if self._redirects.is_exact and any(map(self._is_kept_back, self._book.pages([number], 0))):
             return
         if scope == self._seeds.scope_no:
             self._offers.offer(unpack_stored_numbers(targets), depth)
@@ -397,6 +394,7 @@ class Links:
         """
         urls, sitemaps, moved = [], [], []
         whole, self._offers.budget.hit = True, False
+        exact = self._redirects.is_exact
         for link in links:
             if link.type == CUT and link.anchor == ENDLESS:
                 whole, scope = False, self._seeds.scope.linked
@@ -406,7 +404,7 @@ class Links:
                     self._shortcomings.leave_chain(link.url)
             elif link.type == CUT:
                 whole = not self._is_cut(link, page, kind) and whole
-            elif link.type == REDIRECT and self._is_limited and not self.may_follow(page.no):
+            elif link.type == REDIRECT and exact and not self.may_follow(page.no):
                 whole = False
             elif link.type == SITEMAP:
                 sitemaps.append(link.url)

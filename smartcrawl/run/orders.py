@@ -48,7 +48,7 @@ def run_closing_from_orders(source: Source, options: Options, orders: Orders) ->
         gone_ttl=options.gone_ttl,
         # The counts of a due crawl rise no faster than those of a daily full crawl.
         pace=options.schedule.spread(options.schedule.base, 0),
-        max_redirects=options.max_redirects,
+        redirects=options.redirects,
         is_listed=source.traits.is_listed,
         is_linked=lambda url: not source.lists(url),
         in_scope=lambda url, depth: (

@@ -24,7 +24,6 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.rules.http import http_redirects_followed
 from smartcrawl.rules.login import is_login_form, is_sign_in_page, says_sign_in
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide, decide_moved
@@ -168,12 +167,12 @@ class Reading:
 
     def _redirect(self, visit: Visit, target: str) -> None:
         run, number = self._run, visit.page.no
-        if run.links.may_follow(number) and run.seeds.move(number, target):
+        if run.links.may_follow(number, visit.redirects) and run.seeds.move(number, target):
             hosts = ", ".join(sorted(run.scope.hosts))
             logger.warning("the seed moved to %s: the scope is now %s", target, hosts)
             self._scope_moved()
         if not run.links.follow_redirect(visit, target):
-            most = http_redirects_followed(run.options.max_redirects)
+            most = run.options.redirects.followed
             visit.fail(Fault.TOO_MANY_REDIRECTS, f"more than {most} redirects in a row")
 
     async def _read(self, visit: Visit, body: bytes) -> None:

@@ -94,7 +94,7 @@ class Run:
             registry=registry,
             opened=opened,
             readers=self._readers,
-            redirects=options.max_redirects,
+            redirects=options.redirects.most,
         )
         self._offers = self._new_offers()
         self._signed = SignedUrls(options.trackers)
@@ -168,7 +168,7 @@ class Run:
             signed=self._signed,
             batches=self.batches,
             shortcomings=self.shortcomings,
-            max_redirects=self.options.max_redirects,
+            redirects=self.options.redirects,
             hops_of=self.workers.hops,
         )
 

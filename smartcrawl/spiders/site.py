@@ -164,11 +164,15 @@ class SiteSpider(VisitSpider):
         if normalize_url(target, trackers) != normalize_url(response.url, trackers):
             visit.answer.location = target
             return None
-        most = self.run.options.max_redirects
-        if len(attempt.trail) > most < MAX_REDIRECTS:  # as the operator wants it
-            visit.answer.location = target
+        most, is_exact = self.run.options.redirects
+        is_circle = target in attempt.trail or len(attempt.trail) > most
+        if is_circle and most >= MAX_REDIRECTS:
+            visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
             return None
-        if target in attempt.trail or len(attempt.trail) > most:
+        if is_exact and not self.run.links.may_follow(visit.page.no, visit.redirects):
+            visit.answer.location = target  # as the operator wants it
+            return None
+        if is_circle:
             visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
             return None
         assert response.request is not None

@@ -130,6 +130,38 @@ def test_redirects_are_followed_as_often_as_permitted(
 
 
 @pytest.mark.covers("R2-21")
+@pytest.mark.parametrize("most", [None, 5, 6])
+def test_the_limit_of_a_job_is_the_limit(crawl: Crawl, site: Site, most: int | None):
+    """A chain that is longer is an error of the server; its last address waits, and stays."""
+    hops = most or 5
+    site.pages["/"] = html("Home", "/0")
+    for n in range(hops + 3):
+        site.pages[f"/{n}"] = Page(redirect=f"/{n + 1}")
+    site.pages[f"/{hops + 3}"] = html("End", text="arrived")
+    asked = {"/", *(f"/{n}" for n in range(hops + 1))}
+
+    assert crawl_job(crawl, site, {"max_redirects": most} if most else {}) == asked
+
+    pages = crawl.pages()
+    assert set(pages) == asked
+    assert [pages[path]["httpStatusCode"] for path in ("/0", "/1", f"/{hops}")] == [1004, 301, 301]
+    site.clear()
+    crawl.run("crawl", "site", "-a", "source=docs")
+    assert {request.path for request in site.log} - {"/robots.txt"} == asked
+
+
+@pytest.mark.covers("R2-21", "R0-41")
+def test_a_redirect_within_a_visit_counts_as_a_hop_of_its_chain(crawl: Crawl, site: Site):
+    site.pages["/"] = html("Home", "/old")
+    site.pages["/old"] = Page(redirect="/old/")
+    site.pages["/old/"] = Page(redirect="/dir")
+    site.pages["/dir"] = Page(redirect="/dir/")
+    site.pages["/dir/"] = html("Dir", text="arrived")
+
+    assert crawl_job(crawl, site, {"max_redirects": 2}) == {"/", "/old", "/old/", "/dir"}
+
+
+@pytest.mark.covers("R2-21")
 @pytest.mark.parametrize(("seconds", "outcome"), [(1, "failed"), (30, "new")])
 def test_an_answer_that_takes_longer_than_the_timeout_fails(
     crawl: Crawl, site: Site, seconds: int, outcome: str

@@ -82,11 +82,14 @@ def test_a_longer_chain_is_followed_to_its_end(site: Site, crawl: Crawl):
     pages = crawl.pages()
     assert (pages["/0"]["lastOutcome"], pages["/0"]["status"]) == ("redirected", "Crawled")
     crawl.environment["REDIRECT_MAX_TIMES"] = "6"
+    site.clear()
 
-    crawl(site.url("/"))
+    crawl(site.url("/"), expect=3)
 
+    assert "/7" not in asked(site)
     assert crawl.pages()["/0"]["httpStatusCode"] == 1004
-    assert crawl.hits("treasure") == ["/7"]
+    assert crawl.hits("treasure") == ["/7"], "it is behind a redirect that was not followed"
+    assert crawl.runs()[0]["reasons"] == [f"redirects_left: {site.url('/7')}"]
 
 
 @pytest.mark.few(2)

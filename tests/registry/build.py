@@ -44,6 +44,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.http import RedirectLimit
 from smartcrawl.rules.model import Outcome, RunState
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.schedule import Schedule
@@ -75,7 +76,7 @@ def closing(**choices: object) -> RemovalChoices:
         "snapshot_retention": 2_592_000,
         "gone_ttl": 0,
         "pace": 0,
-        "max_redirects": 5,
+        "redirects": RedirectLimit(),
     }
     return RemovalChoices(**(defaults | choices))
 

@@ -12,9 +12,10 @@ from smartcrawl.rules.http import (
     MAX_VALIDATOR,
     MOST_REDIRECTS,
     REDIRECTS,
+    RedirectLimit,
     etag_in_both_spellings,
     http_conditional_headers,
-    http_redirects_followed,
+    http_redirect_limit,
     http_validators_believed,
     http_validators_kept,
     is_304_of_other_date,
@@ -355,10 +356,16 @@ def test_a_head_says_the_same_by_validator_and_length(etags, dates, lengths, sam
 
 
 @pytest.mark.covers("R2-21")
-def test_a_limit_below_five_is_followed_to_the_letter():
-    followed = [http_redirects_followed(most) for most in range(MOST_REDIRECTS + 1)]
+def test_a_chosen_limit_is_followed_to_the_letter():
+    """The default alone follows more, to find what other addresses of a long chain lead to."""
+    limits = range(MOST_REDIRECTS + 1)
 
-    assert followed == [0, 1, 2, 3, 4, *range(10, 41, 2)]
+    chosen = [http_redirect_limit(most, chosen=True).followed for most in limits]
+    others = [http_redirect_limit(most, chosen=False).followed for most in limits]
+
+    assert chosen == [*limits]
+    assert others == [0, 1, 2, 3, 4, 2 * MAX_REDIRECTS, *range(6, MOST_REDIRECTS + 1)]
+    assert RedirectLimit() == http_redirect_limit(MAX_REDIRECTS, chosen=False)
 
 
 @pytest.mark.covers("RD-04")

@@ -53,9 +53,7 @@ WAYS = {
     "an indexed page": lambda status: way(status, END),
     "an indexed page after 5 hops": lambda status: way(status, *over(5)),
     "an indexed page after 6 hops": lambda status: way(status, *over(6)),
-    "a page that a limit of less than 5 redirects left out": lambda status: way(
-        status, 2, LEFT_OUT
-    ),
+    "a page that a limit of redirects left out": lambda status: way(status, 2, LEFT_OUT),
     "a page that is not indexed": lambda status: way(status, 2),
     "out of scope": lambda status: [
         *way(status, 2),
@@ -134,6 +132,23 @@ def test_a_redirect_that_was_not_followed_says_nothing_of_the_others(status):
 )  # fmt: skip
 def test_a_larger_limit_permits_longer_chains(most, hops, fate):
     assert fates_of_moves(way(301, *over(hops)), {END}, most=most)[PAGE][0] is fate
+
+
+@pytest.mark.covers("R2-21")
+@pytest.mark.parametrize(
+    ("most", "fate"), [(4, Fate.TOO_LONG), (5, Fate.TOO_LONG), (6, Fate.WAITS)]
+)
+@pytest.mark.parametrize("is_known", [False, True])
+def test_the_hop_that_a_limit_forbids_makes_a_chain_too_long(most, fate, is_known):
+    """Five hops were followed; the sixth leads to an address that may have a number already."""
+    moves = way(301, *over(6))
+    if not is_known:
+        moves[-1] = replace(moves[-1], target_no=None)
+
+    judged = fates_of_moves(moves, (), most=most, unfollowed={moves[-1].no})
+
+    assert judged[PAGE][0] is fate
+    assert judged[moves[1].no][0] is Fate.WAITS
 
 
 def test_an_end_that_answered_nothing_is_waited_for():

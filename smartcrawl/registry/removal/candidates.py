@@ -30,6 +30,7 @@ from smartcrawl.rules.absence import (
     rule_of_unseen,
     withholds_sweep,
 )
+from smartcrawl.rules.http import RedirectLimit
 from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule
 
 OUT_OF_SCOPE = "out of scope"
@@ -157,7 +158,7 @@ class RemovalChoices:
     snapshot_retention: int  #: seconds that released bodies are kept
     gone_ttl: int  #: seconds that tombstones are kept; 0: without limit
     pace: int  #: least seconds between increments in due crawls; 0: once a run
-    max_redirects: int  #: redirects in a row that the run followed
+    redirects: RedirectLimit  #: redirects in a row that the run followed
     is_listed: bool = False  #: a complete listing says which pages exist
     #: URL: whether links lead to the page in spite of a listing, as in a wiki; None: to no page.
     is_linked: Callable[[str], bool] | None = None

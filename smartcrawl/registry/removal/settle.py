@@ -28,7 +28,6 @@ from smartcrawl.registry.removal.candidates import (
 from smartcrawl.registry.removal.moved import propose_renamed_rows
 from smartcrawl.registry.removal.walls import walled_rows
 from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
-from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.moves import (
     Fate,
@@ -196,7 +195,7 @@ def _moves(
         ended=_those(connection, _ENDED, ending.run, targets),
         missing=missing,
         walls=ending.closing.max_ratio < 1,
-        most=ending.closing.max_redirects,
+        most=ending.closing.redirects.most,
         unfollowed=_unfollowed(connection, ending, [*before, *moves]),
     )
     ends = {move.no: move.target for move in moves}
@@ -234,8 +233,8 @@ def _moves(
 def _unfollowed(
     connection: Connection, ending: EndingRunRow, moves: Sequence[Move]
 ) -> frozenset[int]:
-    """Return the redirects that a limit below MAX_REDIRECTS may have kept from being followed."""
-    if ending.closing.max_redirects >= MAX_REDIRECTS:
+    """Return the redirects that a limit to the letter may have kept from being followed."""
+    if not ending.closing.redirects.is_exact:
         return frozenset()
     targets = {move.target_no for move in moves if move.target_no is not None}
     visited = _those(connection, _VISITED, ending.run, targets)

@@ -22,7 +22,7 @@ from smartcrawl.registry.runs.membership import Membership, Turn
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.registry.writer import Written
-from smartcrawl.rules.http import MOST_REDIRECTS, http_redirects_followed
+from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.frontier.redis.connection import connect_redis, redis_place
@@ -178,7 +178,7 @@ class SharedWorkers:
 
     def hops(self, number: int) -> int:
         """Return the length of the redirect chain in which other workers found an address."""
-        return self._reader.hops(number, http_redirects_followed(MOST_REDIRECTS))
+        return self._reader.hops(number, MOST_REDIRECTS)
 
     def begin(self, readers: RegistryReaders) -> None:
         """Join the run's part of Redis, or fill it from the registry.
