@@ -56,10 +56,14 @@ class _Logs:
         run = await to_thread.run_sync(self._context.stores.read, self._finder(id_))
         if self._sent >= MOST:
             raise api_unavailable(f"this server sends {MOST} logs already")
-        log = await to_thread.run_sync(open_job_log, job_log(self._folder, run.id))
+        self._sent += 1  # before the log is opened: others ask meanwhile
+        log = None
+        try:
+            log = await to_thread.run_sync(open_job_log, job_log(self._folder, run.id))
+        finally:
+            self._sent -= log is None
         if log is None:
             raise self._not_here(run)
-        self._sent += 1
         goes_on = self._watch(run.id) if follow else None
         return LogResponse(log, goes_on, self._was_sent)
 

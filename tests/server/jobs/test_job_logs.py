@@ -5,17 +5,18 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import pytest
 
 from smartcrawl.rules.jobs import JobStatus
-from smartcrawl.server.jobs import logs
+from smartcrawl.server.jobs import log_routes, logs
 from smartcrawl.server.jobs.log_routes import MOST
 from smartcrawl.server.jobs.logs import PART, LogResponse, job_log_parts, open_job_log
 from tests.server.api_client import error_of
-from tests.server.jobs.conftest import NOW, Api
+from tests.server.jobs.conftest import JOBS, NOW, Api
 from tests.server.jobs.test_job_scheduler import OPEN, Desk, opened, slow_site
 from tests.server.test_serve import serving
 from tests.site_server import Site, html
@@ -151,6 +152,36 @@ async def collected(parts: AsyncIterator[bytes]) -> list[bytes]:
     return [part async for part in parts]
 
 
+def test_no_more_logs_are_sent_than_the_most_to_clients_that_ask_together(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+):
+    run = fired(api)
+    log_in(api.folder, run, b"text")
+    together = threading.Barrier(2, timeout=0.5)
+
+    def opened_together(path: Path) -> object:
+        with suppress(threading.BrokenBarrierError):
+            together.wait()
+        return open_job_log(path)
+
+    monkeypatch.setattr(log_routes, "MOST", 1)
+    monkeypatch.setattr(log_routes, "open_job_log", opened_together)
+
+    async def both() -> list[int]:
+        transport = httpx.ASGITransport(api.app, client=("127.0.0.1", 50_000))
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost:8080"
+        ) as client:
+            asked = (client.get(f"{JOBS}/{run}/log") for _ in range(2))
+            return sorted(answer.status_code for answer in await asyncio.gather(*asked))
+
+    assert asyncio.run(both()) == [200, 503]
+    assert api.ask("GET", f"/{run}/log").text == "text"
+    assert api.ask("GET", "/jb_0000000000000000/log").status_code == 404
+    (api.folder / "logs" / f"{run}.log").unlink()
+    assert [api.ask("GET", f"/{run}/log").status_code for _ in range(2)] == [404, 404]
+
+
 def test_what_is_written_before_the_end_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Also what comes between the last end of the file and the end of the run."""
     monkeypatch.setattr(logs, "_PAUSE", 0)
@@ -278,7 +309,8 @@ def test_a_client_that_goes_away_frees_its_place(held: tuple[Desk, str]):
         files = Path(f"/proc/{server.process.pid}/fd")
 
         def logs_open() -> int:
-            return sum("jb_" in str(fd.resolve()) for fd in files.iterdir())
+            """Count those of the run; the server starts others, and opens their logs."""
+            return sum(run in str(fd.resolve()) for fd in files.iterdir())
 
         assert logs_open() == MOST
         for client in clients:
