@@ -29,10 +29,12 @@ def completion_command(words: Sequence[str]) -> int:
     """Print the script for a shell, and return the exit status."""
     if list(words) in (["-h"], ["--help"]):
         print(
-            "usage: smartcrawl completion bash|zsh|fish\n\n"
-            'bash   eval "$(smartcrawl completion bash)" in ~/.bashrc\n'
-            'zsh    eval "$(smartcrawl completion zsh)" in ~/.zshrc, after compinit\n'
-            "fish   smartcrawl completion fish > ~/.config/fish/completions/smartcrawl.fish"
+            "usage: smartcrawl completion SHELL\n\n"
+            "Print a script for the shell to read:\n\n"
+            'bash, in ~/.bashrc:\n  eval "$(smartcrawl completion bash)"\n'
+            'zsh, in ~/.zshrc, after compinit:\n  eval "$(smartcrawl completion zsh)"\n'
+            "fish, once:\n  smartcrawl completion fish > \\\n"
+            "  ~/.config/fish/completions/smartcrawl.fish"
         )
         return 0
     if len(words) != 1 or words[0] not in _SCRIPTS:

@@ -53,7 +53,7 @@ from smartcrawl.terminal.standard_output import OutputError, printed
 from smartcrawl.terminal.usage import (
     check_terminal_log_file_usage,
     check_terminal_usage,
-    wrap_usage_errors,
+    wrap_usage,
 )
 
 logger = logging.getLogger(__name__)
@@ -97,7 +97,7 @@ class Command(ScrapyCrawl):
         print_any_character()  # the parser may print the help
         super().add_options(parser)
         self.parser = parser
-        wrap_usage_errors(parser)
+        wrap_usage(parser)
         for action in parser._actions:
             if action.dest in ("output", "overwrite_output"):
                 action.help = self.feed_help

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from smartcrawl import __version__
@@ -17,7 +18,7 @@ from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.meant import nearest_word
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.terminal.output import print_complaint
+from smartcrawl.terminal.output import described_line, print_complaint, terminal_width
 from smartcrawl.terminal.standard_output import printed
 
 FAILED, USAGE = 1, 2  #: exit statuses; 2 is that of wrong usage
@@ -25,28 +26,26 @@ _INTERRUPTED: Final = 130  #: exit status after Ctrl-C, as of a shell
 #: Options that may come before the command, and take a value.
 _BEFORE: Final = ("--data-dir", "-s", "--set")
 _ATTACHED: Final = re.compile(r"(--[\w-]+|-s\w+)=")  #: an option and its value in one word
-_GREETING: Final = """\
-smartcrawl {version} keeps a search index true to web sites, and asks only for what changed.
-
-  smartcrawl crawl https://docs.example.com/   crawl a site; once more refreshes it
-  smartcrawl search 'two words'                search the crawled pages
-  smartcrawl status                            see how each source is doing
-
-smartcrawl --help lists every command. The state is in {folder}
-"""
-_HELP: Final = """\
-usage: smartcrawl COMMAND [options] [words]
-
-{commands}
-
-smartcrawl COMMAND --help explains a command. Options of every command:
-  --data-dir DIR        folder of all state; without it, and without $DATA_DIR and
-                        $SMARTCRAWL_DATA_DIR, it is .smartcrawl in this folder
-                        or, where there is none, the user's data folder; now it is
-                        {folder}
-  -s, --set NAME=VALUE  a setting, as often as needed; smartcrawl config lists them
-  --version             print the version
-"""
+_WIDTH: Final = 90  #: columns of the list of commands in a pipe
+_SPACE: Final = "\0"  #: stands for a space in a path, which is not broken
+_GREETING: Final = (
+    f"smartcrawl {__version__} keeps a search index true to web sites, and asks only for what"
+    " changed."
+)
+#: The commands to begin with, and what they do.
+_FIRST: Final = {
+    "smartcrawl crawl https://docs.example.com/": "crawl a site; once more refreshes it",
+    "smartcrawl search 'two words'": "search the crawled pages",
+    "smartcrawl status": "see how each source is doing",
+}
+_OPTIONS: Final = {
+    "--data-dir DIR": (
+        "folder of all state; without it, and without $DATA_DIR and $SMARTCRAWL_DATA_DIR, it is"
+        " .smartcrawl in this folder or, where there is none, the user's data folder; now it is {}"
+    ),
+    "-s, --set NAME=VALUE": "a setting, as often as needed; smartcrawl config lists them",
+    "--version": "print the version",
+}
 
 
 def main_command(words: Sequence[str]) -> int:
@@ -66,7 +65,7 @@ def main_command(words: Sequence[str]) -> int:
 def _main(words: list[str]) -> int:
     before = _options_before(words)
     if not words:
-        print(_GREETING.format(version=__version__, folder=_folder(before)), end="")
+        print(_greeting(before))
         return 0
     name, *rest = words
     if name in ("--version", "-V"):
@@ -74,7 +73,7 @@ def _main(words: list[str]) -> int:
         return 0
     if name in ("help", "--help", "-h"):
         if not rest:
-            print(commands_help(before), end="")
+            print(commands_help(before))
             return 0
         name, rest = rest[0], ["--help"]
     if name not in COMMANDS:
@@ -112,8 +111,48 @@ def _folder(before: Sequence[str]) -> str:
     return str(state_folder(None, os.environ))
 
 
+def _kept(before: Sequence[str]) -> str:
+    """Return the folder of all state as one word, which no line breaks."""
+    return _folder(before).replace(" ", _SPACE)
+
+
+def _greeting(before: Sequence[str]) -> str:
+    """Return the greeting; ``before``: options of the command line."""
+    last = f"smartcrawl --help lists every command. The state is in {_kept(before)}"
+    return "\n".join((*_sentence(_GREETING), "", *_described(_FIRST, gap=3), "", *_sentence(last)))
+
+
 def commands_help(before: Sequence[str] = ()) -> str:
-    """Return the list of all commands, one line each; ``before``: options of the command line."""
-    width = max(map(len, COMMANDS))
-    lines = "\n".join(f"  {name:<{width}}  {line}" for name, line in COMMANDS.items())
-    return _HELP.format(commands=lines, folder=_folder(before))
+    """Return the list of all commands, one line each where there is room.
+
+    ``before``: options of the command line.
+    """
+    options = {name: text.replace("{}", _kept(before)) for name, text in _OPTIONS.items()}
+    explained = "smartcrawl COMMAND --help explains a command. Options of every command:"
+    return "\n".join(
+        (
+            *_sentence("usage: smartcrawl COMMAND [options] [words]"),
+            "",
+            *_described(COMMANDS, gap=2),
+            "",
+            *_sentence(explained),
+            *_described(options, gap=2),
+        )
+    )
+
+
+def _sentence(text: str) -> list[str]:
+    """Return the lines of a sentence."""
+    width = terminal_width(sys.stdout)
+    if width is None:
+        return [text.replace(_SPACE, " ")]
+    lines = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return [line.replace(_SPACE, " ") for line in lines]
+
+
+def _described(texts: Mapping[str, str], *, gap: int) -> list[str]:
+    """Return a line for each name, with its description ``gap`` columns after the longest."""
+    column = 2 + max(map(len, texts)) + gap
+    width = terminal_width(sys.stdout) or _WIDTH
+    lines = [described_line(name, text, column, width) for name, text in texts.items()]
+    return [line.replace(_SPACE, " ") for line in lines]

@@ -60,7 +60,7 @@ class Command(CrawlCommand):
 
     def syntax(self) -> str:
         """Return its usage."""
-        return f"{'|'.join(self.first_words)} DOMAIN [options]"
+        return f"({' | '.join(self.first_words)}) DOMAIN [options]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""

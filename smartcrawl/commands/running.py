@@ -16,7 +16,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.sources.kinds import SHAREPOINT, SPIDERS
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.state_folder import state_folder
-from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage_errors
+from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage
 
 _PROJECT = "smartcrawl.settings"
 
@@ -62,7 +62,7 @@ def front_door_parser(name: str, command: Any) -> ArgumentParser:
         description=command.long_desc(),
         conflict_handler="resolve",
     )
-    wrap_usage_errors(parser)
+    wrap_usage(parser)
     command.add_options(parser)
     _add_common_options(parser)
     return parser
@@ -75,7 +75,7 @@ def front_door_data_dir(words: Sequence[str]) -> str:
         SettingError: there can be no such folder.
     """
     parser = ArgumentParser(prog="smartcrawl", add_help=False)
-    wrap_usage_errors(parser)
+    wrap_usage(parser)
     _add_common_options(parser)
     return _folder(parser.parse_args(words))[0]
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.terminal.output import print_any_character
-from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage_errors
+from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage
 
 CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
 
@@ -74,7 +74,7 @@ class BaseCommand(ABC):
         """Add the options of all commands: those of Scrapy where it calls."""
         print_any_character()  # the parser may print the help
         self.parser = parser
-        wrap_usage_errors(parser)
+        wrap_usage(parser)
         if self.under_scrapy:
             import_module("scrapy.commands").ScrapyCommand.add_options(self, parser)
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import sys
+import textwrap
 from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from typing import IO, Final
@@ -21,6 +22,7 @@ from rich.text import Text
 
 from smartcrawl.model.redaction import json_safe_text, redacted_line
 
+_DESCRIPTION: Final = 20  #: columns that the description of an option has at least
 _DEFAULT_WIDTH: Final = 80  #: columns of a terminal that does not say how many it has
 _MONTHS: Final = "JanFebMarAprMayJunJulAugSepOctNovDec"  #: three letters each
 _YEAR: Final = timedelta(days=300)  #: older times have their year in place of the hour
@@ -91,6 +93,31 @@ class Output:
         self._console.print(before + lines[0])
         for line in lines[1:]:
             self._console.print(Text(" " * indent) + line)
+
+
+def described_line(name: str, text: str, column: int, width: int | None) -> str:
+    """Return a name and, from a column on, what it means: in lines of ``width`` columns, if known.
+
+    Where the name leaves no room, its description is below it, as argparse prints options.
+
+    >>> print(described_line("-s NAME", "a setting", 12, None))
+      -s NAME   a setting
+    >>> print(described_line("--long-option", "what it is for", 17, 24))
+      --long-option
+        what it is for
+    """
+    if width is None:
+        return f"  {name}".ljust(column) + text
+    column = min(column, max(4, width - _DESCRIPTION))
+    lines = textwrap.wrap(
+        text, max(1, width - column), break_long_words=False, break_on_hyphens=False
+    )
+    before = f"  {name}".ljust(column)
+    if len(name) + 4 > column:
+        lines.insert(0, f"  {name}")
+    else:
+        lines[0] = before + lines[0]
+    return ("\n" + " " * column).join(lines)
 
 
 def print_note(text: str, *, command: str = "", gap: int = 2) -> None:

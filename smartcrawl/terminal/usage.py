@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import textwrap
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
@@ -19,8 +20,9 @@ from typing import Any, Final, NoReturn
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.meant import nearest_word
 from smartcrawl.model.redaction import redacted_line
-from smartcrawl.terminal.output import print_complaint
+from smartcrawl.terminal.output import print_complaint, terminal_width
 
+_USAGE: Final = "usage: "  #: what argparse begins the line with
 _OPTION: Final = re.compile(r"-(?!\d|\Z)")  #: "-" alone and negative numbers are words
 _AFTER: Final = " A word that begins with a dash goes after --"
 _ADDRESS: Final = re.compile(r"[/:]|\A\d+ ")  #: or the number of a run: no words of a query
@@ -65,8 +67,15 @@ def check_terminal_usage(
         parser.error(f"--pidfile is {pidfile!r}, which cannot be written: {reason}")
 
 
-def wrap_usage_errors(parser: ArgumentParser) -> None:
-    """Let a parser print its errors as the messages of a command: in lines of the terminal."""
+def wrap_usage(parser: ArgumentParser) -> None:
+    """Let a parser print its usage and its errors in lines of the terminal."""
+    width = terminal_width(sys.stdout)
+    if width is not None and parser.usage:
+        usage = textwrap.wrap(
+            _USAGE + " ".join(parser.usage.split()), width, subsequent_indent=" " * len(_USAGE),
+            break_long_words=False, break_on_hyphens=False,
+        )  # fmt: skip
+        parser.usage = "\n".join(usage).removeprefix(_USAGE)
     parser.error = partial(_print_usage_error, parser)  # type: ignore[method-assign]
 
 

@@ -4,12 +4,16 @@ import os
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import IO
 
 import pytest
+from scrapy.cmdline import ScrapyArgumentParser
+from scrapy.commands import ScrapyHelpFormatter
+from scrapy.settings import Settings
 
 from smartcrawl import __version__, commands
 from smartcrawl.commands.front import main_command
@@ -167,6 +171,56 @@ def test_help_of_a_command_names_it_as_it_is_called(capsys: pytest.CaptureFixtur
     assert out.startswith(f"usage: smartcrawl {name}")
     assert "--data-dir DIR" in out
     assert "scrapy " not in out
+
+
+def too_long(text: str, columns: int = 40) -> list[str]:
+    """The lines that have more columns, and could have fewer: one long word cannot."""
+    lines = text.splitlines()
+    return [line for line in lines if len(line) > columns and len(line.split()) > 1]
+
+
+@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)])
+def test_help_fits_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], words: list[str]
+):
+    monkeypatch.setenv("COLUMNS", "40")
+
+    with suppress(SystemExit):
+        main_command(words)
+
+    out = capsys.readouterr().out
+    assert out.startswith("usage: smartcrawl")
+    assert too_long(out) == []
+
+
+@pytest.mark.parametrize("name", sorted({*COMMANDS, *SCRAPYS} - {"completion"}))
+def test_scrapys_help_of_our_commands_fits_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, name: str
+):
+    monkeypatch.setenv("COLUMNS", "40")
+    command = import_module(f"smartcrawl.commands.{name}").Command()
+    command.settings = Settings()
+    parser = ScrapyArgumentParser(
+        formatter_class=ScrapyHelpFormatter, usage=f"scrapy {name} {command.syntax()}",
+        conflict_handler="resolve", description=command.long_desc(),
+    )  # fmt: skip
+    command.add_options(parser)
+
+    assert too_long(parser.format_help()) == []
+
+
+def test_the_greeting_breaks_neither_commands_nor_paths(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("COLUMNS", "40")
+    folder = Path.cwd() / "a folder of four words"
+
+    assert main_command(["--data-dir", str(folder)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    assert "  smartcrawl crawl https://docs.example.com/" in lines
+    assert lines[-1].endswith(str(folder))
+    assert [line for line in too_long("\n".join(lines[:-1])) if " https://" not in line] == []
 
 
 def test_a_mistyped_option_is_refused(capsys: pytest.CaptureFixture[str]):
