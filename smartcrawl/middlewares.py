@@ -127,7 +127,7 @@ class RobotsMiddleware:
     def from_crawler(cls, crawler: Crawler) -> Self | None:
         """Read the settings, once."""
         if not crawler.settings.getbool("ROBOTSTXT_OBEY"):
-            raise NotConfigured("ROBOTSTXT_OBEY is off")
+            raise NotConfigured  # without words, which Scrapy would log as a warning
         run = run_of_crawler(crawler)
         if run is not None and not any(kind.asks_robots for kind in run.source.kinds):
             raise NotConfigured  # files have no robots.txt
@@ -238,7 +238,7 @@ class HostMiddleware:
         """Take the run of the crawler's spider, and the gate of its hosts."""
         run, gate = run_of_crawler(crawler), gate_of_crawler(crawler)
         if run is None or gate is None:
-            raise NotConfigured("the spider has no run")
+            raise NotConfigured  # without words, which Scrapy would log as a warning
         if not run.source.traits.is_polite:
             raise NotConfigured  # files are on no host
         middleware = cls(crawler, run, gate)
@@ -354,7 +354,7 @@ class AddressMiddleware:
         """Take the resolver of this process, for a spider that has a run."""
         run = run_of_crawler(crawler)
         if run is None:
-            raise NotConfigured("the spider has no run")
+            raise NotConfigured  # without words, which Scrapy would log as a warning
         if not run.source.traits.is_polite:
             raise NotConfigured  # files are on no host
         enabled = crawler.settings.getbool("HTTPPROXY_ENABLED")

@@ -24,7 +24,7 @@ from smartcrawl.engine.download.lookup import resolve_crawled_hosts
 from smartcrawl.engine.logs import Logs
 from smartcrawl.engine.memory import return_engine_memory
 from smartcrawl.engine.own_spiders import feed_refusal, overwritten_feed
-from smartcrawl.engine.project_settings import complete_scrapy_settings
+from smartcrawl.engine.project_settings import REACTOR_REFUSAL, complete_scrapy_settings
 from smartcrawl.model.exceptions import (
     RunHeldError,
     RunPausedError,
@@ -44,6 +44,7 @@ from smartcrawl.registry.jobs import load_stored_jobs, load_stored_jobs_and_sour
 from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
+from smartcrawl.sources.address_hints import declared_address_unquoted
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
@@ -129,7 +130,7 @@ class Command(ScrapyCrawl):
     def run(self, args: list[str], opts: Namespace) -> None:
         """Crawl the sources one after another: politeness is per host, not per source."""
         process = self.crawler_process
-        assert isinstance(process, AsyncCrawlerProcess)
+        assert process is not None
         spiders = process.spider_loader.list()
         if not args or not set(args) <= set(spiders):
             raise UsageError(_spider_wanted(args, spiders), print_help=False)
@@ -145,6 +146,11 @@ class Command(ScrapyCrawl):
                 print_help=False,
             )
         assert self.settings is not None
+        has_reactor = self.settings.getbool("TWISTED_REACTOR_ENABLED")
+        if not isinstance(process, AsyncCrawlerProcess) or not has_reactor:
+            print_crawl_error(SettingError(REACTOR_REFUSAL), self.settings)
+            self.exitcode = FAILED
+            return
         for spider in ours:
             self._check_feed(feed_refusal(spider, self.settings))
         try:
@@ -321,10 +327,11 @@ def _known_source(options: Options, name: str) -> SourceError | None:
 
 def _spider_wanted(args: list[str], spiders: list[str]) -> str:
     """Return the message for a command line that does not name one spider."""
-    address = next((word for word in args if ":" in word or "." in word), None)
+    words = [declared_address_unquoted(word) or word for word in args]
+    address = next((word for word in words if ":" in word or "." in word), None)
     if address is not None and request_url(address):
         return f"an address goes after -a url=: {program_crawl_line(redacted_line(address))}"
-    folder = next((word for word in args if "/" in word), None)
+    folder = next((word for word in words if "/" in word), None)
     if folder is not None:
         return (
             "a folder goes after -a root=:"

@@ -56,7 +56,7 @@ class RunLifecycle:
         """Take the run of the crawler's spider."""
         run = run_of_crawler(crawler)
         if run is None:
-            raise NotConfigured("the spider has no run")
+            raise NotConfigured  # without words, which Scrapy would log as a warning
         lifecycle = cls(crawler, run)
         crawler.signals.connect(lifecycle.opened, signal=signals.spider_opened)
         crawler.signals.connect(lifecycle.idle, signal=signals.spider_idle)

@@ -9,7 +9,10 @@ from typing import Any, ClassVar, Final
 
 from scrapy.utils import log as scrapy_log
 
+from smartcrawl.engine.project_settings import end_scrapy_process
+from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.redaction import log_format_option
+from smartcrawl.model.setting_values import log_level_option
 from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.bar import AboveBar
 from smartcrawl.terminal.log_lines import printed_line_formatter
@@ -45,7 +48,10 @@ class Logs:
         """Install the handler before Scrapy would make one, and log its first line."""
         name = "LOG_INSTALL_ROOT_HANDLER"
         settings.set(name, False, priority=settings.getpriority(name) or 0)
-        cls.install(settings)
+        try:
+            cls.install(settings)
+        except SettingError as error:
+            end_scrapy_process(error)
 
     def update_settings(self, settings: Any) -> None:
         """Install the handler of a spider's own settings."""
@@ -56,7 +62,7 @@ class Logs:
         """Install the handler of these settings, unless it is installed already.
 
         Raises:
-            SettingError: LOG_FORMAT names no format.
+            SettingError: LOG_FORMAT names no format, or LOG_LEVEL no level.
         """
         made_of = (
             log_format_option(settings),
@@ -103,7 +109,7 @@ def _handler(settings: Any) -> logging.Handler:
         handler = AboveBar()
     else:
         handler = logging.NullHandler()
-    handler.setLevel(settings.get("LOG_LEVEL"))
+    handler.setLevel(log_level_option(settings))
     if settings.get("LOG_LEVEL") != "DEBUG":
         handler.addFilter(_is_news)
     handler.setFormatter(
@@ -127,4 +133,17 @@ def _short_name(record: LogRecord) -> bool:
     """Rename Scrapy's loggers to "scrapy", for LOG_SHORT_NAMES."""
     if record.name.startswith("scrapy."):
         record.name = "scrapy"
+    return True
+
+
+def say_refused_crawls() -> None:
+    """Log an error of ours in one line, where Scrapy's own command awaits no crawl."""
+    for name in ("asyncio", "twisted"):
+        logging.getLogger(name).addFilter(_in_one_line)  # the same one is added once
+
+
+def _in_one_line(record: LogRecord) -> bool:
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, SmartcrawlError):
+        record.msg, record.args, record.exc_info = str(error), (), None
     return True

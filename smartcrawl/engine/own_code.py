@@ -39,7 +39,7 @@ class OwnCodeErrors:
         """Take the run of the crawler's spider."""
         run = run_of_crawler(crawler)
         if run is None:
-            raise NotConfigured("the spider has no run")
+            raise NotConfigured  # without words, which Scrapy would log as a warning
         errors = cls(crawler, run)
         crawler.signals.connect(errors.spider_failed, signal=signals.spider_error)
         crawler.signals.connect(errors.item_failed, signal=signals.item_error)

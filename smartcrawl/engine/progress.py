@@ -62,7 +62,7 @@ class Progress:
         """Take the run of the crawler's spider."""
         run = run_of_crawler(crawler)
         if run is None:
-            raise NotConfigured("the spider has no run")
+            raise NotConfigured  # without words, which Scrapy would log as a warning
         if crawler.settings["PROGRESS_FORMAT"] != "line":
             raise NotConfigured
         progress = cls(crawler, run, interval=SECONDS)

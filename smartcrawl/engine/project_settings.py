@@ -6,13 +6,17 @@ project, whose settings module is ``smartcrawl.settings``, nothing changes.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
-from scrapy.settings import BaseSettings, default_settings
+from scrapy.settings import SETTINGS_PRIORITIES, BaseSettings, default_settings
 from scrapy.utils.misc import load_object
 
 from smartcrawl import settings as module
+from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.program import SCRAPYS
 
 #: Settings that belong to a project: its name, its spiders, its commands, its add-ons.
 _OF_PROJECT: Final = {
@@ -24,6 +28,14 @@ _COMPONENTS: Final = (
     "DOWNLOADER_MIDDLEWARES", "SPIDER_MIDDLEWARES", "ITEM_PIPELINES", "EXTENSIONS",
 )  # fmt: skip
 _PRIORITY: Final = "addon"
+_ASYNCIO: Final = "twisted.internet.asyncioreactor.AsyncioSelectorReactor"
+#: Why a crawl is refused that another reactor, or none, would drive.
+REACTOR_REFUSAL: Final = (
+    "spiders that crawl sources need the reactor of asyncio: leave TWISTED_REACTOR,"
+    " TWISTED_REACTOR_ENABLED and FORCE_CRAWLER_PROCESS out of the settings"
+)
+_ADDON: Final = "smartcrawl.addon.Smartcrawl"
+_OF_A_CRAWL: Final = "smartcrawl.middlewares.AddressMiddleware"  #: one that each crawl has
 
 
 def complete_scrapy_settings(settings: BaseSettings) -> None:
@@ -44,6 +56,62 @@ def complete_crawler_settings(settings: BaseSettings) -> None:
     for name in _COMPONENTS:
         for path, place in getattr(module, name).items():
             settings.setdefault_in_component_priority_dict(name, load_object(path), place)
+
+
+def check_project_settings(spider: str, settings: BaseSettings) -> None:
+    """Check that a crawl with this spider has our components; add-ons are applied after this.
+
+    Raises:
+        SettingError: the project lacks the add-on, or has a scheduler or reactor of its own.
+    """
+    has_reactor = settings.getbool("TWISTED_REACTOR_ENABLED")
+    if not has_reactor or settings["TWISTED_REACTOR"] not in (_ASYNCIO, None):
+        raise SettingError(REACTOR_REFUSAL)
+    given = settings["SCHEDULER"]
+    own = given == module.SCHEDULER and settings["DOWNLOADER_MIDDLEWARES"].get(_OF_A_CRAWL)
+    addons = {
+        _path(name) for name, place in settings.getdict("ADDONS").items() if place is not None
+    }
+    if not own and _ADDON not in addons:
+        raise SettingError(
+            f"the spider {spider} needs the add-on of smartcrawl, which this project has not: add"
+            f' ADDONS = {{"{_ADDON}": 100}} to its settings; docs/operations.md has all three'
+            " settings of a project of your own"
+        )
+    is_given = (settings.getpriority("SCHEDULER") or 0) > SETTINGS_PRIORITIES[_PRIORITY]
+    if is_given and not _is_scheduler_of_numbers(given):
+        raise SettingError(
+            f"SCHEDULER is {_path(given)!r}, and the pages of the spider {spider} come from that"
+            " of smartcrawl: leave SCHEDULER out of the settings of the project, or give this"
+            f' spider its own with custom_settings = {{"SCHEDULER": "{module.SCHEDULER}"}} or'
+            f" -s SCHEDULER={module.SCHEDULER}"
+        )
+
+
+def end_scrapy_process(error: SettingError) -> NoReturn:
+    """End the process with one sentence where a command of Scrapy's own drives it.
+
+    Raises:
+        SettingError: code of the user's own drives it, and may go on.
+    """
+    called = Path(sys.argv[0])
+    if SCRAPYS in (called.stem, called.parent.name if called.name == "__main__.py" else ""):
+        raise SystemExit(f"{SCRAPYS}: {error}") from error
+    raise error
+
+
+def _is_scheduler_of_numbers(given: Any) -> bool:
+    """Whether a class, or the path of one, is that of our scheduler, or made of it."""
+    try:
+        found, ours = load_object(given), load_object(module.SCHEDULER)
+    except (ImportError, NameError, TypeError, ValueError):
+        return False
+    return ours in getattr(found, "__mro__", ())  # Scrapy's schedulers call each other subclasses
+
+
+def _path(name: Any) -> str:
+    """Return the path of a class, which may be given as such."""
+    return f"{name.__module__}.{name.__qualname__}" if isinstance(name, type) else str(name)
 
 
 def _values() -> Iterator[tuple[str, Any]]:

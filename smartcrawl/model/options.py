@@ -22,6 +22,7 @@ from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import (
     authorities_option,
     choice_option,
+    log_level_option,
     network_list_option,
     number_option,
     port_list_option,
@@ -70,7 +71,6 @@ SWITCHES = (
     "SOFT_404_DETECTION",
 )
 SWITCH = ("1", "0", "True", "False", "true", "false")  #: values that Scrapy accepts for a switch
-LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,10 +265,7 @@ def _checked(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     for name in SWITCHES:
         if str(settings[name]) not in SWITCH:
             raise SettingError(f"{name} is {settings[name]!r}: it takes 1 or 0")
-    if settings["LOG_LEVEL"] not in LEVELS:
-        raise SettingError(
-            f"LOG_LEVEL is {settings['LOG_LEVEL']!r}: it takes one of {', '.join(LEVELS)}"
-        )
+    log_level_option(settings)
     log_format_option(settings)
     choice_option(settings, "PROGRESS_FORMAT", "line", "json", "none")
     robots_parser_option(settings)

@@ -6,6 +6,7 @@ Each function raises a SettingError that names the setting, its value, and the v
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -15,6 +16,7 @@ from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.absence import PASSING
 
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
@@ -27,7 +29,7 @@ def number_option(
         number = float(value)
     except (TypeError, ValueError):
         number = float("nan")
-    if not least <= number <= (float("inf") if most is None else most):
+    if not least <= number <= (sys.float_info.max if most is None else most):
         bounds = f"from {least:g} to {most:g}" if most is not None else f"of at least {least:g}"
         raise SettingError(f"{name} is {value!r}: it takes a number {bounds}")
     return number
@@ -56,6 +58,14 @@ def choice_option(settings: Mapping[str, Any], name: str, *choices: str) -> str:
     return value
 
 
+def log_level_option(settings: Mapping[str, Any]) -> str | int:
+    """Return the lowest level that is logged; Scrapy takes its number, too."""
+    value = settings["LOG_LEVEL"]
+    if value not in LEVELS and not (isinstance(value, int) and not isinstance(value, bool)):
+        raise SettingError(f"LOG_LEVEL is {value!r}: it takes one of {', '.join(LEVELS)}")
+    return value  # type: ignore[no-any-return]  # one of both
+
+
 def switch_option(settings: Mapping[str, Any], name: str) -> bool:
     """Return a switch; its value was checked against ``options.SWITCH`` before."""
     return str(settings[name]).lower() in ("1", "true")
@@ -73,9 +83,16 @@ def table_name_option(settings: Mapping[str, Any], name: str) -> str:
 
 
 def word_list_option(settings: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the words of a list or of a text with commas, in lower case, without empty ones."""
-    value = settings[name]
-    parts = value.split(",") if isinstance(value, str) else [str(part) for part in value]
+    """Return the words of a list or of a text with commas, in lower case, without empty ones.
+
+    A whole number is a word, and None stands for no words.
+    """
+    value = "" if settings[name] is None else settings[name]
+    if isinstance(value, bool) or not isinstance(value, str | int | list | tuple | set | frozenset):
+        raise SettingError(
+            f"{name} is {value!r}: it takes a list, or a text with commas between the words"
+        )
+    parts = map(str, value) if not isinstance(value, str | int) else str(value).split(",")
     return tuple(part.strip().lower() for part in parts if part.strip())
 
 

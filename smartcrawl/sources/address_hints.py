@@ -16,7 +16,8 @@ _BARE_IPV6: Final = re.compile(r"https?://[0-9A-Fa-f]*:[0-9A-Fa-f]*:[0-9A-Fa-f:.
 _PORT: Final = re.compile(r"https?://[^/?#]*:(\d+)(?:[/?#]|\Z)")
 _LAST_PORT: Final = 65_535
 _ASCII_QUOTES: Final = '"<>`'  #: a URL has none of them; ' may be in one
-_QUOTES: Final = _ASCII_QUOTES + "“”„‘’«»"
+_QUOTES: Final = _ASCII_QUOTES + "'“”„‘’«»"
+_HOST_ALONE: Final = re.compile(r"(?:https?://)?[^/?#]*")
 
 
 def declared_address_hint(text: str) -> str:
@@ -46,16 +47,20 @@ def declared_address_hint(text: str) -> str:
 
 
 def declared_address_unquoted(text: str) -> str | None:
-    """Return the URL between quotes that were pasted with it; None where there are none.
+    """Return an address without the quotes that were pasted with it; None where there are none.
 
-    A typographic quotation mark at the end may be part of the address, unless one is before it.
+    A single or typographic quotation mark at the end may be part of the address, unless one is
+    before it, or it would be one of the host.
 
-    >>> declared_address_unquoted('https://docs.example.com/"'), declared_address_unquoted("https://docs.example.com/")
-    ('https://docs.example.com/', None)
+    >>> declared_address_unquoted('https://a.example/"'), declared_address_unquoted("https://a.example/o'")
+    ('https://a.example/', None)
     >>> declared_address_unquoted("https://de.example.org/„Foo“"), declared_address_unquoted("„https://a.example/“")
     (None, 'https://a.example/')
+    >>> declared_address_unquoted("'a.example'"), declared_address_unquoted("a.example'")
+    ('a.example', 'a.example')
     """
     given = text.strip()
     bare = given.lstrip(_QUOTES)
-    bare = bare.rstrip(_QUOTES if bare != given else _ASCII_QUOTES)
-    return request_url(bare) if bare != given else None
+    of_host = _HOST_ALONE.fullmatch(given)
+    bare = bare.rstrip(_QUOTES if bare != given or of_host else _ASCII_QUOTES)
+    return bare if bare != given else None

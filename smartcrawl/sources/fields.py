@@ -40,25 +40,31 @@ def declared_web_address(text: str) -> str:
         ValueError: it is no web address; with the probable address, if it can be guessed.
     """
     given = declared_field_text(text)
-    quoted = declared_address_unquoted(text)
-    if quoted is not None:
-        raise ValueError(f"is {given}, with a quotation mark that is no part of it: write {quoted}")
+    bare = declared_address_unquoted(text)
+    meant = None if bare is None else request_url(bare) or _with_scheme(bare)
+    if meant is not None:
+        raise ValueError(f"is {given}, with a quotation mark that is no part of it: write {meant}")
     url = request_url(text)
     if url is not None:
         return url
     text = text.strip()
     if len(text) > MAX_URL_LENGTH:
         raise ValueError(f"is longer than {MAX_URL_LENGTH} characters: shorten it")
-    if _HOST_FIRST.match(text):
-        rest = text.removeprefix("//")
-        scheme = "http" if rest.startswith(_THIS_MACHINE) else "https"
-        meant = request_url(f"{scheme}://{rest}")
-        if meant is not None:
-            raise ValueError(f"is {given}, without its scheme: write {meant}")
+    if (meant := _with_scheme(text)) is not None:
+        raise ValueError(f"is {given}, without its scheme: write {meant}")
     raise ValueError(
         f"is {given}: it takes an http or https address, as in https://docs.example.com/"
-        f"{declared_address_hint(text)}"
+        f"{declared_address_hint(bare or text)}"
     )
+
+
+def _with_scheme(text: str) -> str | None:
+    """Return the URL that an address without its scheme probably is; None: it is no address."""
+    if not _HOST_FIRST.match(text):
+        return None
+    rest = text.removeprefix("//")
+    scheme = "http" if rest.startswith(_THIS_MACHINE) else "https"
+    return request_url(f"{scheme}://{rest}")
 
 
 def _domain(entry: str) -> str:

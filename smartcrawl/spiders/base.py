@@ -13,7 +13,9 @@ from twisted.python.failure import Failure
 
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.mistakes import OwnCodeError, is_own_code_error
+from smartcrawl.engine.logs import say_refused_crawls
 from smartcrawl.engine.own_spiders import brings_page, feed_refusal, own_base
+from smartcrawl.engine.project_settings import check_project_settings
 from smartcrawl.model.exceptions import (
     HostBlockedError,
     RobotsDisallowedError,
@@ -46,10 +48,14 @@ class VisitSpider(Spider):
         """Make the spider; its class opens the run.
 
         Raises:
-            SettingError: the crawl has a feed, and the spider yields no items.
+            SettingError: the crawl has a feed, and the spider yields no items; or the settings
+                are those of a project that lacks our components.
         """
-        if cls.opens_run and (refusal := feed_refusal(cls, crawler.settings)) is not None:
-            raise SettingError(refusal)
+        say_refused_crawls()
+        if cls.opens_run:
+            check_project_settings(cls.name, crawler.settings)
+            if (refusal := feed_refusal(cls, crawler.settings)) is not None:
+                raise SettingError(refusal)
         return super().from_crawler(crawler, *args, **kwargs)
 
     def receive(self, response: Response, **given: Any) -> Any:

@@ -10,6 +10,7 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 
 from smartcrawl.engine.download.proxies import EnvironmentProxies
+from smartcrawl.engine.project_settings import check_project_settings
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.urls import is_same_url_place
@@ -44,6 +45,8 @@ class GithubSpider(SiteSpider):
         Raises:
             SmartcrawlError: the run cannot be opened; the message names the remedy.
         """
+        if cls.opens_run:
+            check_project_settings(cls.name, crawler.settings)
         options = Options.of(crawler.settings)
         EnvironmentProxies(crawler.settings).proxy_of(options.github.api)  # a wrong one is no run
         return super().from_crawler(crawler, *args, **kwargs)

@@ -185,6 +185,27 @@ ADDRESSES = (
         ("write https://docs.example.com/",),
     ),
     Mistake(
+        "single quotes",
+        f"{CRAWL}\"'https://docs.example.com/'\"",
+        1,
+        ("quotation mark",),
+        ("write https://docs.example.com/",),
+    ),
+    Mistake(
+        "single quotes without a scheme",
+        f"{CRAWL}\"'docs.example.com'\"",
+        1,
+        ("quotation mark",),
+        ("write https://docs.example.com/",),
+    ),
+    Mistake(
+        "single quotes around a word",
+        "scrapy crawl site \"'https://docs.example.com/'\"",
+        2,
+        ("-a url=",),
+        ("scrapy crawl site -a url=https://docs.example.com/",),
+    ),
+    Mistake(
         "ftp",
         f"{CRAWL}ftp://docs.example.com/",
         1,

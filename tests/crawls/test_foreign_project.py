@@ -91,7 +91,7 @@ def scrapy(tmp_path: Path):
         name: value
         for name, value in os.environ.items()
         if name not in ("DATA_DIR", "REGISTRY_URL")
-    }
+    } | {"BROWSER": "true"}
     environment |= {"PYTHONPATH": str(ROOT), "SOFT_404_DETECTION": "0", "TRUST_SAMPLE_RATIO": "0"}
 
     def scrapy(
@@ -224,6 +224,69 @@ def test_one_page_is_looked_at_without_a_run(scrapy, tmp_path: Path):
         words = ("shell", "--spider", "docs", site.url("/"), "-c")
         assert scrapy(*words, "response.css('title::text').get()").stdout == "Home\n"
         assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize(
+    ("leaves_out", "adds", "told"),
+    [
+        ("ADDONS", "", 'add ADDONS = {"smartcrawl.addon.Smartcrawl": 100} to its settings'),
+        ("ADDONS COMMANDS_MODULE", "", "ERROR: the spider docs needs the add-on of smartcrawl"),
+        ("", "SCHEDULER = 'scrapy.core.scheduler.Scheduler'", "leave SCHEDULER out of"),
+        ("", "SCHEDULER = 'scrapy_redis.scheduler.Scheduler'", "leave SCHEDULER out"),
+        ("COMMANDS_MODULE", "SCHEDULER = 'scrapy.core.scheduler.Scheduler'", "leave SCHEDULER out"),
+        ("", "TWISTED_REACTOR_ENABLED = False", "leave TWISTED_REACTOR, TWISTED_REACTOR_ENABLED"),
+        ("", "TWISTED_REACTOR = 'twisted.internet.selectreactor.SelectReactor'", "of asyncio"),
+        ("", "API_PORT = None", "API_PORT is None: it takes a whole number of at least 0"),
+        ("COMMANDS_MODULE", "API_PORT = 'x'", "scrapy: API_PORT is 'x': it takes a whole number"),
+        ("COMMANDS_MODULE", "LOG_FORMAT = '%(message)s'", "it takes one of text, json"),
+        ("COMMANDS_MODULE", "LOG_LEVEL = 'chatty'", "scrapy: LOG_LEVEL is 'chatty': it takes one"),
+    ],
+)  # fmt: skip
+def test_a_project_with_a_wrong_setting_is_told_in_one_sentence(
+    scrapy, tmp_path: Path, leaves_out: str, adds: str, told: str
+):
+    file = tmp_path / "shop" / "settings.py"
+    kept = [line for line in file.read_text().splitlines() if line.split(" ")[0] not in leaves_out]
+    file.write_text("\n".join([*kept, adds]) + "\n")
+
+    found = scrapy("crawl", "docs", "-a", "url=http://127.0.0.1:9/", expect=1)
+
+    (line,) = [line for line in found.stderr.splitlines() if told in line]
+    assert found.stderr.endswith(f"{line}\n")
+    assert not (tmp_path / "state").exists()
+
+
+@pytest.mark.parametrize("name", ["fetch", "shell"])
+def test_a_wrong_setting_is_told_where_one_page_is_looked_at(scrapy, name: str):
+    told = scrapy(name, "http://127.0.0.1:9/", "-s", "API_PORT=x", expect=1)
+
+    assert told.stderr.splitlines()[-1] == (
+        "scrapy: API_PORT is 'x': it takes a whole number of at least 0"
+    )
+
+
+def test_a_scheduler_for_one_spider_leaves_those_of_the_others(scrapy, tmp_path: Path):
+    with (tmp_path / "shop" / "settings.py").open("a") as file:
+        file.write("SCHEDULER = 'scrapy.core.scheduler.Scheduler'\n")
+    with Site() as site:
+        site.pages["/"] = html("Home")
+
+        ours = "SCHEDULER=smartcrawl.engine.scheduler.NumberScheduler"
+        told = scrapy("crawl", "site", "-a", f"url={site.url('/')}", "-s", ours)
+
+    assert "complete" in told.stdout
+
+
+@pytest.mark.parametrize("name", ["fetch", "view", "bench"])
+def test_commands_without_a_run_print_no_warnings(scrapy, name: str):
+    with Site() as site:
+        site.pages["/"] = html("Home")
+        words = () if name == "bench" else (site.url("/"),)
+
+        told = scrapy(name, *words, "-s", "CLOSESPIDER_TIMEOUT=1").stderr
+
+    assert "WARNING" not in told
+    assert "Spider opened" in told
 
 
 def test_other_spiders_of_the_project_keep_what_they_have(scrapy, tmp_path: Path):

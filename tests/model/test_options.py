@@ -436,3 +436,35 @@ def test_a_current_folder_that_was_removed_is_named(
 
     with pytest.raises(SettingError, match="the current folder was removed"):
         options(DATA_DIR="/srv/one")
+
+
+#: Values of other types than most settings take.
+ODD = (
+    None, "", "x", " ", -1, 1.5, "1.5", [], ["x"], (), {}, {"a": 1}, True, False, object(), b"x",
+    10**30, "nan", "inf", float("nan"), float("inf"), "\0", "²",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", module.defaults)
+def test_a_value_of_a_wrong_type_is_named_or_taken(tmp_path: Path, name: str):
+    refused = []
+    for value in ODD:
+        try:
+            Options.of(SETTINGS | {"DATA_DIR": str(tmp_path), name: value})
+        except SettingError as error:
+            refused.append(str(error))
+
+    assert [told for told in refused if name not in told] == []
+
+
+def test_a_list_may_be_a_list_one_number_or_nothing():
+    def lists(**values: object) -> Options:
+        return Options.of(SETTINGS | {"DATA_DIR": "/x"} | values)
+
+    assert lists(ALLOW_PORTS=8080).allow_ports == (8080,)
+    assert lists(ALLOW_PORTS=[8080, "8443"]).allow_ports == (8080, 8443)
+    assert lists(ALLOW_PORTS=None).allow_ports == ()
+    with pytest.raises(SettingError, match="ALLOW_PORTS is True: it takes a list, or a text"):
+        lists(ALLOW_PORTS=True)
+    with pytest.raises(SettingError, match="DOWNLOAD_DELAY is 'inf': it takes a number"):
+        lists(DOWNLOAD_DELAY="inf")

@@ -78,7 +78,7 @@ class SlowBodies:
         """Listen for received bytes, if there is a least rate."""
         rate = crawler.settings.getint("MIN_DOWNLOAD_RATE")
         if not rate or run_of_crawler(crawler) is None:
-            raise NotConfigured("no body is too slow")
+            raise NotConfigured  # without words, which Scrapy would log as a warning
         slow = cls(rate)
         crawler.signals.connect(slow.received, signal=signals.bytes_received)
         return slow

@@ -17,6 +17,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IAddress, IResolutionReceiver
 from zope.interface import implementer
 
+from smartcrawl.engine.project_settings import end_scrapy_process
+from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import (
@@ -46,7 +48,10 @@ class GuardedResolver(CachingHostnameResolver):
     def from_crawler(cls, crawler: Crawler, reactor: ReactorBase) -> Self:
         """Read ALLOW_NETWORKS and ALLOW_PORTS, once."""
         resolver = super().from_crawler(crawler, reactor)
-        options = Options.of(crawler.settings)
+        try:
+            options = Options.of(crawler.settings)
+        except SettingError as error:  # before there is any spider
+            end_scrapy_process(error)
         resolver.guard = ConnectionGuard(options.allow_networks, options.allow_ports)
         return resolver
 
