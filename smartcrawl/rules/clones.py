@@ -34,8 +34,8 @@ class Place(NamedTuple):
     entry: int
 
 
-def _rank(member: Member, *, midway: bool) -> tuple[object, ...]:
-    standing = member.entry == OWN and (midway or not member.fresh)
+def _rank(member: Member, *, keeps_fresh: bool) -> tuple[object, ...]:
+    standing = member.entry == OWN and (keeps_fresh or not member.fresh)
     return (
         member.lost,
         not standing,
@@ -56,13 +56,17 @@ def decide_clone_places(members: Iterable[Member], *, midway: bool) -> dict[int,
     order of arrival. A lost page is no clone: its entry stays, and it is the original only where
     no living member is. ``midway``: while a run goes on, a living original stays the original, so
     that search never finds two. At its end, an original that no link leads to and that cannot be
-    reached hands over to a page that has answered. It does not take the place back by itself.
+    reached hands over to a page that has answered. It does not take the place back by itself, and
+    no other page takes it in the same run.
 
     Source: M-23, R4-14 to R4-16; design.md 8 (clones); docs/adr/0094.
     """
-    group = sorted(members, key=lambda member: _rank(member, midway=midway))
+    group = list(members)
     if not group:
         return {}
+    # An orphan may have handed over to a page that got the content in this run.
+    keeps_fresh = midway or any(member.unreachable and not member.lost for member in group)
+    group.sort(key=lambda member: _rank(member, keeps_fresh=keeps_fresh))
     first = group[0]
     if first.unreachable and not midway:
         first = next((member for member in group if member.answered and not member.lost), first)

@@ -135,6 +135,22 @@ def test_an_orphan_hands_over_to_the_best_page_that_answered_and_to_no_lost_one(
     assert originals(decide_clone_places([lost, orphan, *answered], midway=False)) == [3]
 
 
+def test_the_page_that_an_orphan_handed_over_to_keeps_the_place_in_its_run():
+    """It got the content in this run, and another page, which did not answer, had it before."""
+    orphan = BASE._replace(no=FIRST, entry=OWN, depth=2, unreachable=True)
+    silent = BASE._replace(no=2, depth=1)
+    answered = BASE._replace(no=3, fresh=True, answered=True)
+    group = [silent, orphan, answered]
+    found = decide_clone_places(group, midway=False)
+
+    assert originals(found) == [3]
+    assert decide_clone_places(settled(group, found), midway=False) == found
+    taken = [orphan._replace(entry=NONE), silent, answered._replace(entry=OWN)]
+    for other in ({"unreachable": False}, {"lost": True}):
+        group = [taken[0]._replace(**other), *taken[1:]]
+        assert originals(decide_clone_places(group, midway=False)) == [2]
+
+
 def test_the_manual_has_each_case_of_an_orphan():
     assert {row[0] for row in table("Clones", 2)} == set(ORPHANS) - {"answered in this run"}
     assert {row[1] for row in table("Clones", 2)} == {"answered in this run", "any other"}
