@@ -47,7 +47,7 @@ def brings_page(spider: Spider, response: Response) -> bool:
     attempt = response.meta.get("attempt")
     if not isinstance(attempt, VisitAttempt):
         return True  # a request of the user's own
-    if attempt.page.kind or attempt.page.plan.verify:
+    if attempt.page.kind or attempt.page.plan.verify or attempt.away is not None:
         return False
     allowed = [
         *getattr(spider, "handle_httpstatus_list", ()),

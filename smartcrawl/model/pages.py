@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from smartcrawl.model.documents import Chunk, Document
 from smartcrawl.model.library import LibraryFile
 from smartcrawl.model.signatures import is_signed_url
+from smartcrawl.rules.cookies import Cookie
 from smartcrawl.rules.model import (
     Action,
     Extraction,
@@ -283,6 +284,17 @@ class Visit:
 
 
 @dataclass(slots=True)
+class VisitCookies:
+    """The cookies of one visit. They are sent within it and kept nowhere."""
+
+    given: str  #: Cookie of the first request, by the operator's own settings
+    received: tuple[Cookie, ...] = ()  #: those that redirects of the visit set
+    sent: dict[str, str] = field(default_factory=dict)  #: Cookie of the last request, by URL
+    left_at: int = 0  #: requests of the visit before the first other address
+    led_back: bool = False  #: whether redirects led to other addresses and back to the page
+
+
+@dataclass(slots=True)
 class VisitAttempt:
     """The requests of one visit so far, with retries and redirects (``meta["attempt"]``)."""
 
@@ -297,11 +309,14 @@ class VisitAttempt:
     asked: set[str] = field(default_factory=set)  #: addresses that were asked as other spellings
     answers: list[Visit] = field(default_factory=list)  #: those that did not bring the page
     over: bool = False  #: whether no other spelling is left
+    cookies: VisitCookies | None = None  #: None: no redirect set any
+    away: Visit | None = None  #: the redirect to another address that is asked now, in its visit
 
     def begins(self, spelling: str) -> None:
         """Begin with another spelling of the address."""
         self.asked.update(self.trail)
         self.trail = []
+        self.cookies = self.away = None
         self.spelling = spelling
 
     def asks(self, url: str, *, conditional: bool, etag: str | None = None) -> None:

@@ -18,6 +18,7 @@ from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches, open_run_batches
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
+from smartcrawl.run.detours import Detours
 from smartcrawl.run.due import DuePages
 from smartcrawl.run.ending import RunEnding
 from smartcrawl.run.extractions import ExtractionPlan
@@ -101,6 +102,7 @@ class Run:
         self.sitemaps = self._new_sitemaps()
         self.seeds.when_moved(self._scope_moved)
         self.links = self._new_links()
+        self.detours = self._new_detours()
         self.depths = DepthUpdates(
             opened=opened,
             readers=self._readers,
@@ -110,8 +112,7 @@ class Run:
         )
         self.extractions = self._new_extractions()
         self.listed = self._new_listed()
-        self.collapses = self._new_collapses()
-        self.due_pages = self._new_due_pages(now)
+        self.collapses, self.due_pages = self._new_collapses(), self._new_due_pages(now)
         self.spellings = self._new_spellings()
         self.ending = self._new_ending()
         self._pins = Pins(source, registry, opened, self._readers.pages, self._offers)
@@ -138,6 +139,14 @@ class Run:
             is_linked=self.frontier.is_reached,
         )
         return Offers(self.frontier, self._book, self.batches, budget)
+
+    def _new_detours(self) -> Detours:
+        return Detours(
+            self.options,
+            self.seeds,
+            forces=self.forces,
+            may_follow=self.links.may_follow,
+        )
 
     def _new_sitemaps(self) -> SitemapLinks:
         return SitemapLinks(

@@ -92,4 +92,4 @@ class VisitSpider(Spider):
             visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
         else:
             visit.fail(*download_fault(error, request.url))
-        yield visit
+        yield visit if self.run is None else self.run.detours.counting(visit)

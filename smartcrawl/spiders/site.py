@@ -17,14 +17,14 @@ from smartcrawl.engine.waiting import DocumentPipelineTasks
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.model.urls import join_url, normalize_url
+from smartcrawl.model.urls import join_url
 from smartcrawl.rules.http import (
-    MAX_REDIRECTS,
     http_status_read,
     http_validators_kept,
     outcome_of_http_status,
 )
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.run.detours import Redirect
 from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
 from smartcrawl.run.visits import fill_confirmed_visit
 from smartcrawl.sources.base import Source
@@ -84,6 +84,9 @@ class SiteSpider(VisitSpider):
         visit.outcome = outcome_of_http_status(
             response.status, conditional=attempt.traffic.conditional
         )
+        if attempt.away is not None:
+            yield self._away(response, visit)
+            return
         lines = response.headers.getlist("X-Robots-Tag")
         answer.robots_tags = tuple(line.decode("latin-1") for line in lines)
         if visit.outcome in (Outcome.NOT_FOUND, Outcome.HTTP_ERROR) and visit.page.lacks_signature:
@@ -103,13 +106,9 @@ class SiteSpider(VisitSpider):
         answer.etag, answer.last_modified = http_validators_kept(
             _header(response, "ETag"), _header(response, "Last-Modified"), int(time.time())
         )
-        if visit.outcome is Outcome.BAD_HEADER:
-            visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
-        wall = bot_wall_of_response(response) if response.status != 304 else None
-        if wall is not None:
-            visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
-        if wall is not None or visit.page.plan.verify:
-            yield visit
+        decided = self._decided(response, visit)
+        if decided is not None:
+            yield decided
             return
         match visit.outcome:
             case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
@@ -117,7 +116,7 @@ class SiteSpider(VisitSpider):
                 answer.content_type = _header(response, "Content-Type") or ""
                 answer.content_encoding = attempt.content_encoding
             case Outcome.REDIRECT:
-                again = self._redirected(response, visit, attempt)
+                again = self._redirected(response, visit)
                 if again is not None:
                     yield again
                     return
@@ -125,6 +124,23 @@ class SiteSpider(VisitSpider):
                 visit.error = f"HTTP status {response.status}"
         if answer.body is None or self.waiting is None or not self.waiting.take(visit):
             yield visit
+
+    def _decided(self, response: Response, visit: Visit) -> Visit | Request | None:
+        """Return the Visit, or its next request, where neither body nor redirect matters further.
+
+        A look at an unreached page goes on only with a cookie that its answer set.
+        """
+        if visit.outcome is Outcome.BAD_HEADER:
+            visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
+        wall = bot_wall_of_response(response) if response.status != 304 else None
+        if wall is not None:
+            visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
+            return visit
+        if not visit.page.plan.verify:
+            return None
+        if visit.outcome is Outcome.REDIRECT and "Set-Cookie" in response.headers:
+            return self._redirected(response, visit) or visit
+        return visit
 
     def _after_head(self, response: Response, visit: Visit) -> Visit | Request:
         """Return the Visit of a page that a HEAD confirms, otherwise the GET of the page."""
@@ -150,9 +166,7 @@ class SiteSpider(VisitSpider):
             return visit
         return request.replace(method="GET", dont_filter=True)
 
-    def _redirected(
-        self, response: Response, visit: Visit, attempt: VisitAttempt
-    ) -> Request | None:
+    def _redirected(self, response: Response, visit: Visit) -> Request | None:
         """Return the next request of this visit, or None if the redirect is its outcome."""
         location = _location(response)
         target = join_url(can_ada.parse(response.url), location) if location else None
@@ -160,25 +174,30 @@ class SiteSpider(VisitSpider):
             visit.fail(Fault.NO_LOCATION, f"status {response.status} without a usable Location")
             return None
         assert self.run is not None
-        trackers = self.run.options.trackers
-        if normalize_url(target, trackers) != normalize_url(response.url, trackers):
-            visit.answer.location = target
-            return None
-        most, is_exact = self.run.options.redirects
-        is_circle = target in attempt.trail or len(attempt.trail) > most
-        if is_circle and most >= MAX_REDIRECTS:
-            visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
-            return None
-        if is_exact and not self.run.links.may_follow(visit.page.no, visit.redirects):
-            visit.answer.location = target  # as the operator wants it
-            return None
-        if is_circle:
-            visit.fail(Fault.REDIRECT_LOOP, f"redirected to itself in a circle: {target}")
-            return None
         assert response.request is not None
+        request = response.request
+        lines = tuple(line.decode("latin-1") for line in response.headers.getlist("Set-Cookie"))
+        sent = (request.headers.get("Cookie") or b"").decode("latin-1")
+        redirect = Redirect(response.url, target, lines, sent)
+        cookie = self.run.detours.next_cookies(visit, redirect, int(time.time()))
+        if cookie is None:
+            return None
         kept = ("attempt", "handle_httpstatus_all", "download_slot", "download_maxsize")
         meta = {name: response.meta[name] for name in kept if name in response.meta}
-        return response.request.replace(url=target, meta=meta, dont_filter=True)
+        following = request.replace(url=target, meta=meta, dont_filter=True)
+        following.headers.pop("Cookie", None)
+        if cookie:
+            following.headers["Cookie"] = cookie.encode("latin-1")
+        return following
+
+    def _away(self, response: Response, visit: Visit) -> Visit | Request:
+        """Return the Visit, or its next request, after an answer on the way back to the page."""
+        assert self.run is not None
+        if visit.outcome is Outcome.REDIRECT:
+            following = self._redirected(response, visit)
+            if following is not None:
+                return following
+        return self.run.detours.counting(visit)
 
 
 def _location(response: Response) -> str:

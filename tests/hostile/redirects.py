@@ -87,9 +87,14 @@ def _slash_once(ask: Ask) -> Script:
 
 
 def _cookie_wall(ask: Ask) -> Script:
-    """To itself until a cookie comes back, which never happens."""
+    """To itself until a cookie comes back."""
     if "cookie" in ask.headers:
-        return whole(trap(ask)), KEEP
+        return whole(page(ask)), KEEP
+    return _cookie_loop(ask)
+
+
+def _cookie_loop(ask: Ask) -> Script:
+    """To itself, with a cookie and without."""
     lines = ("Set-Cookie: seen=1", f"Location: {ask.here}")
     return whole(b"", *lines, status="HTTP/1.1 302 Found"), KEEP
 
@@ -101,7 +106,8 @@ KINDS = (
     kind("loop_2_permanent", "a permanent circle of two", _loop(2, "301 Moved"), _LOOP),
     kind("loop_slash", "a circle of two spellings", _slash, _LOOP),
     kind("slash", "another spelling with the page", _slash_once, NEW),
-    kind("cookie_wall", "to itself until a cookie comes", _cookie_wall, _LOOP),
+    kind("cookie_wall", "to itself until a cookie comes", _cookie_wall, NEW),
+    kind("cookie_loop", "to itself, whatever cookie comes", _cookie_loop, _LOOP),
     kind("chain_3", "three hops to a page", _chain(3), _FOUND),
     kind("chain_10", "ten hops to a page", _chain(10), _TOO_OFTEN, held=_LOST_TOO_OFTEN),
     kind("chain_10_permanent", "ten permanent hops", _chain(10, "308 Permanent"),

@@ -1,0 +1,162 @@
+"""Cookies of one visit: what a server set, and what goes back to it (RFC 6265)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+MAX_COOKIE: Final = 4096  #: characters of name and value, as in browsers
+MAX_COOKIES: Final = 50  #: of one visit; the oldest are dropped first
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_AGE = re.compile(r"-?[0-9]+")
+_BLANK: Final = " \t"
+
+
+class Cookie(NamedTuple):
+    """A name and value that a server set, and where they may be sent."""
+
+    name: str
+    value: str
+    origin: str  #: scheme and authority of the address that set it: no other one gets it
+    path: str  #: beginning of the paths that get it
+    domain: str  #: as the server named it; only a part of the cookie's identity here
+    secure: bool = False  #: whether it may be sent by https alone
+
+    @property
+    def identity(self) -> tuple[str, str, str, str]:
+        """The parts by which a later cookie replaces it."""
+        return self.name, self.origin, self.path, self.domain
+
+
+def cookies_after_answer(
+    cookies: Sequence[Cookie], lines: Iterable[str], url: str, now: int
+) -> tuple[Cookie, ...]:
+    """Return the cookies of a visit after an answer from ``url`` with these Set-Cookie lines.
+
+    A line that a browser would ignore changes nothing; an expired cookie removes the one that it
+    replaces. ``now`` is Unix seconds.
+
+    >>> [kept] = cookies_after_answer((), ["a=1; Path=/; HttpOnly"], "http://a.example/x/y", 0)
+    >>> kept.name, kept.value, kept.path
+    ('a', '1', '/')
+    >>> cookies_after_answer([kept], ["a=; Path=/; Max-Age=0"], "http://a.example/", 0)
+    ()
+
+    Source: RFC 6265 sections 5.2 and 5.3.
+    """
+    kept = {cookie.identity: cookie for cookie in cookies}
+    for line in lines:
+        found = _set_cookie(line, url, now)
+        if found is None:
+            continue
+        cookie, expired = found
+        if expired:
+            kept.pop(cookie.identity, None)
+        else:
+            kept[cookie.identity] = cookie  # a replaced one keeps its place
+    return tuple(kept.values())[-MAX_COOKIES:]
+
+
+def cookie_header(cookies: Iterable[Cookie], url: str) -> str:
+    """Return the value of the header Cookie for ``url``; "" if no cookie may be sent there.
+
+    >>> found = cookies_after_answer((), ["a=1", "b=2; Path=/x"], "http://a.example/", 0)
+    >>> cookie_header(found, "http://a.example/x/y"), cookie_header(found, "http://b.example/x")
+    ('b=2; a=1', '')
+
+    Source: RFC 6265 section 5.4.
+    """
+    origin, path, secure = _place(url)
+    sent = [
+        cookie
+        for cookie in cookies
+        if cookie.origin == origin and _has_path(path, cookie.path) and secure >= cookie.secure
+    ]
+    sent.sort(key=lambda cookie: -len(cookie.path))
+    return "; ".join(f"{cookie.name}={cookie.value}" for cookie in sent)
+
+
+def merged_cookie_header(given: str, own: Iterable[Cookie], url: str) -> str:
+    """Return a header with the operator's own cookies, less those that the server set anew.
+
+    >>> found = cookies_after_answer((), ["a=1"], "http://a.example/", 0)
+    >>> merged_cookie_header("a=0; key=k", found, "http://a.example/")
+    'key=k; a=1'
+    """
+    own = list(own)
+    names = {cookie.name for cookie in own}
+    pairs = [pair.strip(_BLANK) for pair in given.split(";")]
+    kept = [pair for pair in pairs if pair and pair.partition("=")[0].strip(_BLANK) not in names]
+    return "; ".join([*kept, *filter(None, [cookie_header(own, url)])])
+
+
+def is_same_origin(url: str, other: str) -> bool:
+    """Whether two addresses have the same scheme, host and port.
+
+    >>> is_same_origin("http://a.example/x", "http://A.example:80/y")
+    True
+    >>> is_same_origin("http://a.example/", "https://a.example/")
+    False
+    """
+    return _place(url)[0] == _place(other)[0]
+
+
+def _set_cookie(line: str, url: str, now: int) -> tuple[Cookie, bool] | None:
+    """Return the cookie of a line, and whether it is expired; None: the line is ignored."""
+    pair, *attributes = line.split(";")
+    name, equals, value = pair.partition("=")
+    name, value = name.strip(_BLANK), value.strip(_BLANK)
+    if not (equals and name) or len(name) + len(value) > MAX_COOKIE or _CONTROL.search(line):
+        return None
+    given: dict[str, str] = {}
+    for attribute in attributes:
+        key, _, text = attribute.partition("=")
+        given[key.strip(_BLANK).lower()] = text.strip(_BLANK)  # the last one counts
+    origin, path, secure = _place(url)
+    domain = given.get("domain", "").removeprefix(".").lower()
+    if domain and not _has_domain(urlsplit(url).hostname or "", domain):
+        return None
+    if "secure" in given and not secure:
+        return None
+    place = given.get("path", "")
+    if not place.startswith("/"):
+        place = path.rpartition("/")[0] or "/"
+    cookie = Cookie(name, value, origin, place, domain, secure="secure" in given)
+    return cookie, _is_expired(given, now)
+
+
+def _is_expired(given: dict[str, str], now: int) -> bool:
+    age = given.get("max-age", "")
+    if _AGE.fullmatch(age):  # it counts before Expires
+        return age.startswith("-") or not age.strip("0")
+    try:
+        moment = parsedate_to_datetime(given.get("expires", "").replace("-", " "))
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return False
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() <= now
+
+
+def _has_domain(host: str, domain: str) -> bool:
+    """Whether a host is ``domain`` or below it; an IP address is below none."""
+    if host == domain:
+        return True
+    return host.endswith(f".{domain}") and not (":" in host or host.rpartition(".")[2].isdecimal())
+
+
+def _has_path(path: str, beginning: str) -> bool:
+    """Whether a path is ``beginning`` or below it (RFC 6265 section 5.1.4)."""
+    if path == beginning:
+        return True
+    return path.startswith(beginning if beginning.endswith("/") else f"{beginning}/")
+
+
+def _place(url: str) -> tuple[str, str, bool]:
+    """Return the origin and the path of an address, and whether it is asked by https."""
+    parts = urlsplit(url)
+    scheme, secure = parts.scheme, parts.scheme == "https"
+    port = parts.port or (443 if secure else 80)
+    return f"{scheme}://{parts.hostname}:{port}", parts.path or "/", secure

@@ -1,0 +1,234 @@
+"""Pages that set a cookie and redirect to themselves, or to where it is checked and back."""
+
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.crawls.commands import Crawl
+from tests.site_server import Page, Site, html
+
+ROADS = ("auto", "off")
+
+
+class Gate(NamedTuple):
+    """What a page answers to a request without its cookies."""
+
+    needs: tuple[str, ...]
+    sets: str
+    to: str
+    status: int = 302
+
+
+class CookieSite(Site):
+    """A site whose `gates` let through what brings their cookies."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates: dict[str, Gate] = {}
+        self._asked = threading.local()
+
+    def answer(self, method: str, path: str, headers: dict[str, str]):
+        self._asked.cookies = set(headers.get("cookie", "").split("; "))
+        return super().answer(method, path, headers)
+
+    def _page(self, path: str) -> Page | None:
+        gate = self.gates.get(path.partition("?")[0])
+        if gate is None or (gate.needs and self._asked.cookies.issuperset(gate.needs)):
+            return super()._page(path)
+        return Page(redirect=gate.to, status=gate.status, headers={"Set-Cookie": gate.sets})
+
+    def cookies(self, path: str) -> list[str | None]:
+        """The Cookie of each request for a path."""
+        return [request.headers.get("cookie") for request in self.log if request.path == path]
+
+
+@pytest.fixture
+def site() -> Iterator[CookieSite]:
+    with CookieSite() as site:
+        yield site
+
+
+@pytest.fixture
+def intranet(site: CookieSite) -> CookieSite:
+    """A page behind a cookie of its own, one behind a detour, and one behind none."""
+    site.pages["/"] = html("Home", "/self", "/tour", "/plain")
+    site.pages["/self"] = html("Self", text="the page itself")
+    site.pages["/tour"] = html("Tour", "/leaf", text="the page behind")
+    site.pages["/plain"] = html("Plain")
+    site.pages["/leaf"] = html("Leaf")
+    site.gates["/self"] = Gate(("seen=1",), "seen=1; Path=/", "/self")
+    site.gates["/tour"] = Gate(("tour=1", "checked=1"), "tour=1", "/check?back=/tour")
+    site.gates["/check"] = Gate((), "checked=1; Path=/", "/tour")
+    return site
+
+
+PATHS = {"/", "/self", "/tour", "/plain", "/leaf"}
+ASKED = {"/self": 2, "/tour": 2, "/check?back=/tour": 1, "/plain": 1, "/leaf": 1}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_page_is_asked_once_more_with_the_cookie_that_it_set(
+    intranet: CookieSite, crawl: Crawl, road: str
+):
+    settings = {"REVALIDATION_LANE": road}
+    crawl(intranet.url("/"), settings=settings)
+
+    assert crawl.outcomes() == dict.fromkeys(PATHS, "new")
+    assert crawl.hits("itself") == ["/self"]
+    assert crawl.hits("behind") == ["/tour"]
+    assert {path: intranet.count(path) for path in ASKED} == ASKED
+    assert intranet.cookies("/self") == [None, "seen=1"]
+    assert intranet.cookies("/tour") == [None, "tour=1; checked=1"]
+    assert intranet.cookies("/check?back=/tour") == ["tour=1"]
+    assert intranet.cookies("/plain") == intranet.cookies("/leaf") == [None]
+    assert crawl.runs()[0]["requests"] == len(intranet.log) - 1, "all but robots.txt"
+
+    for _ in range(2):
+        intranet.clear()
+        crawl(intranet.url("/"), settings=settings)
+
+        assert set(crawl.outcomes().values()) == {"unchanged"}
+        assert {path: intranet.count(path) for path in ASKED} == ASKED, "nothing was kept"
+        for path in ("/self", "/tour"):
+            asked = [request for request in intranet.log if request.path == path]
+            assert [request.status for request in asked] == [302, 304]
+            assert all("if-none-match" in request.headers for request in asked)
+    assert crawl.counts_add_up()
+
+
+def test_a_due_crawl_and_a_forced_one_send_the_cookie_too(intranet: CookieSite, crawl: Crawl):
+    crawl(intranet.url("/"))
+    crawl.rows("UPDATE state SET next_visit = 0")
+    intranet.pages["/tour"] = html("Tour", "/leaf", text="another text")
+    intranet.clear()
+
+    crawl.run("due", expect=None)
+
+    assert crawl.outcomes()["/tour"] == "modified"
+    assert crawl.outcomes()["/self"] == "unchanged"
+    crawl(intranet.url("/"), force=1)
+    assert crawl.outcomes()["/self"] == "unchanged"
+    assert crawl.runs()[0]["failed"] == 0
+
+
+def test_a_circle_that_stays_one_is_called_so(site: CookieSite, crawl: Crawl):
+    site.pages["/"] = html("Home", "/self", "/tour", "/free")
+    for path in ("/self", "/tour", "/free"):
+        site.pages[path] = html("Never")
+    site.gates["/self"] = Gate(("other=1",), "seen=1", "/self")
+    site.gates["/tour"] = Gate(("other=1",), "seen=1", "/check")
+    site.gates["/check"] = Gate((), "checked=1", "/tour")
+    site.gates["/free"] = Gate(("other=1",), "seen=1; Max-Age=0", "/free")
+    crawl(site.url("/"), expect=None)
+
+    pages = crawl.pages()
+    for path in ("/self", "/tour"):
+        page = pages[path]
+        assert (page["lastOutcome"], page["httpStatusCode"]) == ("failed", 1002)
+        text = "redirected to itself in a circle, although the cookies that it set were sent back"
+        assert page["errorMessage"].startswith(f"{text}: {site.url('/')}")
+        assert text in crawl.run("why", site.url(path)).out
+    assert (
+        pages["/free"]["errorMessage"] == f"redirected to itself in a circle: {site.url('/free')}"
+    )
+    asked = {path: site.count(path) for path in ("/self", "/tour", "/check", "/free")}
+    assert asked == {"/self": 2, "/tour": 2, "/check": 2, "/free": 1}
+
+
+def test_a_cookie_that_changes_with_each_answer_is_sent_once(site: CookieSite, crawl: Crawl):
+    site.pages["/"] = html("Home", "/self")
+    site.pages["/self"] = html("Self")
+    numbers = iter(range(100))
+
+    def page(path: str) -> Page | None:
+        if path != "/self":
+            return Site._page(site, path)
+        return Page(redirect="/self", headers={"Set-Cookie": f"id={next(numbers)}"})
+
+    site._page = page
+    crawl(site.url("/"), expect=None)
+
+    assert site.cookies("/self") == [None, "id=0"]
+    assert crawl.pages()["/self"]["httpStatusCode"] == 1002
+
+
+def test_a_plain_redirect_with_a_cookie_is_tried_once(site: CookieSite, crawl: Crawl):
+    """Servers that begin a session with every answer do not make refreshes dearer."""
+    site.pages["/"] = html("Home", "/old", "/moved")
+    site.pages["/new"] = html("New", text="arrived")
+    site.pages["/moved/here"] = html("Moved")
+    site.gates["/old"] = Gate((), "session=1", "/new")
+    site.gates["/moved"] = Gate((), "session=1", "/moved/here", status=301)
+    counts = []
+    for _ in range(3):
+        site.clear()
+        crawl(site.url("/"))
+        counts.append([site.count(path) for path in ("/old", "/new", "/moved", "/moved/here")])
+        assert crawl.outcomes()["/old"] == crawl.outcomes()["/moved"] == "redirected"
+
+    assert counts == [[1, 2, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]]
+    assert crawl.hits("arrived") == ["/new"]
+
+
+def test_a_place_that_leads_nowhere_is_not_asked_for_every_page(site: CookieSite, crawl: Crawl):
+    names = [f"/page{number}" for number in range(30)]
+    site.pages["/"] = html("Home", *names)
+    site.pages["/login"] = html("Sign in", text="a form")
+    for name in names:
+        site.gates[name] = Gate((), "session=1", f"/login?next={name}")
+    crawl(site.url("/"), settings={"CONCURRENT_REQUESTS": 1}, expect=None)
+
+    asked = [request.path for request in site.log if request.path.startswith("/login")]
+    assert len(names) + 5 <= len(asked) <= len(names) + 8
+
+
+def test_no_cookie_goes_to_another_host(site: CookieSite, crawl: Crawl):
+    with Site() as other:
+        site.pages["/"] = html("Home", "/away")
+        site.gates["/away"] = Gate((), "secret=1; Path=/", other.url("/there"))
+        other.pages["/there"] = Page(redirect=site.url("/away"), headers={"Set-Cookie": "b=2"})
+        hosts = '["127.0.0.1"]'
+        crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\nallowed_domains = {hosts}\n')
+        crawl(source="s", settings={"ALLOW_NETWORKS": "127.0.0.0/8"}, expect=None)
+
+        assert other.count("/there") == 1
+        assert site.count("/away") == 1
+        assert not any("cookie" in request.headers for request in (*site.log, *other.log))
+        assert crawl.pages()["/away"]["httpStatusCode"] == 1002
+
+
+@pytest.mark.parametrize("fault", ["status", "robots"])
+def test_a_detour_that_fails_is_no_word_about_the_page(
+    intranet: CookieSite, crawl: Crawl, fault: str
+):
+    crawl(intranet.url("/"))
+    del intranet.gates["/check"]
+    if fault == "status":
+        intranet.pages["/check"] = Page("down", status=503)
+    else:
+        intranet.pages["/robots.txt"] = "User-agent: *\nDisallow: /check\n"
+
+    crawl(intranet.url("/"), settings={"RETRY_TIMES": 0}, expect=None)
+
+    page = crawl.pages()["/tour"]
+    if fault == "status":
+        assert (page["lastOutcome"], page["httpStatusCode"]) == ("failed", 503)
+        where = intranet.url("/check?back=/tour")
+        assert page["errorMessage"] == f"redirected to {where}: HTTP status 503"
+    else:
+        assert (page["lastOutcome"], page["httpStatusCode"]) == ("lost", 302)
+    assert crawl.hits("behind") == ["/tour"]
+
+
+def test_an_orphan_is_looked_at_with_its_cookie(intranet: CookieSite, crawl: Crawl):
+    """A redirect to itself would count as the end of the page."""
+    crawl(intranet.url("/"))
+    intranet.pages["/"] = html("Home", "/plain", "/leaf")
+    settings = {"ORPHAN_THRESHOLD": 1, "ORPHAN_MIN_AGE": 0, "SWEEP_MIN_COUNT": 20}
+    intranet.clear()
+
+    crawl(intranet.url("/"), settings=settings, expect=None)
+
+    assert intranet.cookies("/self") == [None, "seen=1"]
