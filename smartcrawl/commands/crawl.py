@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import closing, suppress
 from io import StringIO
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ from smartcrawl.registry.runs.runs import declared_source_rows
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
 from smartcrawl.sources.address_hints import declared_address_unquoted
-from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.declared import DeclaredSources, load_declared_sources
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.site import SiteSpider
 from smartcrawl.terminal.command import base_command_damage
@@ -76,6 +76,7 @@ class SpiderRun(NamedTuple):
 class Command(ScrapyCrawl):
     """Crawl sources with ``site`` or ``files``; any other spider runs as with Scrapy's command."""
 
+    _left_out: Sequence[str] = ()  #: declared sources that are not crawled, because they are wrong
     feed_help = "export the items of a spider of your own; site and files refuse it"
 
     def long_desc(self) -> str:
@@ -203,12 +204,27 @@ class Command(ScrapyCrawl):
                 )
             return [SpiderRun(spiders[0], given)]
         by_kind = {spider.crawls: spider for spider in spiders}
+        declared = load_declared_sources(options.sources_file)
         found = [
             SpiderRun(spider, {**given, "source": name})
-            for name, source in load_declared_sources(options.sources_file).items()
+            for name, source in declared.items()
             if (spider := by_kind.get(source.traits.spider)) is not None
         ]
+        self.leave_out(declared, by_kind)
+        if not found:
+            declared.check()
         return found or [SpiderRun(spiders[0], given)]
+
+    def leave_out(self, declared: DeclaredSources, spiders: Collection[str]) -> None:
+        """Note the sources of these spiders whose tables are wrong: the others are crawled."""
+        self._left_out = [
+            name for name, table in declared.wrong.items() if table.spider in (None, *spiders)
+        ]
+        if self._left_out and declared:
+            try:
+                declared.check(self._left_out)
+            except SourceError as error:
+                print_crawl_error(error, self.settings)
 
     def _warn_of_vanished(self) -> None:
         """Log a warning for each stored source that is no longer declared: no run sweeps it."""
@@ -219,7 +235,8 @@ class Command(ScrapyCrawl):
             return
         with database.translated("read"), closing(database.reports()) as connection:
             declared = load_stored_jobs_and_sources(options, connection)
-            vanished = [name for name in declared_source_rows(connection) if name not in declared]
+            rows = declared_source_rows(connection)
+        vanished = [name for name in rows if not declared.declares(name)]
         for name in vanished:
             logger.warning(
                 "%s is not declared in %s any more: its pages stay searchable and are neither"
@@ -238,6 +255,9 @@ class Command(ScrapyCrawl):
                 worst = max(worst, status, key=SEVERITY.index)
                 if stopped:
                     break
+            if self._left_out:
+                worst = FAILED
+                print_crawl_error(SourceError(_left_out_line(self._left_out)), self.settings)
         finally:
             self.exitcode = worst
             stop_crawl_command()
@@ -305,6 +325,14 @@ class Command(ScrapyCrawl):
     def status_of(self, run: Run) -> int:
         """Return the exit status of a run that ended by itself."""
         return DONE if run.result is not None and run.result.complete else INCOMPLETE
+
+
+def _left_out_line(names: Sequence[str]) -> str:
+    left_out = ", ".join(map(redacted_line, names))
+    return (
+        f"not crawled: {left_out}; correct the problems above in sources.toml; what is stored of"
+        " them stays"
+    )
 
 
 def _known_source(options: Options, name: str) -> SourceError | None:

@@ -121,7 +121,7 @@ class Command(CrawlCommand):
                 known = refreshable_source_rows(connection)
                 documents = stored_row_of_documents_source(connection)
                 connection.close()
-        if named is not None and named not in declared and named in known:
+        if named is not None and not declared.declares(named) and named in known:
             rest = {name: value for name, value in given.items() if name != "source"}
             return [_ad_hoc_run(spiders, rest, known[named])]
         if named is not None:  # an unknown one is refused here
@@ -129,6 +129,7 @@ class Command(CrawlCommand):
             return [SpiderRun(spiders[spider], given)]
         if given.keys() & STARTS:
             return [_ad_hoc_run(spiders, {}, given)]
+        self.leave_out(declared, spiders)
         runs = [
             SpiderRun(spiders[source.traits.spider], {**given, "source": name})
             for name, source in declared.items()
@@ -136,10 +137,12 @@ class Command(CrawlCommand):
         runs += [
             _ad_hoc_run(spiders, given, start)
             for name, start in known.items()
-            if name not in declared
+            if not declared.declares(name)
         ]
-        if documents is not None and DOCUMENTS.name not in declared:
+        if documents is not None and not declared.declares(DOCUMENTS.name):
             runs.append(SpiderRun(spiders[DOCUMENTS.spider], {**given, "source": DOCUMENTS.name}))
+        if not runs:
+            declared.check()
         if not runs and (jobs := load_stored_jobs(options)):
             raise RegistryError(
                 "no source is crawled by a plain due: jobs of the HTTP API are started by its"

@@ -160,7 +160,7 @@ class Command(ChangingCommand):
                 return
             done = self.purge(connection, targets, now, most=None)
             emptied = self._emptied(connection, name)
-        if not self.dry and name in load_declared_sources(self.options.sources_file):
+        if not self.dry and load_declared_sources(self.options.sources_file).declares(name):
             print_complaint(
                 "forget",
                 f"{name} is declared in {self.options.sources_file}: unless its table is removed"

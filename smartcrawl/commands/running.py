@@ -13,7 +13,7 @@ from smartcrawl.commands.crawl_words import CrawlWords, command_line_of_scrapy_c
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.exceptions import SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
-from smartcrawl.sources.kinds import SHAREPOINT, SPIDERS
+from smartcrawl.sources.kinds import SHAREPOINT, SITE, SPIDERS
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.state_folder import state_folder
 from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage
@@ -149,7 +149,8 @@ def _declared(settings: PlainSettings) -> dict[str, str]:
         declared = load_declared_sources(Options.of(settings).sources_file)
     except SmartcrawlError:
         return {}
-    return {name: source.traits.spider for name, source in declared.items()}
+    wrong = {name: table.spider or SITE.spider for name, table in declared.wrong.items()}
+    return {name: source.traits.spider for name, source in declared.items()} | wrong
 
 
 def _known_settings(settings: PlainSettings, opts: Namespace) -> set[str]:

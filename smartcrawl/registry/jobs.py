@@ -14,7 +14,7 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.ordered import stored_row_of_documents_source
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.declared import load_declared_sources
+from smartcrawl.sources.declared import DeclaredSources, load_declared_sources
 from smartcrawl.sources.jobs.errors import JobError
 from smartcrawl.sources.kinds import DOCUMENTS
 from smartcrawl.sources.sharepoint.domains import declared_library_sources
@@ -75,22 +75,26 @@ def load_stored_jobs(options: Options) -> dict[str, JobDefinition]:
         finally:
             connection.close()
     declared = load_declared_sources(options.sources_file)
-    return {name: job for name, job in jobs.items() if name not in declared}
+    return {name: job for name, job in jobs.items() if not declared.declares(name)}
 
 
-def load_stored_jobs_and_sources(options: Options, connection: Connection) -> dict[str, Source]:
+def load_stored_jobs_and_sources(options: Options, connection: Connection) -> DeclaredSources:
     """Return the declared sources, those of the live jobs, and that of single pages.
 
     A declared name wins. Libraries are declared in the files of their domains.
     """
     known = _declared(options)
     for name, job in stored_job_rows(connection).items():
-        known.setdefault(name, job.source())
-    documents = None if DOCUMENTS.name in known else stored_row_of_documents_source(connection)
-    return known if documents is None else known | {DOCUMENTS.name: documents}
+        if not known.declares(name):
+            known[name] = job.source()
+    is_free = not known.declares(DOCUMENTS.name)
+    documents = stored_row_of_documents_source(connection) if is_free else None
+    if documents is not None:
+        known[DOCUMENTS.name] = documents
+    return known
 
 
-def load_sources_with_stored_jobs(options: Options) -> dict[str, Source]:
+def load_sources_with_stored_jobs(options: Options) -> DeclaredSources:
     """Return the sources of ``load_stored_jobs_and_sources``, over a connection of its own.
 
     Without a registry there are only declared ones, and none is created.
@@ -106,7 +110,7 @@ def load_sources_with_stored_jobs(options: Options) -> dict[str, Source]:
             connection.close()
 
 
-def _declared(options: Options) -> dict[str, Source]:
+def _declared(options: Options) -> DeclaredSources:
     """Return the sources of sources.toml, and the libraries of all domains."""
     known = load_declared_sources(options.sources_file)
     for source in declared_library_sources(options.sharepoint.storage):

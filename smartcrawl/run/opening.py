@@ -22,6 +22,7 @@ from smartcrawl.run.pushing import run_push_key
 from smartcrawl.run.run import Run
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.declared import (
+    DeclaredSources,
     ad_hoc_site_source,
     load_declared_sources,
     select_declared_source,
@@ -224,7 +225,7 @@ def _refuse_unknown(arguments: dict[str, Any], kind: Kind, known: tuple[str, ...
         )
 
 
-def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Kind) -> Source:
+def _named(options: Options, declared: DeclaredSources, name: str, kind: Kind) -> Source:
     """Return the source of a name.
 
     Raises:
@@ -239,14 +240,14 @@ def _named(options: Options, declared: Mapping[str, Source], name: str, kind: Ki
     return source
 
 
-def run_source_named(options: Options, declared: Mapping[str, Source], name: str) -> Source:
+def run_source_named(options: Options, declared: DeclaredSources, name: str) -> Source:
     """Return the source of a name, which may be that of a job of the HTTP API.
 
     Raises:
         SourceError: there is none.
     """
     return select_declared_source(
-        name, declared if name in declared else load_sources_with_stored_jobs(options)
+        name, declared if declared.declares(name) else load_sources_with_stored_jobs(options)
     )
 
 

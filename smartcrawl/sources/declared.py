@@ -6,9 +6,9 @@ A source is the document set: scope, runs, records and deletion are per source (
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -37,6 +37,7 @@ _MODELS: Final[Mapping[str, type[Source]]] = {
     FILES.name: FilesSource,
     GITHUB.name: GithubSource,
 }
+_KINDS: Final = (SITE, FILES, GITHUB)
 #: What to give for a key that a source must have.
 _GIVE: Final = {
     "seeds": 'addresses to start from, as in ["https://docs.example.com/"]',
@@ -45,17 +46,48 @@ _GIVE: Final = {
 }
 
 
-def load_declared_sources(path: Path) -> dict[str, Source]:
-    """Return the declared sources by name, in their order; none when there is no such file.
+class WrongTable(NamedTuple):
+    """A table of sources.toml that declares no source."""
+
+    spider: str | None  #: that would crawl it; None: its kind is not known
+    problems: tuple[str, ...]  #: each with its place and the remedy
+
+
+class DeclaredSources(dict[str, Source]):
+    """The declared sources by name, in their order, and the tables that declare none."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+        self.wrong: dict[str, WrongTable] = {}  #: by the name of the table, or of its release
+
+    def declares(self, name: str) -> bool:
+        """Whether a table has the name, even if something else in it is wrong."""
+        return name in self or name in self.wrong
+
+    def check(self, names: Iterable[str] | None = None) -> None:
+        """Check the tables of these names; None: all.
+
+        Raises:
+            SourceError: with all problems of the tables, each with its place and the remedy.
+        """
+        wanted = self.wrong if names is None else [name for name in names if name in self.wrong]
+        problems = [problem for name in wanted for problem in self.wrong[name].problems]
+        if problems:
+            raise _problems_of(self._path, problems)
+
+
+def load_declared_sources(path: Path) -> DeclaredSources:
+    """Return the declared sources; none when there is no such file.
 
     Raises:
-        SourceError: with all problems of the file, each with its place and the remedy.
+        SourceError: the file cannot be read, or has something else than tables of sources.
     """
     try:
         text = path.read_text(encoding="utf-8")
         content = tomllib.loads(text)
     except FileNotFoundError:
-        return {}
+        return DeclaredSources(path)
     except tomllib.TOMLDecodeError as error:
         end = f"at line {len(text.splitlines())}, the end of the file"
         reason = str(error).replace("at end of document", end)
@@ -79,18 +111,37 @@ def load_declared_sources(path: Path) -> dict[str, Source]:
     if not isinstance(tables, dict):
         problems.append("sources: it takes tables, each headed [sources.NAME]")
         tables = {}
-    sources: dict[str, Source] = {}
+    sources = DeclaredSources(path)
     for name, table in tables.items():
         try:
             source = _declared(name, table, path.absolute().parent)
         except SourceError as error:
-            problems += str(error).splitlines()
+            wrong = WrongTable(_spider_of(table), tuple(str(error).splitlines()))
+            sources.wrong[_name_of(name, table)] = wrong
         else:
             sources[source.name] = source
     if problems:
-        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-        raise SourceError("\n  ".join([f"{path} has {count}:", *problems]))
+        of_tables = [problem for table in sources.wrong.values() for problem in table.problems]
+        raise _problems_of(path, [*problems, *of_tables])
     return sources
+
+
+def _problems_of(path: Path, problems: Sequence[str]) -> SourceError:
+    count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+    return SourceError("\n  ".join([f"{path} has {count}:", *problems]))
+
+
+def _name_of(name: str, table: object) -> str:
+    """Return the name of the source that a wrong table was to declare."""
+    release = table.get("release") if isinstance(table, dict) else None
+    return f"{name}@{release}" if isinstance(release, str) else name
+
+
+def _spider_of(table: object) -> str | None:
+    """Return the spider that would crawl the source of a wrong table; None: that is not known."""
+    kind = table.get("kind", SITE.name) if isinstance(table, dict) else SITE.name
+    model = _MODELS.get(kind) if isinstance(kind, str) else None
+    return None if model is None else next(one.spider for one in _KINDS if one.name == kind)
 
 
 def ad_hoc_site_source(
@@ -106,6 +157,7 @@ def ad_hoc_site_source(
     seeds, maps = [] if url is None else [_given("url", url, declared)], _sitemaps(sitemaps)
     first = (seeds or maps)[0]
     name = url_host_key(first)
+    _check_table(name, declared)
     if name in declared:
         raise SourceError(
             f"{program_argument('url', first)}: {name} is declared in sources.toml; write"
@@ -155,6 +207,7 @@ def select_declared_source(name: str, sources: Mapping[str, Source]) -> Source:
     Raises:
         UnknownSourceError: there is none of this name; the message lists the declared ones.
     """
+    _check_table(name, sources)
     if name in sources:
         return sources[name]
     if not sources:
@@ -167,6 +220,16 @@ def select_declared_source(name: str, sources: Mapping[str, Source]) -> Source:
         f"there is no source {name!r}{meant_word(name, sources)};"
         f" declared in sources.toml: {', '.join(sources)}"
     )
+
+
+def _check_table(name: str, sources: Mapping[str, Source]) -> None:
+    """Check that no table of this name is wrong.
+
+    Raises:
+        SourceError: with the problems of the table.
+    """
+    if isinstance(sources, DeclaredSources):
+        sources.check([name])
 
 
 def _declared(name: str, table: object, folder: Path) -> Source:

@@ -72,6 +72,32 @@ def test_a_broken_sources_file_is_told_with_the_place(crawl: Crawl, text: str, w
     assert not crawl.registry.exists()
 
 
+def test_a_wrong_table_leaves_out_its_own_source_alone(crawl: Crawl):
+    with Site() as site:
+        site.pages["/"] = html("Home")
+        good = f'[sources.docs]\nseeds = ["{site.url("/")}"]\n'
+        named = f'[sources.news]\nseeds = ["{site.url("/")}"]\nmax_pages = 5\n'
+        crawl.declare(good + named)
+        crawl()
+        crawl.declare(good + '[sources."my docs"]\n' + named.replace("5", "'5'"))
+
+        result = crawl(expect=1)
+
+        assert "Run 3 of docs: complete" in result.out
+        assert "[sources.'my docs']: a name takes letters" in result.err
+        assert "[sources.news] max_pages is '5': it takes a whole number" in result.err
+        last = result.err.strip().splitlines()[-1]
+        assert last.startswith("crawl: not crawled: my docs, news; correct the problems above")
+        assert "is not declared" not in result.err
+        assert "Run 4 of docs: complete" in crawl(source="docs").out
+        assert "[sources.news] max_pages" in crawl(source="news", expect=1).err
+        due = crawl.run("due", expect=1)
+        assert "Run 5 of docs: " in due.out
+        assert "not crawled: my docs, news" in due.err
+        crawl.declare(named.replace("5", "'5'"))
+        assert "[sources.news] max_pages" in crawl(expect=1).err
+
+
 @pytest.mark.few(6)
 @pytest.mark.parametrize(
     ("name", "value"),

@@ -16,7 +16,9 @@ RULES = (("/tag/", Mode.LINKS_ONLY), ("/tag/x", Mode.NONE))
 def declared(tmp_path, text: str) -> Source:
     path = tmp_path / "sources.toml"
     path.write_text(f'[sources.docs]\nkind = "site"\nseeds = ["http://a.example/"]\n{text}')
-    return load_declared_sources(path)["docs"]
+    sources = load_declared_sources(path)
+    sources.check()
+    return sources["docs"]
 
 
 @pytest.mark.covers("M-15", "M-28", "R4-20")

@@ -214,7 +214,7 @@ def test_wrong_declaration_is_told_with_file_key_reason_and_remedy(declare, tmp_
     table, told = BAD[case]
 
     with pytest.raises(SourceError) as caught:
-        declare(f"[sources.a]\n{table}\n")
+        declare(f"[sources.a]\n{table}\n").check()
 
     message = str(caught.value)
     assert message.startswith(str(tmp_path / "sources.toml"))
@@ -240,7 +240,7 @@ def test_wrong_declaration_is_told_with_file_key_reason_and_remedy(declare, tmp_
 )
 def test_wrong_file_is_told_with_its_place(declare, tmp_path, text, told):
     with pytest.raises(SourceError) as caught:
-        declare(text)
+        declare(text).check()
 
     assert str(caught.value).startswith(str(tmp_path / "sources.toml"))
     assert told in str(caught.value)
@@ -276,6 +276,44 @@ def test_all_problems_of_a_file_are_told_at_once(declare):
     ]
 
 
+def test_a_wrong_table_leaves_out_its_own_source_alone(declare):
+    sources = declare(
+        """
+        [sources."my docs"]
+        seeds = ["https://a.example/"]
+        [sources.b]
+        seeds = ["https://b.example/"]
+        [sources.c]
+        kind = "files"
+        release = "2"
+        [sources.d]
+        kind = "gitlab"
+        """
+    )
+
+    assert list(sources) == ["b"]
+    found = {name: table.spider for name, table in sources.wrong.items()}
+    assert found == {"my docs": "site", "c@2": "files", "d": None}
+    assert [sources.declares(name) for name in ("b", "my docs", "e")] == [True, True, False]
+    sources.check(["b", "e"])
+    assert select_declared_source("b", sources) is sources["b"]
+    for name in sources.wrong:
+        with pytest.raises(SourceError, match=r"sources\.toml has 1 problem:\n"):
+            select_declared_source(name, sources)
+    with pytest.raises(SourceError, match=r"sources\.toml has 3 problems:\n"):
+        sources.check()
+    with pytest.raises(SourceError, match="has 2 problems:"):
+        sources.check(["my docs", "d"])
+
+
+def test_an_address_does_not_take_the_name_of_a_wrong_table(declare):
+    sources = declare('[sources."a.example"]\nseeds = []\n')
+
+    with pytest.raises(SourceError, match=r"\[sources\.a\.example\] seeds"):
+        ad_hoc_site_source("https://a.example/", sources)
+    assert ad_hoc_site_source("https://b.example/", sources).name == "b.example"
+
+
 def test_file_that_is_not_utf_8_is_told(declare):
     with pytest.raises(SourceError, match=r"not UTF-8.*save it as UTF-8"):
         declare("# Bücher", encoding="latin-1")
@@ -292,7 +330,7 @@ def test_file_that_cannot_be_read_is_told(tmp_path):
 )
 def test_message_holds_no_password(declare, seed):
     with pytest.raises(SourceError) as caught:
-        declare(f'[sources.a]\nseeds = ["{seed}"]\nallowed_domains = ["{seed}"]')
+        declare(f'[sources.a]\nseeds = ["{seed}"]\nallowed_domains = ["{seed}"]').check()
     with pytest.raises(SourceError) as caught_ad_hoc:
         ad_hoc_site_source(seed, {})
 

@@ -57,7 +57,7 @@ class Holders:
         self._may_be_single = has_row_of_documents_name(connection)
         declared = load_declared_sources(options.sources_file)
         jobs = stored_job_rows(connection)
-        self._may_be_single &= DOCUMENTS.name not in declared
+        self._may_be_single &= not declared.declares(DOCUMENTS.name)
         self._holders = self._sources_of_today(declared, jobs)
         self._by_host: dict[str, list[Source]] = {}
         self._robots = RobotsOfSources(
@@ -65,7 +65,7 @@ class Holders:
             robots_txt_check,
             robots,
             obeyed=options.robots_obeyed,
-            jobs={name: job for name, job in jobs.items() if name not in declared},
+            jobs={name: job for name, job in jobs.items() if not declared.declares(name)},
         )
 
     @property

@@ -67,7 +67,7 @@ class DeclaredNames:
         self._read: tuple[object, dict[str, str]] = (None, {})
 
     def __call__(self) -> tuple[str, ...]:
-        """Return the names in their order; while the file has an error, those of before."""
+        """Return the names in their order; what has an error stays as before."""
         return tuple(self._spiders())
 
     def spider_of(self, name: str) -> str:
@@ -80,7 +80,10 @@ class DeclaredNames:
         if mark != before:
             try:
                 declared = load_declared_sources(self._path)
-                spiders = {name: source.traits.spider for name, source in declared.items()}
+                kept = {name: spiders[name] for name in declared.wrong if name in spiders}
+                found = {name: source.traits.spider for name, source in declared.items()}
+                spiders = found | kept
+                declared.check()
             except SourceError as error:
                 logger.error("declared sources stay as they were: %s", error)
             self._read = (mark, spiders)

@@ -310,6 +310,21 @@ def test_a_broken_file_leaves_the_sources_as_they_were(
     assert names() == ()
 
 
+def test_a_wrong_table_stays_as_it_was_and_the_others_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    names = DeclaredNames(tmp_path / "sources.toml")
+    declare(tmp_path, "docs", "news")
+    assert names() == ("docs", "news")
+
+    declare(tmp_path, "tools")
+    text = (tmp_path / "sources.toml").read_text()
+    (tmp_path / "sources.toml").write_text(f"{text}[sources.news]\nseeds = 1\n[sources.new]\n")
+
+    assert names() == ("tools", "news")
+    assert "[sources.news] seeds is 1" in caplog.text
+
+
 def test_the_spider_of_a_job_is_that_of_its_kind(tmp_path: Path):
     names = DeclaredNames(tmp_path / "sources.toml")
     assert names.spider_of("docs") == "site"

@@ -115,7 +115,7 @@ def test_a_wrong_declaration_names_the_key(tmp_path, keys, problem):
     path = tmp_path / "sources.toml"
     path.write_text(f'[sources.docs]\nkind = "github"\n{keys}\n')
     with pytest.raises(SourceError) as error:
-        load_declared_sources(path)
+        load_declared_sources(path).check()
     assert f"[sources.docs] {problem}" in str(error.value)
 
 
