@@ -80,6 +80,10 @@ class Chains:
         """Whether further pages of a chain are not requested."""
         return chain in self._ended
 
+    def is_last(self, number: int, chain: str, content: bytes) -> bool:
+        """Whether a page ends its chain, unless it has news (``brought``)."""
+        return number in self._led and self._last.get(chain) == (content, MOST_ALIKE - 1)
+
     def brought(self, number: int, chain: str, content: bytes, *, news: bool) -> None:
         """Count a page: the hash of its content, and whether it has a new link out of the chain."""
         if number not in self._led:

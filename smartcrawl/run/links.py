@@ -204,8 +204,8 @@ class Links:
     def _count(self, visit: Visit, chain: str) -> None:
         """Count a page of a chain, and the pages of the chain to which it led first."""
         fresh = {found.no: chain_of_url(found.url) == chain for found in self._offers.registered}
-        content, is_new = visit.parsed.content_hash, visit.page.state.standing is Standing.BARE
-        if is_new and content is not None and visit.http_status == 200:
+        content = _new_content(visit)
+        if content is not None:
             self._chains.brought(visit.page.no, chain, content, news=not all(fresh.values()))
         for number, is_member in fresh.items():
             if is_member:
@@ -214,17 +214,21 @@ class Links:
     def _without_rest(self, visit: Visit, chain: str, links: list[Link]) -> list[Link]:
         """Return the links of a page of a chain, with marks in place of those that are left out.
 
-        These are further pages of a chain that has ended in this run, or had ended when the page
-        got the content that it still has. Known pages are followed.
+        These are further pages of a chain that has ended in this run or ends with this page, or had
+        ended when the page got the content that it still has. Known pages are followed.
         """
         page, left = visit.page, set[str]()
         if page.raw is not None and visit.outcome is Outcome.SAME:
             stored = unpack_stored_links(page.raw)
             left = {link.url for link in stored if link.type == CUT and link.anchor == ENDLESS}
-        ended = self._chains.has_ended(chain)
+        scope, content = self._seeds.scope.linked, _new_content(visit)
+        ended = self._chains.has_ended(chain) or (
+            content is not None
+            and self._chains.is_last(page.no, chain, content)
+            and not self._has_news(links, chain)
+        )
         if not (left or ended):
             return links
-        scope = self._seeds.scope.linked
         return [
             Link(link.url, ENDLESS, CUT, False)
             if (link.url in left or (ended and chain_of_url(link.url) == chain))
@@ -234,6 +238,18 @@ class Links:
             else link
             for link in links
         ]
+
+    def _has_news(self, links: Iterable[Link], chain: str) -> bool:
+        """Whether a new link leads out of a chain; call it for few pages."""
+        scope = self._seeds.scope.linked
+        return any(
+            not link.nofollow
+            and link.type != CUT
+            and chain_of_url(link.url) != chain
+            and scope.allows(link.url)
+            and not self._offers.known([link.url], scope)
+            for link in links
+        )
 
     def _bare(self, url: str) -> str:
         """Return a link without signature and session id, to be stored and offered.
@@ -426,3 +442,9 @@ class Links:
                     listed, hosts, origin=page.no, kind=nesting, depth=depth
                 )
         return list(dict.fromkeys(numbers)), whole and not self._offers.budget.hit
+
+
+def _new_content(visit: Visit) -> bytes | None:
+    """Return the hash of the content of a page that has none stored; None: it is no such page."""
+    is_new = visit.page.state.standing is Standing.BARE and visit.http_status == 200
+    return visit.parsed.content_hash if is_new else None

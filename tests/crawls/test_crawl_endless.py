@@ -38,7 +38,7 @@ def test_a_list_without_end_is_left_and_stays_so(crawl: Crawl, validators: bool)
         result = crawl(site.url("/"))
 
         last = numbers(crawl)[-1]
-        assert 25 <= last <= 27
+        assert last == site.entries + 20
         [run] = crawl.runs()
         assert run["complete"]
         [note] = run["notes"]
@@ -57,6 +57,26 @@ def test_a_list_without_end_is_left_and_stays_so(crawl: Crawl, validators: bool)
         crawl(site.url("/"))
         assert numbers(crawl)[-1] > last
         assert len(crawl.hits(f"entry{last}")) == 1
+
+
+def test_a_last_page_with_a_new_link_goes_on(crawl: Crawl):
+    """The twentieth page without entries has one."""
+    with Endless(validators=True) as site:
+        site.pages["/"] = html("Home", "/list")
+        site.pages["/more"] = html("More")
+        plain = site._page
+
+        def with_link(path: str) -> Page | None:
+            page = plain(path)
+            if path == f"/list?page={site.entries + 20}" and isinstance(page, Page):
+                return Page(str(page.body).replace("</body>", '<a href="/more">n</a></body>'))
+            return page
+
+        site._page = with_link
+        crawl(site.url("/"))
+
+        assert "/more" in crawl.pages()
+        assert numbers(crawl)[-1] > site.entries + 20
 
 
 def test_pages_that_a_list_names_are_no_chain_however_alike_they_are(site: Site, crawl: Crawl):

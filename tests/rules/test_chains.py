@@ -101,6 +101,19 @@ def test_a_row_begins_again_with_another_content_or_with_news():
     assert not run_of([b"a", b"b"] * 30).has_ended(LIST)
 
 
+@pytest.mark.parametrize("content", [b"a", b"b"])
+@pytest.mark.parametrize("led", [True, False])
+@pytest.mark.parametrize("before", [0, 18, 19])
+def test_the_last_page_of_a_chain_is_known_before_its_links_are_followed(before, led, content):
+    found = run_of([b"a"] * before)
+    if led:
+        found.leads(99)
+    is_last = found.is_last(99, LIST, content)
+    found.brought(99, LIST, content, news=False)
+
+    assert is_last is found.has_ended(LIST) is (before == 19 and led and content == b"a")
+
+
 def test_only_pages_to_which_their_chain_led_first_count():
     assert not run_of([b"a"] * 40, led=False).has_ended(LIST)
     found = Chains()
