@@ -151,6 +151,12 @@ def test_the_hop_that_a_limit_forbids_makes_a_chain_too_long(most, fate, is_know
     assert judged[moves[1].no][0] is Fate.WAITS
 
 
+def test_a_redirect_out_of_scope_is_no_hop_within_the_source():
+    moves = [*way(301, *over(5)), Move(END, 301, "http://b.example/", None, leaves=True)]
+
+    assert fates_of_moves(moves, ())[PAGE][0] is Fate.AWAY
+
+
 def test_an_end_that_answered_nothing_is_waited_for():
     assert fates_of_moves(way(301, 2, 3), (), ended={GONE})[PAGE][0] is Fate.WAITS
     assert (
