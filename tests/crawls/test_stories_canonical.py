@@ -98,6 +98,33 @@ def test_a_page_that_becomes_406_is_removed_and_comes_back(site: Site, crawl: Cr
     assert crawl.hits("treasure") == ["/page"]
 
 
+@pytest.mark.covers("M-20", "R0-18")
+def test_a_first_crawl_downloads_an_alias_once_and_says_nothing_of_a_removal(
+    site: Site, crawl: Crawl
+):
+    """No page stood before; one that names a canonical page later was removed."""
+    site.pages["/"] = html("Home", "/print", "/page", "/edited")
+    site.pages["/page"] = html("Page", text="treasure in the attic")
+    site.pages["/print"] = html("Printed", text="the attic, printed", head=names("/page"))
+    site.pages["/edited"] = html("Edited", text="jewels in the cellar")
+
+    first = crawl(site.url("/"))
+
+    assert "removed" not in first.out
+    assert "undo" not in first.out
+    assert crawl.pages()["/print"]["lastOutcome"] == "redirected"
+    assert crawl.hits("attic") == ["/page"]
+    site.clear()
+    crawl(site.url("/"))
+    assert [request.status for request in site.log if request.path == "/print"] == [304]
+    site.pages["/edited"] = html("Edited", text="jewels in the cellar", head=names("/page"))
+
+    third = crawl(site.url("/"))
+
+    assert "1 removed; to bring it back:" in third.out
+    assert crawl.hits("jewels") == []
+
+
 @pytest.mark.covers("M-20", "R0-18", "R4-13", "RD-02", "RD-10")
 def test_an_alias_stands_aside_as_long_as_its_canonical_page_is_indexed(site: Site, crawl: Crawl):
     story = Story(site, crawl, LOST_THRESHOLD=2)

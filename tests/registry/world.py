@@ -521,7 +521,8 @@ class Model:
         rule, page = self.proposed[no], self.pages[no]
         self.history.append(f"run {self.run}: {no} removed ({rule})")
         self.removed.setdefault(self.run, {})[no] = rule, copy(page)
-        page.content, page.etag, page.lost, page.gone = None, None, 0, 0
+        page.content, page.lost, page.gone = None, 0, 0
+        page.etag = page.etag if rule == "canonical" else None
         if rule in ("not acceptable", "canonical"):
             page.standing = LINKS
             page.canonical = page.canonical if rule == "canonical" else None

@@ -27,7 +27,7 @@ from smartcrawl.registry.removal.moved import (
     take_over_record_row,
 )
 from smartcrawl.rules.absence import UNSEEN
-from smartcrawl.rules.model import RemovalRule, Standing, Status
+from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_after, state_after_removal
 
 BATCH = 500  #: removals in one transaction
@@ -59,11 +59,15 @@ UPDATE state SET number = :number, status = :status, standing = :standing, outco
        next_visit = CASE WHEN :is_due THEN NULL ELSE next_visit END
  WHERE no = :no AND number < :number
 """
-_FORGET = f"""
-UPDATE record SET content = NULL, etag = NULL, last_modified = NULL, duplicate_of = NULL, entry = 0,
+#: An alias stays confirmed by its validators, as one that stood aside from the start.
+_FORGET = """
+UPDATE record SET content = NULL, duplicate_of = NULL, entry = 0,
+       etag = CASE WHEN :aside THEN etag END,
+       last_modified = CASE WHEN :aside THEN last_modified END,
+       body_hash = CASE WHEN :aside THEN body_hash END,
        canonical_no = CASE WHEN :aside THEN canonical_no END,
        snapshot = NULL, moved_from = CASE WHEN :moved THEN moved_from END,
-       {", ".join(f"{name} = NULL" for name in _HASHES)}
+       content_hash = NULL, text_hash = NULL
  WHERE no = :no
 """
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
@@ -137,6 +141,7 @@ class RemovedRecordRow:
     depth: int
     status: int | None  #: HTTP or extended, of its last visit
     word: str  #: lastOutcome after the removal
+    stood: bool = True  #: whether it was stored before the run; no alias that this run met first
 
     def as_event(self) -> dict[str, Any]:
         """Return the progress event of the removal (``--progress json``)."""
@@ -208,7 +213,10 @@ class RecordRemover:
                 take_over_record_row(
                     connection, candidate.no, candidate.detail, number=self._number
                 )
-            removed.append(RemovedRecordRow(row[0], row[1], row[2], answered, after.word.word))
+            stood = not (aside and row[8] == Word.NEW)
+            removed.append(
+                RemovedRecordRow(row[0], row[1], row[2], answered, after.word.word, stood)
+            )
         write_clone_places(connection, self._run, sorted(contents), midway=False)
         self._sink.moved(contents)
         for content in sorted(contents):

@@ -360,7 +360,8 @@ def sweep_candidate_rows(
         ]
         gone = remover.remove(candidates, now)
         moved = {one.no for one in candidates if one.rule is RemovalRule.MOVED}
-        connection.execute(_REMOVED, (sum(page.no not in moved for page in gone), run))
+        count = sum(page.stood and page.no not in moved for page in gone)
+        connection.execute(_REMOVED, (count, run))
         return gone, len(rows) == BATCH
 
     more = True
