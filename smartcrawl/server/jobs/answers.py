@@ -28,7 +28,12 @@ class JobHead(Answer):
     """A job without its progress."""
 
     job_id: str = Field(examples=[EXAMPLE_JOB])
-    name: str = Field(examples=["daily-news-crawl"])
+    type: Literal["crawl", "library"] = Field(
+        description="A crawl of a job or declared source, or a step at document libraries"
+    )
+    name: str = Field(
+        description="Of a job of a library, its domain and step", examples=["daily-news-crawl"]
+    )
     status: JobStatus
     declared: bool = Field(description="Whether sources.toml has its definition")
     created_at: Time | None = Field(
@@ -146,6 +151,7 @@ class LibraryJobDetail(Answer):
     """A job of a document library; results have the keys of ``scrapy library --format json``."""
 
     job_id: str = Field(examples=["jb_5d0c1f6a2b3e4d7c"])
+    type: Literal["library"]
     domain: str = Field(examples=["DOMAIN01"])
     action: str = Field(examples=["crawl"])
     mode: str = Field(examples=["incremental"])
@@ -170,7 +176,7 @@ class JobPagination(Answer):
 
 
 class Jobs(Answer):
-    """A page of jobs: those of clients, as they were created, then the declared sources."""
+    """A page of jobs: those of clients, the declared sources, then those of libraries."""
 
     jobs: list[JobHead]
     pagination: JobPagination

@@ -97,6 +97,7 @@ class LibraryJob:
         """Return it under the keys of ``LibraryJobDetail``."""
         return {
             "job_id": self.id,
+            "type": "library",
             "domain": self.domain,
             "action": self.action,
             "mode": self.choices.mode,

@@ -9,10 +9,11 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import Any, Final
 
+from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.registry.runs.run_orders import order_run_row
-from smartcrawl.rules.jobs import JobAction, JobStatus
+from smartcrawl.rules.jobs import EXIT_COMPLETE, EXIT_INCOMPLETE, JobAction, JobStatus
 from smartcrawl.rules.model import RunOrder
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.library_job import COLUMNS, LibraryChoices, LibraryJob
@@ -36,6 +37,18 @@ SELECT {COLUMNS} FROM library_job
  WHERE domain = ? AND state IN ('waiting', 'running') AND (action = ? OR 'crawl' IN (action, ?))
  ORDER BY no
 """
+#: Status in a list of jobs, by which it is filtered; one expression for both databases.
+_LISTED: Final = f"""
+CASE state WHEN 'waiting' THEN 'scheduled'
+           WHEN 'ended' THEN CASE WHEN exit_status IN ({EXIT_COMPLETE}, {EXIT_INCOMPLETE})
+                                  THEN 'completed' ELSE 'failed' END
+           ELSE state END
+"""
+_PAGE: Final = f"""
+SELECT {_LISTED}, {COLUMNS} FROM library_job WHERE :every OR {_LISTED} = :status
+ ORDER BY no LIMIT :limit OFFSET :offset
+"""
+_COUNT: Final = f"SELECT count(*) FROM library_job WHERE :every OR {_LISTED} = :status"
 _LOCK: Final = "UPDATE library_job SET requested = requested WHERE id = ?"
 _REQUEST: Final = "UPDATE library_job SET requested = ? WHERE id = ?"
 _PAUSE: Final = "UPDATE library_job SET state = 'paused', requested = NULL WHERE id = ?"
@@ -84,6 +97,16 @@ class LibraryJobs:
         row: Any = self._connection.execute(_GET, (id_,)).fetchone()
         return None if row is None else LibraryJob.of(row)
 
+    def page(
+        self, *, status: JobStatus | None, limit: int, offset: int
+    ) -> tuple[list[tuple[JobStatus, LibraryJob]], int]:
+        """Return some jobs as they were ordered, with their status; and the number of all."""
+        names: dict[str, Any] = {"every": status is None, "status": status or ""}
+        total = int(self._connection.execute(_COUNT, names).get)
+        names |= {"limit": limit, "offset": offset}
+        rows: list[Any] = self._connection.execute(_PAGE, names).fetchall() if limit > 0 else []
+        return [(JobStatus(row[0]), LibraryJob.of(row[1:])) for row in rows], total
+
     def get(self, id_: str) -> LibraryJob:
         """Return the job of an id.
 
@@ -118,6 +141,39 @@ class LibraryJobs:
                 order_run_row(self._connection, job.run, RunOrder.CANCEL, now)
             self._connection.execute(_CANCEL, (now, id_))
         return api_library_job_standing(self.get(id_))
+
+
+def api_library_job_head(listed: tuple[JobStatus, LibraryJob]) -> dict[str, Any]:
+    """Return a job under the keys of ``JobHead``, for the list of all jobs."""
+    status, job = listed
+    return {
+        "job_id": job.id,
+        "type": "library",
+        "name": f"{job.domain} {job.action}",
+        "status": status.value,
+        "declared": False,
+        "created_at": iso_time(job.created_at),
+        "next_run": None,
+        "version": 1,
+        "complete": None if job.result is None else bool(job.result.get("complete", False)),
+    }
+
+
+def refuse_library_job_change(connection: Connection, id_: str) -> None:
+    """Refuse to replace or delete the job of a library, which is the record of one order.
+
+    Raises:
+        JobError: with what can be done instead.
+    """
+    job = LibraryJobs(connection).find(id_) if id_.startswith(PREFIX) else None
+    if job is not None:
+        raise JobError(
+            CONFLICT,
+            field="job_id",
+            reason=f"the job {id_} is the step {job.action} at the libraries of {job.domain}:"
+            " order another one with POST /v2/crawler/, or cancel this one",
+            message="The job belongs to a library",
+        )
 
 
 def api_library_job_standing(job: LibraryJob) -> Standing:

@@ -42,7 +42,11 @@ from smartcrawl.server.jobs.answers import (
 from smartcrawl.server.jobs.declared import DeclaredNames, KnownJobs, refuse_job_deletion
 from smartcrawl.server.jobs.history import api_job_run_of_id, api_job_runs
 from smartcrawl.server.jobs.job import Job
-from smartcrawl.server.jobs.library_store import LibraryJobs
+from smartcrawl.server.jobs.library_store import (
+    LibraryJobs,
+    api_library_job_head,
+    refuse_library_job_change,
+)
 from smartcrawl.server.jobs.orders import api_job_standing
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.jobs.store import JobStore
@@ -84,6 +88,7 @@ def api_job_head(job: Job) -> dict[str, Any]:
     """Return a job without its progress (R2-24)."""
     return {
         "job_id": job.id,
+        "type": "crawl",
         "name": job.name,
         "status": job.status.value,
         "declared": job.declared,
@@ -229,6 +234,7 @@ class _Changes:
 
         def work(connection: Connection) -> Reply:
             given, now = _unless_refused(prepared), self._now()
+            refuse_library_job_change(connection, id_)
             known = self._known(connection)
             source = known.find_declared(id_)
             if source is not None:
@@ -244,6 +250,7 @@ class _Changes:
         """Delete a job; once more does nothing (R2-30)."""
 
         def work(connection: Connection) -> None:
+            refuse_library_job_change(connection, id_)
             refuse_job_deletion(self._known(connection).find_declared(id_))
             self._store(connection).delete(id_, self._now())
 
@@ -346,18 +353,23 @@ def _add_reads(context: Context, names: DeclaredNames, router: APIRouter) -> Non
     @router.get(
         "/jobs",
         tags=["jobs"],
-        summary="Jobs in the order of their creation, then the declared sources",
+        summary="Jobs in the order of their creation, the declared sources, jobs of libraries",
         response_model=Jobs,
         dependencies=[Depends(refuse_repeated_parameter)],
     )
     def list_jobs(query: Annotated[ListQuery, InQuery()]) -> Response:
-        def work(connection: Connection) -> tuple[list[Job], int]:
-            place = {"limit": query.limit, "offset": query.offset}
-            return known(connection).page(status=query.status, **place)
+        def work(connection: Connection) -> tuple[list[dict[str, Any]], int]:
+            status, limit, offset = query.status, query.limit, query.offset
+            jobs, crawls = known(connection).page(status=status, limit=limit, offset=offset)
+            steps, others = LibraryJobs(connection).page(
+                status=status, limit=limit - len(jobs), offset=max(0, offset - crawls)
+            )
+            heads = [*map(api_job_head, jobs), *map(api_library_job_head, steps)]
+            return heads, crawls + others
 
         found, total = stores.read_moment(work)
         place = {"total": total, "offset": query.offset, "limit": query.limit}
-        return json_response({"jobs": [api_job_head(job) for job in found], "pagination": place})
+        return json_response({"jobs": found, "pagination": place})
 
     @router.get(
         "/jobs/{job_id}",

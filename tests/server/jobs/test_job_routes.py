@@ -50,6 +50,7 @@ def test_the_example_of_the_specification_gets_its_answer(api: Api):
     assert id_.startswith("job_")
     assert answer.headers["Location"] == f"{PATH}/{id_}"
     assert created == {
+        "type": "crawl",
         "name": "daily-news-crawl",
         "status": "scheduled",
         "declared": False,

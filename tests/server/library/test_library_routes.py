@@ -13,6 +13,7 @@ from tests.server.data.library import NOW
 from tests.server.library.conftest import Quay, declare
 
 CRAWL = "/v2/crawler/crawl"
+JOBS = "/api/v1/jobs"
 STEPS = {name: f"/v2/crawler/{name}_data" for name in ("download", "process", "embed")}
 
 
@@ -99,6 +100,7 @@ def test_a_job_is_read_and_controlled_by_its_id(quay: Quay):
     detail = quay.ask("GET", f"/api/v1/jobs/{id_}").json()
     assert detail == {
         "job_id": id_,
+        "type": "library",
         "domain": "DOMAIN01",
         "action": "process",
         "mode": "incremental",
@@ -206,3 +208,53 @@ def test_a_get_that_acts_is_refused_to_other_sites_and_counted_as_a_change(quay:
         )
         assert (answer.status_code, error_of(answer)["code"]) == (403, "FORBIDDEN")
     assert quay.desk.rows("SELECT * FROM library_job") == []
+
+
+@pytest.mark.covers("E-18", "R2-24", "R3-12")
+def test_the_list_of_jobs_has_those_of_libraries_behind_the_others(quay: Quay):
+    quay.desk.add_job("docs", "https://docs.example.com/")
+    known = quay.ask("GET", JOBS).json()["jobs"]
+    before = len(known)  # one server keeps the jobs of other tests
+    with quay.serving(3):
+        done = quay.ask("POST", STEPS["embed"], json={"domain_id": "DOMAIN01"})
+    with quay.serving(1):
+        failed = quay.ask("POST", CRAWL, json={"domain_id": "DOMAIN01"})
+    ids = [answer.headers["X-Job-Id"] for answer in (done, failed)]
+
+    found = quay.ask("GET", JOBS).json()
+
+    assert found["pagination"]["total"] == before + 2
+    assert [job["type"] for job in known] == ["crawl"] * before
+    assert found["jobs"][:before] == known
+    steps = found["jobs"][before:]
+    assert [job["job_id"] for job in steps] == ids
+    assert [job["type"] for job in steps] == ["library", "library"]
+    assert [job["name"] for job in steps] == ["DOMAIN01 embed", "DOMAIN01 crawl"]
+    assert [job["status"] for job in steps] == ["completed", "failed"]
+    assert [job["complete"] for job in steps] == [False, None]
+    for query, expected in (
+        ({"status": "failed"}, ids[1:]),
+        ({"limit": 1, "offset": before}, ids[:1]),
+        ({"limit": 2, "offset": before + 1}, ids[1:]),
+        ({"offset": before + 2}, []),
+        ({"status": "paused"}, []),
+    ):
+        page = quay.ask("GET", JOBS, params=query).json()["jobs"]
+        assert [job["job_id"] for job in page] == expected, query
+    for id_ in ids:
+        detail = quay.ask("GET", f"{JOBS}/{id_}")
+        assert (detail.status_code, detail.json()["type"]) == (200, "library")
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_the_job_of_a_library_is_neither_replaced_nor_deleted(quay: Quay, method: str):
+    """It is the record of one order; the answer says what to do instead."""
+    with quay.serving():
+        id_ = quay.ask("POST", CRAWL, json={"domain_id": "DOMAIN01"}).headers["X-Job-Id"]
+    body = {"name": "docs", "seed_urls": ["https://docs.example.com/"]}
+
+    answer = quay.ask(method, f"{JOBS}/{id_}", **({"json": body} if method == "PUT" else {}))
+
+    assert answer.status_code == 409
+    assert f"the job {id_} is the step crawl at the libraries of DOMAIN01" in answer.text
+    assert quay.ask("GET", f"{JOBS}/{id_}").json()["status"] == "ended"
