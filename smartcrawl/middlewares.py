@@ -48,6 +48,7 @@ from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
 from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.run import Run
+from smartcrawl.run.strays import FRESH
 
 logger = logging.getLogger(__name__)
 
@@ -331,6 +332,7 @@ class PassingRetryMiddleware(RetryMiddleware):
             return None
         again = super().process_exception(request, exception)
         if again is not None:
+            again.meta[FRESH] = True  # a kept connection may have ended
             note_download_failure(self.crawler, request, exception, ends=False)
         return again
 

@@ -231,3 +231,4 @@ class LaneError(SmartcrawlError):
     def __init__(self, message: str, *, sent: bool = True) -> None:
         super().__init__(message)
         self.sent = sent  #: whether a request may have reached the server
+        self.times = 1  #: requests that it may have got

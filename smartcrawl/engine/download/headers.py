@@ -18,8 +18,8 @@ from scrapy.crawler import Crawler
 from scrapy.http import Response
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
-from twisted.web._newclient import HEADER, STATUS, ParseError, ResponseFailed
-from twisted.web.client import HTTPConnectionPool
+from twisted.web._newclient import HEADER, STATUS, ParseError, RequestNotSent, ResponseFailed
+from twisted.web.client import HTTPConnectionPool, RequestTransmissionFailed
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
 from smartcrawl.engine.current_run import run_of_crawler
@@ -41,7 +41,7 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
     before the body begins, the only part that DOWNLOAD_MAXSIZE bounds.
 
     An origin that sends bytes without a request gets one request a connection (Strays), and so
-    does a page that is requested again for that reason (FRESH).
+    does a page that is requested again for that reason or after a failure (FRESH).
     """
 
     def __init__(self, crawler: Crawler) -> None:
@@ -52,6 +52,8 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         self._halt.when_dropped(self._drop)
         self._asked: set[asyncio.Task[Any]] = set()
         self._kept = self._pool
+        # A kept connection that ended takes one of RETRY_TIMES; the next request gets a new one.
+        self._kept.retryAutomatically = crawler.settings.getint("RETRY_TIMES") == 0
         self._single: Any = HTTPConnectionPool(self._pool._reactor, persistent=False)  # type: ignore[no-untyped-call]
         for pool in (self._kept, self._single):
             pool._factory = partial(_BoundedFactory, self._strays)  # type: ignore[assignment]
@@ -77,7 +79,13 @@ class BoundedHttpHandler(HTTP11DownloadHandler):
         assert task is not None, "Scrapy makes a task of each download"
         self._asked.add(task)
         try:
-            return await super().download_request(request)
+            try:
+                return await super().download_request(request)
+            except (RequestNotSent, RequestTransmissionFailed):
+                if alone:
+                    raise
+                self._pool = self._single  # a kept connection ended before it took the request
+                return await super().download_request(request)
         except asyncio.CancelledError:
             if self._halt.order is None:
                 raise

@@ -59,6 +59,8 @@ class LaneClient:
         self.strays = 0  #: connections of the lane that received bytes without a request
         self._most_idle = settings.getint("CONCURRENT_REQUESTS")
         self._timeout = settings.getfloat("DOWNLOAD_TIMEOUT")
+        #: Whether a request is sent again here; the engine asks once more, whatever the failure.
+        self._resends = settings.getint("RETRY_TIMES") > 1
         self._settings = settings
         self._trust = trust or CertificateTrust()
         self._tls: ssl.SSLContext | None = None
@@ -90,8 +92,14 @@ class LaneClient:
         try:
             return await connection.send(request, deadline)
         except ClosedError:  # between two requests, as servers may
-            connection = await self._opened(origin, deadline)
+            if not self._resends:
+                raise
+        connection = await self._opened(origin, deadline)
+        try:
             return await connection.send(request, deadline)
+        except LaneError as error:
+            error.times = 2
+            raise
 
     async def _opened(self, origin: _Origin, deadline: float) -> LaneConnection:
         """Return a connection, unless the run ends meanwhile."""

@@ -69,7 +69,7 @@ class LaneHandover:
         """
         self._counts.withdrawn += 1
         logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
-        request = self._request(flight)
+        request = self._request(flight, failures=1)
         request.meta[FRESH] = True
         self._scheduler.pass_on(request)
 
@@ -80,10 +80,16 @@ class LaneHandover:
         if not error.sent:
             flight.attempt = VisitAttempt(flight.page)
         logger.debug("the engine asks %s: %s", flight.page.url, error)
-        self._scheduler.pass_on(self._request(flight))
+        self._scheduler.pass_on(self._request(flight, failures=error.times if error.sent else 0))
 
-    def _request(self, flight: Flight) -> Request:
-        """Return the engine's request for a page, with the attempt so far."""
+    def _request(self, flight: Flight, *, failures: int = 0) -> Request:
+        """Return the engine's request for a page, with the attempt so far.
+
+        ``failures``: requests of the lane that failed, which count against RETRY_TIMES.
+        """
         request = self._scheduler.request_of(flight.page)
+        if failures:
+            most = self._crawler.settings.getint("RETRY_TIMES")
+            request.meta["retry_times"] = min(failures, most)
         request.meta.update(flight.meta, attempt=flight.attempt)
         return request
