@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from functools import partial
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
@@ -69,7 +69,10 @@ class ExtractPipeline(VisitPipeline):
         if visit.page.plan.verify:
             return visit
         await self._read(run, visit)
-        if run.spellings.is_open(visit):  # its body is that of an error page
+        if visit.respelled is not None:
+            visit.postponed = True
+            self._ask(visit, *visit.respelled)
+        if run.spellings.is_open(visit):  # its body is no page
             visit = self._settled(run, visit)
             await self._read(run, visit)
         if run.spellings.adds_nothing(visit):
@@ -95,12 +98,17 @@ class ExtractPipeline(VisitPipeline):
         settled = run.spellings.settled(visit)
         if settled is not None:
             return settled
+        return self._ask(visit, run.spellings.following(visit))
+
+    def _ask(self, visit: Visit, url: str, cookie: str = "") -> NoReturn:
         attempt = visit.attempt
         assert attempt is not None, "it was requested"
         scheduler = self.crawler.engine.scheduler
         assert isinstance(scheduler, NumberScheduler)
-        url = run.spellings.following(visit)
-        self.crawler.engine.crawl(scheduler.request_of(visit.page, attempt, url))
+        request = scheduler.request_of(visit.page, attempt, url)
+        if cookie:
+            request.headers["Cookie"] = cookie.encode("latin-1")
+        self.crawler.engine.crawl(request)
         raise DropItem(f"another spelling is asked: {url}", log_level="DEBUG")
 
     async def close_spider(self) -> None:

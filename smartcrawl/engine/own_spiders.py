@@ -13,12 +13,15 @@ from scrapy.crawler import Crawler
 from scrapy.downloadermiddlewares.httpauth import HttpAuthMiddleware
 from scrapy.downloadermiddlewares.offsite import OffsiteMiddleware
 from scrapy.exceptions import NotConfigured
-from scrapy.http import Response
+from scrapy.http import HtmlResponse, Response
 from scrapy.settings import BaseSettings
+from scrapy.utils.response import get_meta_refresh
 
+from smartcrawl.extract.links import document_base_url, refresh_target_at_once
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.pages import VisitAttempt
 from smartcrawl.model.program import program_argument, program_name
+from smartcrawl.rules.http import is_refresh_at_once
 
 
 def is_own_spider(crawler: Crawler) -> bool:
@@ -53,7 +56,21 @@ def brings_page(spider: Spider, response: Response) -> bool:
         *getattr(spider, "handle_httpstatus_list", ()),
         *map(int, spider.settings.getlist("HTTPERROR_ALLOWED_CODES")),
     ]
-    return 200 <= response.status < 300 or response.status in allowed
+    if response.status in allowed:
+        return True
+    return 200 <= response.status < 300 and not _leads_on(response)
+
+
+def _leads_on(response: Response) -> bool:
+    """Whether a page leads to another address at once, so that its visit is a redirect."""
+    here = document_base_url(response.url)
+    header = (response.headers.get("Refresh") or b"").decode("latin-1")
+    if refresh_target_at_once(header, here, here) is not None:
+        return True
+    seconds, target = None, None
+    if isinstance(response, HtmlResponse) and b"refresh" in response.body.lower():
+        seconds, target = get_meta_refresh(response)
+    return seconds is not None and is_refresh_at_once(int(seconds)) and target != str(here)
 
 
 def feed_refusal(spider: type, settings: BaseSettings) -> str | None:

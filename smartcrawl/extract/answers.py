@@ -77,8 +77,9 @@ def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> 
         return "a block outside of its text"
     if len(document.links) > MAX_LINKS or len(document.overlong) > MAX_OVERLONG:
         return "too many links"
-    if document.canonical is not None and request_url(document.canonical) != document.canonical:
-        return "a canonical address that is none"
+    for named in (document.canonical, document.refresh):
+        if named is not None and request_url(named) != named:
+            return "a canonical address or refresh that is none"
     if document.charset not in _CHARSETS or any(
         len(code) not in (0, 2) for code in (document.language, document.declared)
     ):

@@ -13,7 +13,12 @@ import can_ada
 from smartcrawl.extract.charset import decode_charset
 from smartcrawl.extract.images import document_images
 from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
-from smartcrawl.extract.links import MAX_LINKS, document_base_url, resolve_html_links
+from smartcrawl.extract.links import (
+    MAX_LINKS,
+    document_base_url,
+    refresh_target_at_once,
+    resolve_html_links,
+)
 from smartcrawl.extract.parsing import parse_markup
 from smartcrawl.extract.robots_meta import robots_meta_directives
 from smartcrawl.extract.sections import Span, markup_line, text_sections
@@ -82,8 +87,7 @@ def parse_html(
     declared = iso_639_1_language(seen.language)
     return Document(
         title=_title(seen),
-        description=seen.descriptions.get("description")
-        or seen.descriptions.get("og:description", ""),
+        description=seen.description,
         language=detected_language(_sample(text), seen.language) if detect else declared,
         sections=text,
         images=_images(seen, base, page),
@@ -91,6 +95,7 @@ def parse_html(
         links_cut=found.more or seen.cut,
         overlong=found.overlong,
         canonical=join_url(base, seen.canonical) if seen.canonical else None,
+        refresh=refresh_target_at_once(seen.refresh, base, page) if seen.refresh else None,
         noindex=seen.noindex,
         nofollow=seen.nofollow,
         charset=charset,

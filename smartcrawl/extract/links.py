@@ -12,14 +12,17 @@ import can_ada
 from smartcrawl.model.documents import Document, Link
 from smartcrawl.model.file_urls import join_file_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, join_url
+from smartcrawl.rules.http import is_refresh_at_once
 
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
 MAX_OVERLONG: Final = 1_000  #: links that are reported as too long
+_DIGITS: Final = 9  #: of a delay; more are a longer one anyway
 _SHOWN: Final = 200  #: characters of a link that is too long
 
 _HTTP: Final = ("http://", "https://")
 _REFRESH: Final = re.compile(
-    r"[\d.]*\s*(?:[;,]|\s)\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.*))", re.IGNORECASE | re.DOTALL
+    r"(\d*+)[\d.]*+\s*(?:[;,]|\s)\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.*))",
+    re.IGNORECASE | re.DOTALL,
 )
 
 
@@ -141,4 +144,30 @@ def html_refresh_target(content: str) -> str:
     Source: HTML Standard, section 4.2.5.3 ("shared declarative refresh steps").
     """
     match = _REFRESH.match(content.strip())
-    return next(filter(None, match.groups()), "").strip() if match else ""
+    return _refresh_address(match) if match else ""
+
+
+def refresh_target_at_once(content: str, base: can_ada.URL, page: can_ada.URL) -> str | None:
+    """Return the absolute address to which a refresh leads at once; None: it does not.
+
+    ``content`` is that of ``<meta http-equiv=refresh>``, or the value of the header ``Refresh``.
+    A refresh of ``page`` itself only reloads it.
+
+    >>> page = can_ada.parse("http://a.example/x")
+    >>> refresh_target_at_once("0; url=y", page, page)
+    'http://a.example/y'
+    >>> refresh_target_at_once("5; url=y", page, page) or refresh_target_at_once("0", page, page)
+
+    Source: HTML Standard, section 4.2.5.3; RFC 9110 has no such header, all browsers do.
+    """
+    match = _REFRESH.match(content.strip())
+    if match is None or not (match[1] or content.strip().startswith(".")):
+        return None
+    seconds = int(match[1].lstrip("0")[:_DIGITS] or 0)
+    address = _refresh_address(match)
+    url = join_url(base, address) if address and is_refresh_at_once(seconds) else None
+    return None if url == str(page) else url
+
+
+def _refresh_address(match: re.Match[str]) -> str:
+    return next(filter(None, match.groups()[1:]), "").strip()

@@ -49,7 +49,9 @@ def parse_markup(
             markup, MarkupReader(links) if plain else SelectingReader(links, only_kept, drops)
         )
     except TooDeepError:
-        return _seen(flattened_markup(markup), MarkupReader(links))
+        seen = _seen(flattened_markup(markup), MarkupReader(links))
+        seen.refresh = None  # it may have been within <noscript>
+        return seen
 
 
 def flattened_markup(markup: bytes) -> bytes:

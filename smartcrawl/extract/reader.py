@@ -344,6 +344,8 @@ class MarkupReader(Regions):
             case "content-language":
                 self._seen.language = self._seen.language or content.partition(",")[0]
             case "refresh":
+                if self._seen.refresh is None and not self._muted:  # scripts run, as in browsers
+                    self._seen.refresh = content
                 self._refer(html_refresh_target(content), "refresh")
             case _ if name.startswith("og:image"):
                 self._album.announce(name, content)

@@ -34,9 +34,15 @@ class SeenMarkup:
     keywords: str = ""
     base: str | None = None
     canonical: str | None = None
+    refresh: str | None = None  #: content of the first ``<meta http-equiv=refresh>``
     language: str = ""
     noindex: bool = False
     nofollow: bool = False
+
+    @property
+    def description(self) -> str:
+        """The description of the page, else that for previews of it."""
+        return self.descriptions.get("description") or self.descriptions.get("og:description", "")
 
     def clip(self, end: int) -> None:
         """Drop headings, blocks and regions from a token on; the links of a page are all kept."""

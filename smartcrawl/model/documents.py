@@ -133,6 +133,7 @@ class Document:
     images: tuple[Image, ...] = ()
     links: tuple[Link, ...] = ()  #: unfiltered, distinct by URL, in document order
     canonical: str | None = None  #: absolute URL
+    refresh: str | None = None  #: absolute URL of another page to which it leads at once
     noindex: bool = False  #: meta robots
     nofollow: bool = False  #: meta robots
     links_cut: bool = False  #: whether there are more than are kept

@@ -190,6 +190,7 @@ class PageAnswer:
     etag: str | None = None
     last_modified: str | None = None
     robots_tags: tuple[str, ...] = ()  #: X-Robots-Tag, one for each header line
+    refresh: str | None = None  #: header ``Refresh``
     retry_after: int | None = None  #: seconds, from a 429 or 503
     location: str | None = None  #: absolute target of a redirect
     response_ms: int = 0
@@ -242,6 +243,9 @@ class Visit:
     parsed: ParsedBody = field(default_factory=ParsedBody)
     attempt: VisitAttempt | None = None  #: its requests; None: no request was sent
     postponed: bool = False  #: whether another spelling is asked: this answer is not the visit's
+    refreshed: bool = False  #: whether it is a page that leads on at once, judged as a redirect
+    #: Spelling of the same address to which the page leads on, and the Cookie to ask it with.
+    respelled: tuple[str, str] | None = None
 
     def fail(self, fault: Fault, message: str) -> None:
         """Give the visit an extended status and a message, cut to 1,024 characters."""

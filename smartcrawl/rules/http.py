@@ -14,6 +14,8 @@ from smartcrawl.rules.model import Outcome
 REDIRECTS = PERMANENT | TEMPORARY
 MAX_REDIRECTS = 5  #: hops, unless the operator permits more or fewer (R2-21)
 MOST_REDIRECTS = 20  #: the largest limit of an operator
+MOST_REFRESH = 1  #: seconds after which a page that leads on still does so at once
+REFRESHED = 302  #: status as which a page that leads on at once is recorded
 MAX_VALIDATOR = 8 * 1024  #: characters
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
@@ -290,6 +292,17 @@ def http_status_read(status: int) -> int:
     Source: RFC 9110 sections 15 and 15.3.4; RFC 3229.
     """
     return 200 if status in LIKE_200 else status
+
+
+def is_refresh_at_once(seconds: int) -> bool:
+    """Whether a refresh with this delay leads on before anybody could read the page.
+
+    >>> is_refresh_at_once(0), is_refresh_at_once(5)
+    (True, False)
+
+    Source: HTML Standard, section 4.2.5.3.
+    """
+    return seconds <= MOST_REFRESH
 
 
 def outcome_of_http_status(status: int, *, conditional: bool) -> Outcome:

@@ -13,6 +13,7 @@ from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.extract.documents import FORMAT_FAULTS, DocumentLimits, DocumentReader
 from smartcrawl.extract.formats import FormatError
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
+from smartcrawl.extract.links import document_base_url, refresh_target_at_once
 from smartcrawl.extract.sitemaps import looks_like_sitemap
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import (
@@ -24,12 +25,15 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import normalize_url
+from smartcrawl.rules.http import REFRESHED
 from smartcrawl.rules.login import is_login_form, is_sign_in_page, says_sign_in
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide, decide_moved
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed
 from smartcrawl.run.collapses import collapse_in_run
 from smartcrawl.run.damaged import BLANK, damage_of_body
+from smartcrawl.run.detours import Redirect
 from smartcrawl.run.equal_bytes import take_equal_bytes_in_run
 from smartcrawl.run.replacements import Replacements
 from smartcrawl.run.run import Run
@@ -105,7 +109,7 @@ class Reading:
             logger.exception("cannot process %s", visit.url)
             visit.fail(Fault.PROCESSING, f"processing failed: {type(error).__name__}: {error}")
             parsed.document, parsed.links, parsed.targets = None, None, b""
-        if run.spellings.is_open(visit):
+        if visit.respelled is not None or run.spellings.is_open(visit):
             return None
         if run.source.kind_of(visit.page.url).is_polite:
             run.trust.learn(visit)
@@ -136,6 +140,8 @@ class Reading:
         """
         page = visit.page
         plan = page.plan
+        if self._leads_on(visit, None):
+            return
         noindex, _ = _header_directives(visit)
         if noindex:
             if page.state.standing is Standing.HELD:
@@ -180,6 +186,8 @@ class Reading:
         run, page = self._run, visit.page
         kind = run.source.kind_of(page.url)
         visit.parsed.body_hash = body_hash(body)
+        if self._leads_on(visit, None):
+            return
         noindex, nofollow = _header_directives(visit)
         as_sitemap = page.kind or page.plan.named or looks_like_sitemap(body)
         if as_sitemap and kind.follows_links and take_sitemap_in_run(run, visit, body):
@@ -190,6 +198,42 @@ class Reading:
             visit.outcome = Outcome.SAME
         else:
             await self._read_document(visit, body, noindex=noindex, nofollow=nofollow)
+
+    def _leads_on(self, visit: Visit, document: Document | None) -> bool:
+        """Whether a page leads to another address at once: it is judged as a temporary redirect.
+
+        By its header ``Refresh``, or by its ``document``.
+        """
+        run, answer, parsed = self._run, visit.answer, visit.parsed
+        kind, brings = run.source.kind_of(visit.page.url), (Outcome.CHANGED, Outcome.NOT_MODIFIED)
+        if not kind.is_shielded or visit.outcome not in brings:
+            return False
+        if document is not None:
+            target = document.refresh
+        else:
+            here = document_base_url(visit.url)
+            target = refresh_target_at_once(answer.refresh, here, here) if answer.refresh else None
+        if target is None:
+            return False
+        if visit.attempt is None:  # a stored body: nothing can be asked
+            trackers = run.options.trackers
+            if normalize_url(target, trackers) == normalize_url(visit.url, trackers):
+                return False
+            answer.location = target
+        else:
+            redirect = Redirect(visit.url, target)
+            cookie = run.detours.next_cookies(visit, redirect, int(time.time()))
+            if cookie is not None:
+                visit.respelled = target, cookie
+                return True
+        answer.body = parsed.document = parsed.body_hash = None
+        if answer.location is not None:
+            visit.refreshed = True
+            visit.outcome, visit.http_status = Outcome.REDIRECT, REFRESHED
+            visit.error = f"redirected by a refresh to {redacted_text(target)}"[:1024]
+            if not run.spellings.is_open(visit):
+                self._redirect(visit, target)
+        return True
 
     def _is_stored(self, visit: Visit) -> bool:
         """Whether reading this body would only reproduce the stored page and its links."""
@@ -226,6 +270,8 @@ class Reading:
             )
         except FormatError as error:
             visit.fail(FORMAT_FAULTS[error.kind], f"cannot be read: {error}")
+            return
+        if self._leads_on(visit, document):
             return
         parsed.document = document
         if document.canonical is not None:

@@ -69,9 +69,10 @@ class Spellings:
         return None
 
     def is_open(self, visit: Visit) -> bool:
-        """Whether an error page in a body leaves open which answer counts."""
+        """Whether a body that is no page, but an error or leads on, leaves open what counts."""
         attempt, page = visit.attempt, visit.page
-        if visit.outcome is not Outcome.SOFT_404 or attempt is None or attempt.over:
+        is_page = visit.outcome is not Outcome.SOFT_404 and not visit.refreshed
+        if is_page or attempt is None or attempt.over:
             return False
         if not self._has_spellings(page):
             return False

@@ -13,7 +13,7 @@ from smartcrawl.rules.model import Mode
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.patterns import compile_scope_pattern
 
-EXTRACTION_VERSION: Final = 7  #: raise it when the same body gives another document or other links
+EXTRACTION_VERSION: Final = 8  #: raise it when the same body gives another document or other links
 CHUNKING_VERSION: Final = 3  #: raise it when the same document gives other chunks
 
 

@@ -89,6 +89,7 @@ class SiteSpider(VisitSpider):
             return
         lines = response.headers.getlist("X-Robots-Tag")
         answer.robots_tags = tuple(line.decode("latin-1") for line in lines)
+        answer.refresh = _header(response, "Refresh")
         if visit.outcome in (Outcome.NOT_FOUND, Outcome.HTTP_ERROR) and visit.page.lacks_signature:
             why = f"HTTP status {response.status} without the signature that it was read under"
             visit.fail(Fault.UNSIGNED, why)
@@ -159,7 +160,8 @@ class SiteSpider(VisitSpider):
             visit.traffic.conditional_requests += 1
             latency = response.meta.get("download_latency", 0)
             return fill_confirmed_visit(visit, etag, date, latency=latency)
-        if visit.http_status == 200 and self.run.trust.confirms(visit.page, etag, date, size):
+        confirmed = visit.http_status == 200 and answer.refresh is None
+        if confirmed and self.run.trust.confirms(visit.page, etag, date, size):
             visit.outcome = Outcome.NOT_MODIFIED
             answer.etag = visit.page.record.etag
             answer.last_modified = visit.page.record.last_modified

@@ -190,7 +190,7 @@ def lay_ways(site: Site, victim: Site) -> set[str]:
     site.pages["/robots.txt"] = "".join(f"Sitemap: {path}\n" for path in maps)
     site.pages["/"] = html("Home", *paths, "/based", "/lines")
     statuses = (f"/{status}" for status in _REDIRECTS)
-    return {*_FOLLOWED, *_SITEMAPS, *statuses, "/base", "/named"}
+    return {*_FOLLOWED, *_SITEMAPS, *statuses, "/base", "/named", "/refresh-line"}
 
 
 def test_nothing_that_a_site_says_leads_to_where_it_may_not(site: Site, victim: Site, crawl: Crawl):

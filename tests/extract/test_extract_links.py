@@ -1,10 +1,14 @@
 """Which links a page has, and how they are spelled."""
 
+from html import escape
+
+import can_ada
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from smartcrawl.extract.html import MAX_LINKS, parse_html
+from smartcrawl.extract.links import refresh_target_at_once
 from smartcrawl.model.documents import Link
 
 PAGE = "http://site.example/dir/page.html?q=1"
@@ -278,3 +282,59 @@ def test_a_file_links_to_the_web_and_to_files_of_its_place(page, href, url):
 )
 def test_a_file_links_to_no_other_place_and_not_to_itself(page, href):
     assert urls(f"<a href='{href}'>x</a>", page) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("0; url=x", "x"),
+        ("0;URL='x'", "x"),
+        ('1 , "x"', "x"),
+        ("0 x", "x"),
+        (".9;x", "x"),
+        ("1.99; url = x#part", "x"),
+        ("0001; url=x", "x"),
+        ("2; url=x", None),
+        ("10000000000000000000; url=x", None),
+        ("0" * 5000 + "20; url=x", None),
+        ("; url=x", None),
+        ("url=x", None),
+        ("-1; url=x", None),
+        ("0", None),
+        ("0; url=", None),
+        ("0; url=#part", None),
+        ("0; url=page", None),
+        ("0; url=javascript:x", None),
+        ("0; url=http://[", None),
+    ],
+)
+def test_where_a_refresh_leads_at_once(content, target):
+    page = can_ada.parse("http://site.example/dir/page")
+    found = refresh_target_at_once(content, page, page)
+
+    assert found == (target and f"http://site.example/dir/{target}")
+    markup = f'<meta http-equiv=refresh content="{escape(content)}">'
+    read = parse_html(markup.encode(), content_type="text/html", url=str(page), links=False)
+    assert read.refresh == found
+
+
+@pytest.mark.parametrize(
+    ("markup", "target"),
+    [
+        ("{}", "http://site.example/dir/x"),
+        ("<base href=/other/>{}", "http://site.example/other/x"),
+        ("<p>text</p>{}", "http://site.example/dir/x"),
+        ("<meta http-equiv=refresh content=30>{}", None),
+        ("<noscript>{}</noscript>", None),
+        ("<noscript><div>text</div>{}</noscript>", None),
+        ("<template>{}</template>", None),
+        ("<!--[if lt IE 9]>{}<![endif]-->", None),
+        ("<script>{}</script>", None),
+        ("<div>" * 600 + "{}", None),
+    ],
+)
+def test_which_refresh_of_a_page_counts(markup, target):
+    markup = markup.format("<meta http-equiv=refresh content='0; url=x'>")
+    url = "http://site.example/dir/page"
+
+    assert parse_html(markup.encode(), content_type="text/html", url=url).refresh == target

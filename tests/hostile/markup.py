@@ -12,6 +12,7 @@ from tests.hostile.kinds import (
     Ask,
     Kind,
     Script,
+    Told,
     built,
     filled,
     page,
@@ -154,7 +155,8 @@ KINDS = (
     kind("refresh_itself_named", "goes to its own address at once",
          _around(top='<meta http-equiv="refresh" content="0; url={here}">'), NEW),
     kind("refresh_victim", "goes to the victim at once",
-         _around(top='<meta http-equiv="refresh" content="0;url=\'{victim}/refresh\'">'), NEW),
+         _around(top='<meta http-equiv="refresh" content="0;url=\'{victim}/refresh\'">'),
+         Told("redirected", 302, "by a refresh to"), held=Told("lost", 302, "temporary redirect")),
     kind("refresh_odd", "goes nowhere, in five ways",
          _around(top="".join(f'<meta http-equiv="Refresh" content="{content}">' for content in (
              "", ";", "url", "-1; url=", "9" * 5000 + "; url=javascript:1"))), NEW),

@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.absence import PASSING
+from smartcrawl.rules.absence import PASSING, TEMPORARY
 from smartcrawl.rules.http import (
     MAX_REDIRECTS,
     MAX_VALIDATOR,
     MOST_REDIRECTS,
+    MOST_REFRESH,
     REDIRECTS,
+    REFRESHED,
     RedirectLimit,
     etag_in_both_spellings,
     http_conditional_headers,
@@ -20,6 +22,7 @@ from smartcrawl.rules.http import (
     http_validators_kept,
     is_304_of_other_date,
     is_304_of_other_version,
+    is_refresh_at_once,
     is_same_by_head,
     outcome_of_http_status,
     reason_against_http_validators,
@@ -70,6 +73,7 @@ def test_every_outcome_is_told_of_some_answer():
         Outcome.ALIAS,
         Outcome.CHANGED,
         Outcome.NOT_ACCEPTABLE,
+        Outcome.REDIRECT,
         Outcome.SAME,
         Outcome.SOFT_404,
     ]
@@ -78,10 +82,19 @@ def test_every_outcome_is_told_of_some_answer():
 def test_the_sets_of_statuses_are_the_manuals():
     rows = table("Which answers are which outcome")
 
-    assert [numbers(a) for a, outcome in rows if outcome == "redirect"] == [REDIRECTS]
+    by_status = [(numbers(a), outcome) for a, outcome in rows if not a.startswith("200 ")]
+    assert [statuses for statuses, outcome in by_status if outcome == "redirect"] == [REDIRECTS]
     assert [numbers(a) for a, outcome in rows if outcome == "transient"] == [PASSING]
     assert f"at most {MAX_REDIRECTS} times" in section("Which answers are which outcome")
     assert numbers(" ".join(header("Moved pages")[1:])) == REDIRECTS
+
+
+def test_a_refresh_at_once_is_one_of_at_most_a_second():
+    told = section("Which answers are which outcome")
+
+    assert [is_refresh_at_once(seconds) for seconds in (0, 1, 2, 5)] == [True, True, False, False]
+    assert f"after at most {MOST_REFRESH} second is judged as a {REFRESHED}" in told
+    assert REFRESHED in TEMPORARY
 
 
 @pytest.mark.covers("R0-38", "RD-04", "RP-05")

@@ -20,6 +20,8 @@ from smartcrawl.run.visits import fill_confirmed_visit
 
 #: Headers of a 304.
 _ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
+_REFRESH = b"refresh"
+_READ = (_ETAG, _DATE, _LENGTH, _REFRESH)
 
 
 class LaneConfirmations:
@@ -51,7 +53,7 @@ class LaneConfirmations:
 
     async def visit(self, flight: Flight, answer: LaneAnswer) -> None:
         """Pass the Visit of a page that a 304 confirmed through the pipelines."""
-        read: dict[bytes, str | None] = {_ETAG: None, _DATE: None, _LENGTH: None}
+        read: dict[bytes, str | None] = dict.fromkeys(_READ)
         tags = []
         for name, value in answer.headers:
             lower = name.lower()
@@ -62,6 +64,7 @@ class LaneConfirmations:
         self._counts.confirmed(answer.size, has_length=read[_LENGTH] is not None)
         visit = flight.attempt.visit(flight.page.url)
         visit.answer.robots_tags = tuple(tags)
+        visit.answer.refresh = read[_REFRESH]
         item: Any = fill_confirmed_visit(visit, read[_ETAG], read[_DATE], latency=answer.latency)
         with suppress(VisitDone):
             for step in self._steps:
