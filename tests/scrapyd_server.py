@@ -1,8 +1,7 @@
 """A real scrapyd for tests, and scrapyd-client beside it.
 
-Both live in a virtual environment below the cache folder of tests/servers.py, made at first use. It
-sees the packages of the environment that the tests run in, so pip only adds what
-requirements-scrapyd.txt names beyond them: a scrapyd has the requirements of its projects.
+Both live in the environment that ``script/setup scrapyd`` makes, as the manual says, in a copy of
+the checkout below the cache folder of tests/servers.py. It is made at first use.
 """
 
 import fcntl
@@ -14,12 +13,11 @@ import shutil
 import socket
 import subprocess
 import sys
-import sysconfig
 import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from configparser import ConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -37,6 +35,8 @@ PROJECT = (
     "scrapy.cfg", "setup.py", "pyproject.toml", "requirements.txt", "README.md", "LICENSE",
     "NOTICE", "smartcrawl",
 )  # fmt: skip
+#: What it has to hold for script/setup, too.
+SETUP = ("script/setup", "script/environment", "requirements.lock")
 _START_SECONDS = 120
 _JOB_SECONDS = 300
 _DEPLOY_SECONDS = 300
@@ -147,7 +147,12 @@ def scrapyd(
 
 def checkout(folder: Path) -> Path:
     """Copy into `folder` what scrapyd-deploy needs, as nobody's build may litter the real one."""
-    for name in PROJECT:
+    return _copied(PROJECT, folder)
+
+
+def _copied(names: Sequence[str], folder: Path) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         if (ROOT / name).is_dir():
             shutil.copytree(
                 ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__")
@@ -192,7 +197,7 @@ def _free_port() -> int:
 def scrapyd_lookup() -> Path | UnavailableError:
     """Python with scrapyd; asked once per process: without a network, asking costs seconds."""
     try:
-        return _environment() / "bin/python"
+        return _environment() / ".venv/bin/python"
     except UnavailableError as error:
         return error
     except (OSError, subprocess.SubprocessError) as error:
@@ -200,9 +205,10 @@ def scrapyd_lookup() -> Path | UnavailableError:
 
 
 def _environment() -> Path:
-    """The virtual environment, made at first use by one process and complete or absent."""
-    ours = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
-    wanted = [sys.version, *ours, REQUIREMENTS.read_text(), (ROOT / "requirements.txt").read_text()]
+    """A checkout with the environment, made at first use by one process and complete or absent."""
+    files = [REQUIREMENTS, ROOT / "requirements.txt", ROOT / "requirements.lock", ROOT / SETUP[0]]
+    files += sorted((ROOT / SETUP[1]).glob("*.py"))
+    wanted = [sys.version, *(file.read_text("utf-8") for file in files)]
     key = hashlib.sha256("\n".join(wanted).encode()).hexdigest()[:16]
     base = cache_folder().absolute() / release()
     base.mkdir(parents=True, exist_ok=True)
@@ -212,14 +218,10 @@ def _environment() -> Path:
         if (tree / "complete").exists():  # it cannot be moved when it is
             return tree
         shutil.rmtree(tree, ignore_errors=True)
-        _run(sys.executable, "-m", "venv", "--without-pip", tree)
-        place = "import sysconfig; print(sysconfig.get_path('purelib'))"
-        packages = Path(_run(tree / "bin/python", "-c", place).strip())
-        (packages / "tests.pth").write_text("\n".join(map(os.path.realpath, ours)))
-        _run(
-            *(tree / "bin/python", "-m", "pip", "install", "--quiet"),
-            *("--disable-pip-version-check", "--requirement", REQUIREMENTS),
-        )
+        tree.mkdir()
+        _copied((*PROJECT, *SETUP), tree)
+        shutil.copy(REQUIREMENTS, tree / "requirements-scrapyd.txt")
+        _run(tree / "script/setup", "scrapyd")
         (tree / "complete").touch()
     return tree
 
@@ -231,6 +233,7 @@ def _run(*arguments: str | Path) -> str:
         capture_output=True,
         text=True,
         timeout=_PIP_SECONDS,
+        env=os.environ | {"PYTHON": os.path.realpath(sys.executable)},
         check=False,
     )
     if done.returncode:

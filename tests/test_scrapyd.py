@@ -1,21 +1,26 @@
 """The project in a real scrapyd: deployed by scrapyd-client, and run as if by hand."""
 
+import shutil
 import urllib.error
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 
 import pytest
 
+from smartcrawl import __version__
 from tests import scrapyd_server
-from tests.crawls.commands import Crawl, Scrapy
+from tests.crawls.commands import Crawl, Scrapy, wait_until
 from tests.scrapyd_server import ROOT, Scrapyd, checkout, scrapyd
 from tests.servers import UnavailableError
 from tests.site_server import Page, Site, html
 
 covers = pytest.mark.covers
+_INIT, _SPIDER = "smartcrawl/__init__.py", "smartcrawl/spiders/site.py"
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +106,14 @@ def test_arguments_are_texts(deployment: SimpleNamespace, site: Site):
     assert "incomplete" in log
 
 
-@pytest.mark.few(1)
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"nonsense": "1"}, "unknown argument 'nonsense': the spider site takes url,"),
         ({"force": "perhaps"}, "force is 'perhaps': it takes 1 or 0"),
+        ({"setting": "RECRAWL_POLCY=due"}, "no setting RECRAWL_POLCY, did you mean RECRAWL_POLICY"),
+        ({"setting": "LOG_FORMAT=wide"}, "LOG_FORMAT is 'wide'"),
         ({"setting": "DATA_DIR=.smartcrawl"}, "name a folder that stays, such as DATA_DIR=/var/l"),
     ],
 )
@@ -119,9 +126,115 @@ def test_the_log_of_a_job_says_why_it_was_not_carried_out(
 
     said = deployment.server.said().removeprefix(before)
     assert message in log, said
-    assert "Process died: exitstatus=1" in said
+    assert runs("1", deployment.server) in log or "LOG_FORMAT" in message
+    assert "Process died: exitstatus=" in said
     assert not site.log
     assert not (deployment.server.folder / ".smartcrawl").exists()
+
+
+class Releases:
+    """Versions of the copy of the checkout that are deployed beside version 1."""
+
+    def __init__(self, deployment: SimpleNamespace) -> None:
+        self.server: Scrapyd = deployment.server
+        self._copy: Path = deployment.copy
+        self._before = {name: (self._copy / name).read_text() for name in (_INIT, _SPIDER)}
+
+    def deploy(self, version: str, *, raises: bool = False) -> None:
+        """Deploy a version that calls itself so; ``raises``: its spider does not start."""
+        init = self._before[_INIT].replace(f'"{__version__}"', f'"0.1.{version}"')
+        (self._copy / _INIT).write_text(init)
+        spider = self._before[_SPIDER]
+        if raises:
+            spider += f"\n\ndef _fails(*_, **__):\n    raise RuntimeError('of egg {version}')\n"
+            spider += "\n\nSiteSpider.from_crawler = classmethod(_fails)\n"
+        (self._copy / _SPIDER).write_text(spider)
+        done = self.server.client("test", "--version", version, cwd=self._copy)
+        assert done.returncode == 0, done.stderr
+
+    def remove(self, version: str) -> None:
+        """Take a version away."""
+        self.server.ask("delversion.json", project="smartcrawl", version=version)
+
+    def restore(self) -> None:
+        """Leave version 1 alone."""
+        for name, text in self._before.items():
+            (self._copy / name).write_text(text)
+        listed = self.server.ask("listversions.json", project="smartcrawl")["versions"]
+        for version in set(listed) - {"1"}:
+            self.remove(version)
+
+
+@pytest.fixture
+def releases(deployment: SimpleNamespace) -> Iterator[Releases]:
+    """Deploys further versions, and takes them away in the end."""
+    found = Releases(deployment)
+    yield found
+    found.restore()
+
+
+def runs(version: str, server: Scrapyd) -> str:
+    """Return how the log of a job names what it runs."""
+    own = __version__ if version == "1" else f"0.1.{version}"
+    egg = server.folder / f"eggs/smartcrawl/{version}.egg"
+    return f"scrapyd runs version {version}: smartcrawl {own} of {egg}"
+
+
+def test_each_job_runs_the_version_that_was_deployed(releases: Releases, site: Site):
+    """Side by side, upgraded, rolled back and deleted, in the environment of script/setup."""
+    site.pages["/"] = html("Home")
+    server, url = releases.server, site.url("/")
+
+    releases.deploy("2")
+    assert runs("2", server) in server.job(url=url)
+    assert runs("1", server) in server.job(url=url, _version="1")  # beside the new one
+    releases.deploy("3", raises=True)
+    log = server.job(url=url)
+    assert runs("3", server) in log
+    assert "RuntimeError: of egg 3" in log
+    releases.remove("3")
+    assert runs("2", server) in server.job(url=url)
+    releases.remove("2")
+    log = server.job(url=url)
+    assert runs("1", server) in log
+    assert "complete" in log
+
+
+def test_an_upgrade_leaves_a_job_that_runs_its_version(releases: Releases, site: Site):
+    site.pages["/"] = html("Home", "/late")
+    upgraded = Event()
+    site.pages["/late"] = Page(html("Late", "/notes.md"), until=upgraded.is_set)
+    site.pages["/notes.md"] = Page("# Notes\n\nAbout oil.\n", content_type="text/markdown")
+    server = releases.server
+
+    with ThreadPoolExecutor(1) as pool:
+        job = pool.submit(server.job, url=site.url("/"))
+        wait_until(lambda: site.count("/late"), "the job is under way")
+        try:
+            releases.deploy("2", raises=True)
+        finally:
+            upgraded.set()
+        log = job.result()
+
+    assert runs("1", server) in log
+    assert "WARNING" not in log
+    assert "Traceback" not in log
+    assert "complete" in log
+    assert site.count("/notes.md") == 1
+
+
+def test_a_job_of_an_environment_with_the_checkout_says_that_no_egg_runs(
+    deployment: SimpleNamespace, site: Site, tmp_path: Path
+):
+    """It is started in a checkout, whose folder Python finds before the egg."""
+    site.pages["/"] = html("Home")
+    own = deployment.crawl.environment | {"DATA_DIR": str(tmp_path / "data")}
+    shutil.copytree(ROOT / "smartcrawl", tmp_path / "smartcrawl")
+    shutil.copytree(deployment.server.folder / "eggs", tmp_path / "eggs")
+    with scrapyd(tmp_path, own) as server:
+        log = server.job(url=site.url("/"))
+
+    assert f"scrapyd runs smartcrawl {__version__} of {tmp_path}, and not version 1 of" in log
 
 
 def test_who_does_not_know_the_password_deploys_nothing(deployment: SimpleNamespace):
@@ -147,6 +260,7 @@ def test_what_cannot_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     missing.write_text("./there-is-no-such-package")
     monkeypatch.setenv("SMARTCRAWL_TEST_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(scrapyd_server, "REQUIREMENTS", missing)
+    monkeypatch.setattr(scrapyd_server, "SETUP", scrapyd_server.SETUP[:2])  # without a lock
 
     for _ in range(2):  # what was left half done is not taken for complete
         with pytest.raises(UnavailableError, match="there-is-no-such-package"):

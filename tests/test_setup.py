@@ -168,6 +168,33 @@ def test_a_change_of_a_file_is_noticed(ready: Path, file: str, sets: list[str]):
     assert setup(ready, *sets) == ""
 
 
+def test_any_python_program_finds_its_own_checkout_except_in_the_environment_of_scrapyd(
+    ready: Path,
+):
+    """The checkout would hide eggs from scrapyd."""
+    (packages,) = (ready / ".venv/lib").glob("python*/site-packages")
+    path, command = packages / "smartcrawl-checkout.pth", ready / ".venv/bin/smartcrawl"
+    whole = command.read_text()
+    assert path.read_text() == f"{ready}\n"
+
+    path.write_text("/another/checkout\n")
+    assert setup(ready) == "Updated how .venv finds smartcrawl\n"
+    assert path.read_text() == f"{ready}\n"
+    path.unlink()
+    command.write_text("of an older version")
+    assert setup(ready) == "Updated how .venv finds smartcrawl\n"
+    assert (path.read_text(), command.read_text()) == (f"{ready}\n", whole)
+    assert asked(ready) == []
+
+    setup(ready, "scrapyd")
+    assert not list(packages.glob("*.pth"))
+    asked(ready)
+    path.write_text(f"{ready}\n")  # of an older version
+    assert setup(ready, "scrapyd") == "Updated how .venv finds smartcrawl\n"
+    assert not list(packages.glob("*.pth"))
+    assert (setup(ready), asked(ready)) == ("", [])
+
+
 def test_tools_that_no_call_asked_for_are_not_looked_at(ready: Path):
     (ready / "requirements-test.txt").write_text("tool==2.0\n")
 
@@ -240,6 +267,7 @@ def test_an_installer_that_outlives_its_script_is_waited_for(ready: Path):
     uv(ready, pause=f": >'{ready.parent}/changing'; {wait}")
     process = begin(ready, "test")
     until(ready.parent / "changing")
+    time.sleep(0.2)  # its line is read
     process.kill()
     process.wait()
     uv(ready)
@@ -383,13 +411,28 @@ def wheel(folder: Path, name: str, version: str, *, needs: str = "") -> None:
         file.writestr(f"{info}/RECORD", "")
 
 
+#: A module that says where it is, and starts the same in a process of its own.
+CHILD = """
+import subprocess, sys
+def run():
+    print("at", __file__, flush=True)
+    if __name__ != "__main__":
+        subprocess.run([sys.executable, "-m", "smartcrawl.child"], check=True)
+if __name__ == "__main__":
+    run()
+"""
+CHAIN = ("__main__", "child")
+
+
 def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: Path):
     """Real environments and a real pip; packages come from a folder, and then from nowhere."""
     python3(checkout)
     wheels = checkout.parent / "wheels"
     wheels.mkdir()
-    (checkout / "smartcrawl/__main__.py").write_text("def run():\n    print('at', __file__)\n")
-    for name, version in (("scrapy", "2.0"), ("scrapy", "2.1"), ("tool", "1.0")):
+    for name, version in (
+        *(("scrapy", "2.0"), ("scrapy", "2.1")),
+        *(("tool", "1.0"), ("scrapyd", "1.6.0")),
+    ):
         wheel(wheels, name, version)
     offline = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": wheels.as_uri()}
 
@@ -400,10 +443,6 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     assert list(packages.glob("scrapy/__pycache__/*.pyc"))
     assert not (packages / "tool").exists()
     assert not [path for path in packages.iterdir() if path.name in ("pip", "setuptools")]
-
-    command = [checkout / ".venv/bin/smartcrawl", "status"]
-    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
-    assert done.stdout == f"at {checkout}/smartcrawl/__main__.py\n"
 
     setup(checkout, "test", **offline)
     assert (packages / "tool").exists()
@@ -421,6 +460,17 @@ def test_pip_installs_what_it_is_given_and_compiles_what_is_imported(checkout: P
     assert version_of(checkout) == "2.0"
     assert setup(checkout, **offline).startswith("Updating .venv with pip")
     assert version_of(checkout) == "2.1"
+
+    for name in CHAIN:
+        (checkout / f"smartcrawl/{name}.py").write_text(CHILD)
+    module = [checkout / ".venv/bin/python", "-m", "smartcrawl.child"]
+    command = [checkout / ".venv/bin/smartcrawl", "status"]
+    assert places(*module) == [f"at {checkout}/smartcrawl/child.py"]
+    assert places(*command) == [f"at {checkout}/smartcrawl/{name}.py" for name in CHAIN]
+    setup(checkout, "scrapyd", **offline)
+    with pytest.raises(subprocess.CalledProcessError):  # it would hide eggs
+        places(*module)
+    assert places(*command) == [f"at {checkout}/smartcrawl/{name}.py" for name in CHAIN]
 
 
 def test_a_lock_is_installed_by_its_hashes(checkout: Path):
@@ -504,6 +554,12 @@ def test_a_dependency_that_the_lock_has_not_is_refused(checkout: Path):
 
     assert "requirements.lock lacks a package for this Python and machine" in said
     assert not list((checkout / ".venv/lib").glob("python*/site-packages/unlocked"))
+
+
+def places(*command: str | Path) -> list[str]:
+    """Return what a command says in another folder."""
+    done = subprocess.run(command, cwd="/", capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()
 
 
 def version_of(checkout: Path) -> str:

@@ -26,11 +26,20 @@ SCRAPY = VENV / "bin" / "scrapy"
 COMMAND = VENV / "bin" / "smartcrawl"
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / ".prepared"
-#: The command from any folder, started as pip's own scripts are where a path may have spaces.
+#: The command from any folder, started as pip's own scripts are where a path may have spaces. It
+#: and the processes that it starts find the checkout also where the environment has no path to it.
 _COMMAND = """\
 #!/bin/sh
 '''exec' {python} "$0" "$@"
 ' '''
+import os
+import sys
+
+checkout = {root!r}
+sys.path.insert(0, checkout)
+given = os.environ.get("PYTHONPATH")
+os.environ["PYTHONPATH"] = os.pathsep.join([checkout, given] if given else [checkout])
+
 from smartcrawl.__main__ import run
 
 run()
@@ -51,9 +60,12 @@ def main(asked: Sequence[str]) -> int:
         if VENV.is_symlink():
             _check_link()
         elif not is_prepared(sets := chosen(asked)):
-            with alone():
-                if not is_prepared(sets):  # another script/setup may have done it meanwhile
+            with alone():  # another script/setup may have done it meanwhile
+                if not has_packages(sets):
                     prepare(sets)
+                elif not is_prepared(sets):
+                    put_own_files(sets)
+                    say("Updated how .venv finds smartcrawl")
     except SetupError as error:
         say(f"script/setup: {error}")
         return 1
@@ -103,9 +115,33 @@ def recorded() -> list[str]:
 
 
 def is_prepared(sets: Sequence[str]) -> bool:
-    """Whether the environment has these sets, as the files list them."""
-    commands = all(os.access(path, os.X_OK) for path in (SCRAPY, COMMAND))
-    return commands and PYTHON.exists() and recorded() == stamp(sets)
+    """Whether the environment has these sets, as the files list them, and finds this checkout."""
+    ours = not any(_differs(path, text) for path, text in own_files(sets))
+    return ours and os.access(COMMAND, os.X_OK) and has_packages(sets)
+
+
+def has_packages(sets: Sequence[str]) -> bool:
+    """Whether the packages of these sets are installed."""
+    return os.access(SCRAPY, os.X_OK) and PYTHON.exists() and recorded() == stamp(sets)
+
+
+def own_files(sets: Sequence[str]) -> Iterator[tuple[Path, str | None]]:
+    """Return what the environment has of ours: the text of each file; None: there is none.
+
+    The path lets any Python program find the checkout. scrapyd appends an egg to the path of
+    Python, so that a checkout on it would run in place of all versions that are deployed.
+    """
+    text = _COMMAND.format(python=shlex.quote(str(PYTHON)), root=str(ROOT))
+    yield COMMAND, text
+    for packages_folder in VENV.glob("lib/python*/site-packages"):
+        path = packages_folder / "smartcrawl-checkout.pth"
+        yield path, None if "scrapyd" in sets else f"{ROOT}\n"
+
+
+def _differs(path: Path, text: str | None) -> bool:
+    if text is None or not path.exists():
+        return path.exists() != (text is not None)
+    return path.read_bytes() != text.encode()
 
 
 def prepare(sets: Sequence[str]) -> None:
@@ -126,18 +162,20 @@ def prepare(sets: Sequence[str]) -> None:
     installer.install(wanted, LOCK if LOCK.exists() else None)
     _compile()
     try:
-        _put_command()
+        put_own_files(sets)
         STAMP.write_text("\n".join(stamp(sets)), encoding="utf-8")
     except OSError as error:
         raise SetupError(f"{STAMP} cannot be written: {error.strerror}; {room(VENV)}") from None
     say(f"Ready after {time.monotonic() - began:.0f} s: .venv/bin/smartcrawl")
 
 
-def _put_command() -> None:
-    """Write the command smartcrawl, and let Python find the checkout from any folder."""
-    (packages_folder,) = VENV.glob("lib/python*/site-packages")
-    (packages_folder / "smartcrawl-checkout.pth").write_text(f"{ROOT}\n", encoding="utf-8")
-    COMMAND.write_text(_COMMAND.format(python=shlex.quote(str(PYTHON))), encoding="utf-8")
+def put_own_files(sets: Sequence[str]) -> None:
+    """Write what the environment has of ours."""
+    for path, text in own_files(sets):
+        if text is None:
+            path.unlink(missing_ok=True)
+        else:
+            path.write_text(text, encoding="utf-8")
     COMMAND.chmod(0o755)
 
 

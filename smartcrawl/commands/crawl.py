@@ -8,10 +8,12 @@ import os
 import shlex
 import sys
 from argparse import ArgumentParser, Namespace
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import closing, suppress
+from functools import partial
 from io import StringIO
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
 
 from scrapy.commands.crawl import Command as ScrapyCrawl
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
@@ -77,6 +79,7 @@ class Command(ScrapyCrawl):
     """Crawl sources with ``site`` or ``files``; any other spider runs as with Scrapy's command."""
 
     _left_out: Sequence[str] = ()  #: declared sources that are not crawled, because they are wrong
+    given_settings: Sequence[str] = ()  #: those of -s, before they are checked
     feed_help = "export the items of a spider of your own; site and files refuse it"
 
     def long_desc(self) -> str:
@@ -100,6 +103,7 @@ class Command(ScrapyCrawl):
         super().add_options(parser)
         self.parser = parser
         wrap_usage(parser)
+        parser.error = partial(self._refuse_usage, parser.error)  # type: ignore[method-assign]
         for action in parser._actions:
             if action.dest in ("output", "overwrite_output"):
                 action.help = self.feed_help
@@ -110,9 +114,20 @@ class Command(ScrapyCrawl):
             " and the closing table on standard error; none: no progress (default: line)",
         )
 
+    def _refuse_usage(self, refuse: Callable[[str], NoReturn], message: str) -> NoReturn:
+        """Refuse a command line; the log of a job of scrapyd has the reason."""
+        if self.settings is not None:
+            settings = self.settings.copy()
+            for name, equal, value in (one.partition("=") for one in self.given_settings):
+                if name and equal:
+                    settings.set(name, value, priority="cmdline")
+            log_crawl_error(message, settings)
+        refuse(message)
+
     def process_options(self, args: list[str], opts: Namespace) -> None:
         """Check the settings, and log only warnings on a terminal, unless a level was given."""
         assert self.settings is not None
+        self.given_settings = opts.set
         complete_scrapy_settings(self.settings)
         check_terminal_usage(self.parser, self.settings, args, opts)
         super().process_options(args, opts)
@@ -178,9 +193,6 @@ class Command(ScrapyCrawl):
     def _check_feed(self, refusal: str | None) -> None:
         """Refuse a crawl that would lose what a feed is to have."""
         if refusal is not None:
-            assert self.settings is not None
-            if self.settings.get("LOG_FILE"):  # scrapyd shows only the log of a job
-                print_crawl_error(SettingError(refusal), self.settings)
             raise UsageError(refusal, print_help=False)
 
     def runs_of(
@@ -374,13 +386,26 @@ def _spider_wanted(args: list[str], spiders: list[str]) -> str:
 def print_crawl_error(error: SmartcrawlError, settings: BaseSettings | None = None) -> None:
     """Print an error with its remedy.
 
-    With ``settings``, log it to their LOG_FILE, too: scrapyd shows only the log of a job.
+    With ``settings``, log it to their LOG_FILE, too.
     """
     print_complaint("crawl", str(error))
-    if settings is not None and settings.get("LOG_FILE"):
-        with suppress(SettingError, OSError):  # the log file may be unwritable
+    if settings is not None:
+        log_crawl_error(str(error), settings)
+
+
+def log_crawl_error(message: str, settings: BaseSettings) -> None:
+    """Log a message to the LOG_FILE, if there is one: scrapyd shows only the log of a job."""
+    file = settings.get("LOG_FILE")
+    if not file:
+        return
+    with suppress(OSError):  # the log file may be unwritable
+        try:
             Logs.install(settings)  # the crawl may have failed before it opened the log
-            logger.error("%s", error)
+        except (SettingError, ValueError, LookupError):  # it is about a setting of the log itself
+            with Path(file).open("a", encoding="utf-8") as log:
+                log.write(f"ERROR: {redacted_line(message)}\n")
+        else:
+            logger.error("%s", message)
 
 
 def print_crawl_closing_table(run: Run, settings: BaseSettings) -> None:

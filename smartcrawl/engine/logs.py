@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 
 from scrapy.utils import log as scrapy_log
 
+from smartcrawl.engine.eggs import log_deployed_egg
 from smartcrawl.engine.project_settings import end_scrapy_process
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.redaction import log_format_option
@@ -45,7 +46,7 @@ class Logs:
 
     @classmethod
     def update_pre_crawler_settings(cls, settings: Any) -> None:
-        """Install the handler before Scrapy would make one, and log its first line."""
+        """Install the handler before Scrapy would make one."""
         name = "LOG_INSTALL_ROOT_HANDLER"
         settings.set(name, False, priority=settings.getpriority(name) or 0)
         try:
@@ -76,7 +77,7 @@ class Logs:
         )
         if cls._handler in logging.root.handlers and made_of == cls._made_of:
             return
-        handler = _handler(settings)
+        handler, is_first = _handler(settings), cls._handler is None
         if scrapy_log.get_scrapy_root_handler() is not None:  # by configure_logging()
             scrapy_log._uninstall_scrapy_root_handler()
         cls.uninstall()
@@ -84,6 +85,8 @@ class Logs:
         logging.root.setLevel(logging.NOTSET)
         logging.root.addHandler(handler)
         Logs._handler, Logs._made_of = handler, made_of
+        if is_first:
+            log_deployed_egg()
 
     @classmethod
     def uninstall(cls) -> None:

@@ -136,11 +136,13 @@ def test_at_the_usual_level_pages_cost_no_lines(site: Site, crawl: Crawl):
 def test_a_log_file_tells_how_it_ended(site: Site, crawl: Crawl):
     """It is all that scrapyd shows of a job."""
     site.pages["/"] = html("Home")
-    files = [crawl.folder / name for name in ("good", "refused", "wrong")]
+    files = [crawl.folder / name for name in ("good", "refused", "wrong", "fed")]
 
     good = crawl(site.url("/"), settings={"LOG_FILE": files[0]})
     refused = crawl(site.url("/"), settings={"LOG_FILE": files[1]}, expect=1, nonsense=1)
     wrong = crawl(site.url("/"), settings={"LOG_FILE": files[2], "HEAD_POLICY": "x"}, expect=1)
+    feeds = '{"pages.csv": {"format": "csv"}}'
+    crawl(site.url("/"), settings={"LOG_FILE": files[3], "FEEDS": feeds}, expect=2)
     lost = crawl(site.url("/"), settings={"LOG_FILE": crawl.folder, "HEAD_POLICY": "x"}, expect=1)
 
     told = files[0].read_text()
@@ -148,6 +150,7 @@ def test_a_log_file_tells_how_it_ended(site: Site, crawl: Crawl):
     assert "INFO: 1 request, 0 of them conditional" in told
     assert " ERROR: unknown argument 'nonsense': " in files[1].read_text()
     assert " ERROR: HEAD_POLICY is 'x': it takes" in files[2].read_text()
+    assert files[3].read_text().count(" ERROR: pages go to the registry, not to a feed: ") == 1
     assert "crawl: unknown argument 'nonsense'" in refused.err
     assert (
         wrong.err == lost.err == "crawl: HEAD_POLICY is 'x': it takes one of never, auto, always\n"

@@ -4,6 +4,7 @@ Only the address of the server, the example's ids and keys, and the place of a f
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,7 +24,8 @@ from tests.server.data.library import Library
 from tests.server.library.test_library_cleanup import Archive
 from tests.server.test_serve import serving
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "api.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "api.md"
 URL = "http://127.0.0.1:8080"
 KEY = "sc_…"
 DECLARED = api_job_id("docs")
@@ -75,7 +77,12 @@ class Reader:
 
     def _run(self, line: str) -> str:
         done = subprocess.run(
-            ["bash", "-c", line], cwd=self._folder, capture_output=True, text=True, check=False
+            ["bash", "-c", line],
+            cwd=self._folder,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},  # as the command smartcrawl finds it
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
         return done.stdout
