@@ -20,9 +20,10 @@ from smartcrawl.model.meant import similar_words
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_name
 from smartcrawl.model.redaction import HIDDEN, redacted_lines, redacted_text
+from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.settings import defaults
 from smartcrawl.terminal import tables
-from smartcrawl.terminal.base_command import CMDLINE, BaseCommand, CommandSettings
+from smartcrawl.terminal.base_command import BaseCommand, CommandSettings
 from smartcrawl.terminal.command import FAILED, print_json
 from smartcrawl.terminal.standard_output import OutputError, printed
 from smartcrawl.terminal.state_folder import VARIABLES

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from smartcrawl import settings
-from smartcrawl.terminal.base_command import CMDLINE, CommandSettings
+from smartcrawl.model.setting_values import CMDLINE
+from smartcrawl.terminal.base_command import CommandSettings
 
 _PROJECT = 20  #: priority of a settings module, as Scrapy counts
 _TRUE = ("1", "true", "True")

@@ -11,11 +11,12 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.keys import api_key_exists
 from smartcrawl.settings import defaults
-from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
+from smartcrawl.terminal.base_command import BaseCommand
 
 if TYPE_CHECKING:
     from smartcrawl.server.jobs.declared import DeclaredNames

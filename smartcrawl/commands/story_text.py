@@ -8,6 +8,7 @@ from rich.markup import escape
 
 from smartcrawl.model.program import program_name
 from smartcrawl.reports.story import SHOWN
+from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.vectors import VectorCounts, vector_counts_lines
 from smartcrawl.terminal.output import Output
 
@@ -95,6 +96,7 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     _line(output, "robots", _robots_text(one["robots"]))
     if one["scope"]["allowed"] is not True:
         _line(output, "scope", one["scope"]["why"])
+    _line(output, "depth", _depth_text(one["scope"]))
     if one["canonical"]:
         known_as = one["canonical"]["status"] or "not known"
         _line(output, "canonical", f"{one['canonical']['url']} ({known_as})")
@@ -210,6 +212,13 @@ def _way_text(way: dict[str, Any]) -> str:
     elif way["minAgeSeconds"]:
         text += f", not before {way['minAgeSeconds']} s after the first"
     return text
+
+
+def _depth_text(scope: dict[str, Any]) -> str | None:
+    if scope["depth"] is None:
+        return None
+    most = "no limit" if scope["maxDepth"] is None else f"at most {scope['maxDepth']}"
+    return f"{report_noun(scope['depth'], 'link')} from a seed, {most}"
 
 
 def _link_text(link: dict[str, Any]) -> str:

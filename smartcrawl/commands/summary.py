@@ -9,13 +9,19 @@ from typing import IO
 
 from rich.markup import escape
 
-from smartcrawl.model.program import OURS, program_argument, program_as_typed, program_name
+from smartcrawl.model.program import (
+    OURS,
+    program_argument,
+    program_as_typed,
+    program_crawl_line,
+    program_name,
+)
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
-from smartcrawl.rules.seal import only_not_due
+from smartcrawl.rules.seal import only_by_order, only_not_due, seed_led_to
 from smartcrawl.run.batches import RunCounters
 from smartcrawl.run.run import Run
 from smartcrawl.sources.kinds import SHAREPOINT
@@ -46,10 +52,15 @@ def print_crawl_summary(run: Run, data_dir: str, file: IO[str] | None = None) ->
     _print_reading(output, run, result, data_dir)
     _print_looks(output, run, result, data_dir)
     _print_unchanged(output, result, ways)
+    is_meant = only_not_due(result.reasons) or only_by_order(result.reasons)
     for reason in result.reasons:
         words = reported_reason(reason, result.no, is_library=SHAREPOINT in run.source.kinds)
-        mark = "left out:" if only_not_due(result.reasons) else "[yellow]not complete:[/]"
+        mark = "left out:" if is_meant else "[yellow]not complete:[/]"
         output.say(f"{mark} {escape(words)}")
+        if (led := seed_led_to(reason)) is not None:
+            start = program_crawl_line(shlex.quote(led)).split(" ", 2)[2]
+            line = summary_command_line("crawl", data_dir, start)
+            output.say("  to crawl where it leads:", command=line, indent=4)
     _print_removals(output, run, result, data_dir)
     words = f"--source {shlex.quote(run.source.name)} 'your words'"
     if result.is_one_stored:
@@ -75,6 +86,8 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
     state = "[green]complete[/]" if result.complete else "[yellow]incomplete[/]"
     if only_not_due(result.reasons):
         state = "[green]checked the pages that were due[/]"
+    elif only_by_order(result.reasons):
+        state = "[yellow]incomplete by order[/]"
     for word in ORDER_REASONS.values():
         if word in result.reasons:
             state = f"[yellow]{word}[/]"
@@ -172,6 +185,8 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         ):
             why = f": no link led to {them}, and {they_stay} until {seen} the same"
             command, which = "orphans", ""
+        elif one is Word.ORPHANED and only_by_order(result.reasons):
+            why = f": this run was to leave {them} out, which says nothing"
         elif one is Word.ORPHANED:
             why = f": this run was cut short before it came to {them}, which says nothing"
         listed = summary_command_line(

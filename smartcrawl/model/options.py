@@ -22,6 +22,7 @@ from smartcrawl.model.server_options import ServerOptions
 from smartcrawl.model.setting_values import (
     authorities_option,
     choice_option,
+    is_given_option,
     log_level_option,
     network_list_option,
     number_option,
@@ -99,6 +100,7 @@ class Options:
     sharepoint: SharepointOptions
     depth_limit: int
     redirects: RedirectLimit  #: in a row; 0: redirects are not followed
+    depth_limit_is_order: bool  #: whether the command line of this run gave it
     due_only: bool  #: request only pages that are due
     content_hash_basis: str
     chunks: ChunkSize
@@ -166,6 +168,7 @@ class Options:
             sharepoint=SharepointOptions.of(settings, data_dir),
             depth_limit=whole_number_option(settings, "DEPTH_LIMIT"),
             redirects=_redirects(settings),
+            depth_limit_is_order=is_given_option(settings, "DEPTH_LIMIT"),
             due_only=choice_option(settings, "RECRAWL_POLICY", "always", "due") == "due",
             **_extract_limits(settings),
             content_hash_basis=_hash_basis(settings),

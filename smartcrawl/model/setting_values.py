@@ -17,7 +17,14 @@ from smartcrawl.model.exceptions import SettingError
 from smartcrawl.rules.absence import PASSING
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
 _TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+
+def is_given_option(settings: Mapping[str, Any], name: str) -> bool:
+    """Whether ``-s`` gave a setting, which makes it an order for this run alone."""
+    priority = getattr(settings, "getpriority", None)
+    return priority is not None and (priority(name) or 0) >= CMDLINE
 
 
 def number_option(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from smartcrawl.model.program import program_crawl_line
 from smartcrawl.registry.library.shortfall import TRIMMED, stored_trimmed_note
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.status import SourceStatus
 from smartcrawl.reports.text import report_time_span, run_state_text
 from smartcrawl.rules.model import RunState
-from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.rules.seal import NOT_DUE, seed_led_to
 
 MANY_ERRORS: Final = 0.1  #: share of pages whose last visit failed that is a concern
 #: Counts that are a concern unless they are 0, and the command that lists or resolves it.
@@ -45,7 +46,9 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     for reason in reasons:
         assert run is not None, "it has the reasons"
         why = reported_reason(reason, run.no, is_library=status.is_library)
-        yield Concern(f"not complete: {why}")
+        led = seed_led_to(reason)
+        crawl = () if led is None else tuple(program_crawl_line(led).split(" ")[1:])
+        yield Concern(f"not complete: {why}", crawl)
     if status.completed_at is None:
         yield Concern("no run was complete yet, so that orphaned pages cannot be recognized")
     elif (

@@ -28,6 +28,7 @@ SELECT r.no, r.url, s.depth, s.status, s.standing, s.outcome, s.http_status, s.l
 _COMPLETE = "SELECT no, finished_at FROM run WHERE source = ? AND complete ORDER BY no"
 _CANDIDATE = "SELECT rule, run, renewed, probe, withheld, detail FROM candidate WHERE no = ?"
 _SETTLED = "SELECT max(no) FROM run WHERE source = ? AND state IN (3, 4)"
+_REASONS = "SELECT reasons FROM run WHERE no = ?"
 _FINGERPRINT = "SELECT no FROM fingerprint WHERE hash = ?"
 _NUMBER = "SELECT no FROM record WHERE source = ? AND id = ?"
 _STORED = "SELECT scope, targets, raw FROM links WHERE no = ?"
@@ -109,6 +110,12 @@ def reported_last_settled(connection: Connection, source: int) -> int | None:
     """Return the last run of a source that settled every record."""
     number: Any = connection.execute(_SETTLED, (source,)).get
     return None if number is None else int(number)
+
+
+def reported_reasons(connection: Connection, run: int | None) -> tuple[str, ...]:
+    """Return the reasons why a run was incomplete; none for no run."""
+    reasons: Any = connection.execute(_REASONS, (run,)).get
+    return tuple(json.loads(reasons or "[]"))
 
 
 def reported_fingerprint(connection: Connection, value: bytes) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.registry.removal.emptied import is_emptied_library_reason, is_emptied_root_reason
 from smartcrawl.rules.model import Fault
-from smartcrawl.rules.seal import NOT_DUE
+from smartcrawl.rules.seal import DEPTH_LEFT, NOT_DUE, seed_led_to
 from smartcrawl.rules.traps import Trap
 
 #: What an operator can do about the reason that a run is incomplete, by its first word. Braces
@@ -27,6 +27,7 @@ REMEDIES = {
     "code_failed": "code of your own raised it; its pages stay as they are, and the next run asks"
     " them again",
     "max_pages": "raise or leave out max_pages to see everything",
+    DEPTH_LEFT: "nothing that lies deeper ages; leave out DEPTH_LIMIT to see everything",
     "redirects_left": "raise REDIRECT_MAX_TIMES, or forget the pages behind the redirects",
     "pending": "the next run finds them again",
     NOT_DUE: "these pages were not due; nothing is missing, and this run does not count towards"
@@ -89,6 +90,8 @@ def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
     remedy = reported_remedy(reason.partition(":")[0], is_library=is_library)
     if f"{Fault.ADDRESS_REFUSED:d}: " in reason:
         remedy = ""  # the reason names the setting that permits the address
+    if seed_led_to(reason) is not None:
+        remedy = "where it leads was not crawled: crawl that address, or name it among the seeds"
     if is_emptied_root_reason(reason):
         remedy = _EMPTIED.format(program=program_name(), run=run)
     elif is_emptied_library_reason(reason):

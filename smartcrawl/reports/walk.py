@@ -26,6 +26,7 @@ from smartcrawl.reports.entries import (
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.absence import Look, lets_page_go
+from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import Finding, ForecastWay, forecast_ways
 from smartcrawl.rules.http import REDIRECTS
 from smartcrawl.rules.model import Standing, Word
@@ -53,6 +54,10 @@ class WalkReport:
     asked: dict[int, int] = field(default_factory=dict)  #: numbers and depths, breadth first
     refused: set[int] = field(default_factory=set)  #: reached, but disallowed by robots.txt
     new: set[str] = field(default_factory=set)  #: addresses without a record
+    _depths: DepthLimits = field(default_factory=DepthLimits)
+    #: what lies deeper than this run was ordered to go, unless it is ``asked``: numbers, addresses
+    _beyond: set[int] = field(default_factory=set)
+    _beyond_new: set[str] = field(default_factory=set)
     _budget: TrapBudget = field(init=False)
     _scope_no: int = 0
     today: TodayReport = field(init=False)
@@ -71,14 +76,20 @@ class WalkReport:
         self._budget.seen((entry.no, entry.url) for entry in found)
         self.today = TodayReport(self.connection, self.source, self.options)
         if self.source is not None:
+            self._depths = DepthLimits.of(
+                self.source.max_depth,
+                self.options.depth_limit,
+                by_order=self.options.depth_limit_is_order,
+            )
             scope = self.source.scope.fingerprint()
             self._scope_no = reported_fingerprint(self.connection, scope)
             self._reach(self.source)
 
     def _reach(self, source: Source) -> None:
         """Follow links breadth first, from seeds, pinned addresses and stored sitemaps."""
-        most = source.max_depth or self.options.depth_limit
-        waiting = deque((number, 0) for number in self._numbers(source.linked_seeds, source))
+        waiting = deque(
+            (number, 0) for number in self._numbers(source.linked_seeds, source, self.new)
+        )
         allows = source.scope.linked.allows
         pins = [e for e in self.entries.values() if e.pinned and allows(e.url)]
         waiting.extend((entry.no, 0) for entry in pins)
@@ -97,10 +108,14 @@ class WalkReport:
             if entry.redirect_no is not None:
                 waiting.appendleft((entry.redirect_no, depth))  # at the same depth
             below = depth + (not entry.kind)
-            if entry.standing > 0 and not (most and below > most):
-                waiting.extend((target, below) for target in self._targets(entry, source))
+            if entry.standing > 0 and not self._depths.excludes(below):
+                if self._depths.leaves_out(below):
+                    self._beyond.update(self._targets(entry, source, self._beyond_new))
+                    continue
+                targets = self._targets(entry, source, self.new)
+                waiting.extend((target, below) for target in targets)
 
-    def _targets(self, entry: ReportedRecord, source: Source) -> Iterator[int]:
+    def _targets(self, entry: ReportedRecord, source: Source, new: set[str]) -> Iterator[int]:
         row = reported_links(self.connection, entry.no)
         if row is None:
             return
@@ -113,16 +128,16 @@ class WalkReport:
                 for link in links
                 if link.type != CUT and (not link.nofollow or link.type == "canonical")
             ]
-            yield from self._numbers(urls, source)
+            yield from self._numbers(urls, source, new)
 
-    def _numbers(self, urls: Iterable[str], source: Source) -> Iterator[int]:
+    def _numbers(self, urls: Iterable[str], source: Source, new: set[str]) -> Iterator[int]:
         for url in urls:
             if source.scope.linked.allows(url):
                 key = url_digest(normalize_url(url, self.options.trackers))
                 number = reported_record_number(self.connection, self.source_no, key)
                 if number is None:
-                    if url not in self.new and not self._budget.refuse(url, url_host_key(url)):
-                        self.new.add(url)
+                    if url not in new and not self._budget.refuse(url, url_host_key(url)):
+                        new.add(url)
                 else:
                     yield number
 
@@ -138,13 +153,13 @@ class WalkReport:
             return "its source is not in sources.toml any more"
         if entry.no in self.refused:
             return "robots.txt forbids it"
+        if entry.no in self._beyond:
+            return f"it is deeper than DEPTH_LIMIT={self._depths.ordered} of this run"
         return "it is out of scope" if self._outside(entry) else "no link leads to it"
 
     def _outside(self, entry: ReportedRecord) -> bool:
         assert self.source is not None
-        most = self.source.max_depth or self.options.depth_limit
-        deep = bool(most) and entry.depth > most
-        return deep or not self.source.scope.allows(entry.url)
+        return self._depths.excludes(entry.depth) or not self.source.scope.allows(entry.url)
 
     @property
     def is_listed(self) -> bool:
@@ -167,7 +182,12 @@ class WalkReport:
         return self.limit_reason()
 
     def limit_reason(self) -> str | None:
-        """Return that max_pages would leave pages unvisited; None if it would not."""
+        """Return that a limit would leave pages unvisited; None if none would."""
+        if not (self._beyond.issubset(self.asked) and self._beyond_new <= self.new):
+            return (
+                f"DEPTH_LIMIT={self._depths.ordered} of this run leaves pages unasked: nothing"
+                " that it does not reach is removed"
+            )
         if self.source is None or not 0 < self.source.max_pages < self._asks():
             return None
         return (

@@ -23,6 +23,7 @@ from smartcrawl.reports.entries import (
     reported_facts,
     reported_last_settled,
     reported_proposal,
+    reported_reasons,
     reported_records,
     reported_runs,
 )
@@ -35,13 +36,16 @@ from smartcrawl.reports.sources_today import (
     reported_sources_today,
 )
 from smartcrawl.reports.stored_robots import RobotsOfSources
+from smartcrawl.reports.text import report_noun
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.reports.unlisted import UnlistedParts
 from smartcrawl.reports.vectors import reported_vectors_of_page
+from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
 from smartcrawl.rules.http import http_conditional_headers, reason_against_http_validators
 from smartcrawl.rules.model import Action, Outcome, RemovalRule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
+from smartcrawl.rules.seal import ordered_depth
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import source_refusals
 
@@ -183,7 +187,7 @@ class Stories:
             iso_time(pinned),
             self._proposal(page),
             None if is_listed else self._robots_rule(entry.url, page.source),
-            _scope_today(source, entry),
+            _scope_today(source, entry, self._options),
             self._removal(page, entry, past, is_listed=is_listed),
             self._next_visit(page, entry, past, source),
             None if vectors is None else vectors.as_data(),
@@ -215,6 +219,11 @@ class Stories:
         unasked = _UNLISTED if is_listed else _UNASKED
         if entry.visited_run < entry.reached_run or word is Word.ORPHANED:
             run = reported_last_settled(self._connection, page.source_no)
+            most = ordered_depth(reported_reasons(self._connection, run))
+            if word is Word.ORPHANED and most is not None and entry.depth > most:
+                links = report_noun(entry.depth, "link")
+                text = f"left out by order: it is {links} from a seed, and the run went no deeper"
+                return _decided(f"{text} than {most}; it does not age by that", run, None)
             return _decided(unasked.get(word, word.word), run, None)
         run = entry.visited_run
         outcome = forecast_outcome(Status(entry.status), word, entry.http_status)
@@ -395,8 +404,17 @@ _HELD = {
 }
 
 
-def _scope_today(source: Source | None, entry: ReportedRecord) -> dict[str, Any]:
+def _scope_today(source: Source | None, entry: ReportedRecord, options: Options) -> dict[str, Any]:
+    """Return whether a page is in scope, by its address and by its links from a seed."""
+    depth: dict[str, Any] = {"depth": entry.depth, "maxDepth": None}
     if source is None:
-        return {"allowed": None, "why": "the source is not in sources.toml any more"}
+        return {"allowed": None, "why": "the source is not in sources.toml any more"} | depth
+    limits = DepthLimits.of(source.max_depth, options.depth_limit, by_order=False)
+    if source.lists(entry.url):
+        limits, depth["depth"] = DepthLimits(), None
     refusal = None if entry.kind else source.scope.refusal(entry.url)  # patterns are for pages
-    return {"allowed": refusal is None, "why": refusal}
+    if refusal is None and not entry.kind and limits.excludes(entry.depth):
+        limit = "max_depth" if source.max_depth else "DEPTH_LIMIT"
+        links = report_noun(entry.depth, "link")
+        refusal = f"it is {links} from a seed, and {limit} is {limits.own}"
+    return {"allowed": refusal is None, "why": refusal} | depth | {"maxDepth": limits.own or None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -9,6 +10,9 @@ from smartcrawl.rules.model import Fault, Outcome
 
 NOT_DUE = "not_due"
 NO_PAGES = "no_pages"
+_LED_TO = re.compile(r"seed_failed: \S+ \(redirected to (https?://\S+)\)")
+DEPTH_LEFT = "depth_limit"  #: a run left out by order what is deeper
+BY_ORDER = ", by order"  #: end of the reason of a limit that was given to one run
 SEED_FAILED = "seed_failed"
 OUTSIDE = "(out of scope)"  #: end of the reason of a seed that is not asked
 MAX_UNREACHABLE_SHARE = 0.1  #: of a run's visits
@@ -76,6 +80,59 @@ def only_not_due(reasons: Iterable[str]) -> bool:
     """
     found = list(reasons)
     return bool(found) and all(reason.startswith(f"{NOT_DUE}:") for reason in found)
+
+
+def page_limit_reason(ordered: int) -> str:
+    """Return the reason that a limit left pages unasked; ``ordered``: that of the run, or 0.
+
+    >>> page_limit_reason(0), page_limit_reason(1200)
+    ('max_pages', 'max_pages: 1,200, by order')
+    """
+    return f"max_pages: {ordered:,}{BY_ORDER}" if ordered else "max_pages"
+
+
+def depth_reason_kind(ordered: int) -> str:
+    """Return the beginning of the reason that a run left out what lies deeper, by order."""
+    return f"{DEPTH_LEFT}: {ordered}{BY_ORDER}"
+
+
+def ordered_depth(reasons: Iterable[str]) -> int | None:
+    """Return the depth that a run was ordered to reach, where it left out what lies deeper.
+
+    >>> ordered_depth(["pending: 7", f"{depth_reason_kind(2)}: 1 address, http://a.example/"])
+    2
+    """
+    for reason in reasons:
+        kind, _, rest = reason.partition(": ")
+        if kind == DEPTH_LEFT:
+            return int(rest.partition(",")[0])
+    return None
+
+
+def seed_led_to(reason: str) -> str | None:
+    """Return the address that a failed seed redirected to, if that is why it failed.
+
+    >>> seed_led_to("seed_failed: http://a.example/ (redirected to https://b.example/)")
+    'https://b.example/'
+    >>> seed_led_to("seed_failed: http://a.example/ (HTTP status 503)")
+    """
+    found = _LED_TO.fullmatch(reason)
+    return found[1] if found else None
+
+
+def only_by_order(reasons: Iterable[str]) -> bool:
+    """Whether a run is incomplete only because it was ordered to see a part.
+
+    >>> only_by_order(["max_pages: 5, by order", "pending: 7"]), only_by_order(["pending: 7"])
+    (True, False)
+    >>> only_by_order([f"{depth_reason_kind(2)}: 1 address, http://a.example/"])
+    True
+    """
+    found = list(reasons)
+    ordered = [one for one in found if one.startswith(f"{DEPTH_LEFT}:") or one.endswith(BY_ORDER)]
+    has_page_limit = any(one.endswith(BY_ORDER) for one in ordered)
+    rest = [one for one in found if one not in ordered]
+    return bool(ordered) and all(has_page_limit and one.startswith("pending:") for one in rest)
 
 
 def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:

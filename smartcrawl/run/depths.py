@@ -59,7 +59,9 @@ class DepthUpdates:
         """Offer stored links, given as (depth, scope, targets, same depth, number) of pages."""
         for depth, scope, targets, same_depth, number in links:
             below = depth + (not same_depth)
-            if not self._links.is_too_deep(below):
+            if self._links.is_too_deep(below):
+                self._links.leave_out(number, scope, targets, below)
+            else:
                 self._links.lead_on(number, scope, targets, below)
 
     def _hand_on(self, number: int) -> None:

@@ -23,7 +23,12 @@ from smartcrawl.registry.runs.evidence import (
 )
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.rules.run_orders import INTERRUPTED
-from smartcrawl.rules.seal import OUTSIDE, Evidence, reasons_against_seal
+from smartcrawl.rules.seal import (
+    OUTSIDE,
+    Evidence,
+    page_limit_reason,
+    reasons_against_seal,
+)
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
@@ -192,7 +197,7 @@ class RunEnding:
 
     def _in_scope(self, url: str, depth: int) -> bool:
         inside = self._seeds.scope.allows(url) or belongs_to_source(self._source, url)
-        return inside and not self._links.is_too_deep(depth)
+        return inside and not self._links.is_outside(depth)
 
     def _evidence(self) -> Evidence:
         connection, run = self._registry.connection, self._opened.no
@@ -202,7 +207,8 @@ class RunEnding:
         skipped = self._due_pages.skipped if self._due_pages is not None else 0
         pending += self._collapses.waiting - skipped  # collapsed pages vouch for no link yet
         if pending and self._workers.turns.spent:
-            self._shortcomings.add("max_pages")
+            self._shortcomings.add(page_limit_reason(self._orders.max_pages))
+        self._links.note_beyond()
         since = self._opened.last_complete
         not_due = self._readers.progress.not_asked_since(run, since) if skipped else 0
         most = self._options.redirects.most

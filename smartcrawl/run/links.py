@@ -17,11 +17,13 @@ from smartcrawl.registry.pack import (
 )
 from smartcrawl.registry.pages import PageReader
 from smartcrawl.rules.chains import ENDLESS, Chains, chain_of_url
+from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.http import RedirectLimit
 from smartcrawl.rules.model import Outcome, Standing
 from smartcrawl.rules.traps import Trap
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
+from smartcrawl.run.beyond import BeyondDepth
 from smartcrawl.run.frontier.memory import FrontierDepths
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.seeds import Seeds
@@ -42,7 +44,8 @@ class Links:
         self,
         *,
         source: Source,
-        max_depth: int,
+        depths: DepthLimits,
+        beyond: BeyondDepth,
         last_complete: int,
         seeds: Seeds,
         reader: PageReader,
@@ -58,11 +61,12 @@ class Links:
     ) -> None:
         """Take the parts of the run.
 
-        ``max_depth``: 0 for no limit. ``last_complete``: number of the last complete run.
+        ``last_complete``: number of the last complete run.
         ``hops_of`` returns the number of redirects through which other workers found an address.
         """
         self._source = source
-        self._max_depth = max_depth
+        self._depths = depths
+        self._beyond = beyond
         self._last_complete = last_complete
         self._seeds = seeds
         self._reader = reader
@@ -150,8 +154,16 @@ class Links:
         )
 
     def is_too_deep(self, depth: int) -> bool:
-        """Whether a depth exceeds the limit of the source."""
-        return self._max_depth > 0 and depth > self._max_depth
+        """Whether a depth exceeds the limit of the source, or that of this run alone."""
+        return self._depths.is_too_deep(depth)
+
+    def is_outside(self, depth: int) -> bool:
+        """Whether a depth exceeds the limit of the source, so that its pages are out of scope."""
+        return self._depths.excludes(depth)
+
+    def note_beyond(self) -> None:
+        """Note the addresses that this run left out because it was to go less deep."""
+        self._beyond.note()
 
     # Links of a visit
 
@@ -193,6 +205,8 @@ class Links:
             return
         depth = self._frontier.depth(page.no) + (not same_depth)
         if self.is_too_deep(depth):
+            if self._depths.leaves_out(depth):
+                self._beyond.leave(listed)
             return
         numbers, whole = self._targets(listed, page, visit.kind, depth)
         if chain is not None:
@@ -355,7 +369,10 @@ class Links:
             return
         same_depth = page.kind or (record.moved and state.standing is Standing.BARE)
         depth = self._frontier.depth(page.no) + (not same_depth)
-        if record.targets is None or self.is_too_deep(depth) or self._is_kept_back(page):
+        if record.targets is None or self._is_kept_back(page):
+            return
+        if self.is_too_deep(depth):
+            self.leave_out(page.no, record.scope, record.targets, depth, raw=page.raw)
             return
         if self._redirects.is_exact and record.moved and state.standing is Standing.BARE:
             followed = dict.fromkeys(
@@ -376,6 +393,17 @@ class Links:
         if whole:
             targets = pack_stored_numbers(numbers)
             self._batches.batch.retargeted.append((page.no, scope_no, targets, number))
+
+    def leave_out(
+        self, number: int, scope: int, targets: bytes, depth: int, *, raw: bytes | None = None
+    ) -> None:
+        """Note the stored links of a page that are too deep, where that is so by order."""
+        if not self._depths.leaves_out(depth):
+            return
+        if scope == self._seeds.scope_no:
+            self._beyond.leave_stored(unpack_stored_numbers(targets))
+        else:
+            self._beyond.leave(unpack_stored_links(raw or self._reader.raw_links([number])[number]))
 
     def lead_on(self, number: int, scope: int, targets: bytes, depth: int) -> None:
         """Offer the stored links of a page at ``depth``; filter them again if the scope changed."""

@@ -8,6 +8,7 @@ from typing import Final
 from smartcrawl.model.options import Options
 from smartcrawl.registry.removal.candidates import RemovalChoices
 from smartcrawl.rules.absence import Policy
+from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.refusals import belongs_to_source
 
@@ -28,6 +29,13 @@ class Orders:
     job_run: str | None = None  #: id of the run of a job of the HTTP API
 
 
+def run_depth_limits(source: Source, options: Options) -> DepthLimits:
+    """Return the limit of the source, and that of its run alone."""
+    return DepthLimits.of(
+        source.max_depth, options.depth_limit, by_order=options.depth_limit_is_order
+    )
+
+
 def run_policy_from_orders(options: Options, orders: Orders) -> Policy:
     """Return the removal policy of the settings, changed by the orders."""
     if orders.lost_threshold is None:
@@ -37,7 +45,7 @@ def run_policy_from_orders(options: Options, orders: Orders) -> Policy:
 
 def run_closing_from_orders(source: Source, options: Options, orders: Orders) -> RemovalChoices:
     """Return the source's rules and the settings that the end of a run needs."""
-    depth_limit = source.max_depth or options.depth_limit
+    depths = run_depth_limits(source, options)
     return RemovalChoices(
         policy=run_policy_from_orders(options, orders),
         max_ratio=options.sweep_max_ratio,
@@ -51,7 +59,5 @@ def run_closing_from_orders(source: Source, options: Options, orders: Orders) ->
         redirects=options.redirects,
         is_listed=source.traits.is_listed,
         is_linked=lambda url: not source.lists(url),
-        in_scope=lambda url, depth: (
-            belongs_to_source(source, url) and not (depth_limit and depth > depth_limit)
-        ),
+        in_scope=lambda url, depth: belongs_to_source(source, url) and not depths.excludes(depth),
     )

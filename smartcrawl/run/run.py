@@ -16,6 +16,7 @@ from smartcrawl.rules.run_orders import INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches, open_run_batches
+from smartcrawl.run.beyond import BeyondDepth
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.detours import Detours
@@ -29,7 +30,7 @@ from smartcrawl.run.limits import UrlBudget
 from smartcrawl.run.links import Links
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.offers import Offers
-from smartcrawl.run.orders import Orders
+from smartcrawl.run.orders import Orders, run_depth_limits
 from smartcrawl.run.pins import Pins
 from smartcrawl.run.seeds import Seeds
 from smartcrawl.run.shortcomings import Shortcomings
@@ -163,10 +164,22 @@ class Run:
         self._book.forget()
         self.sitemaps.named_elsewhere()
 
+    def _new_beyond(self) -> BeyondDepth:
+        return BeyondDepth(
+            ordered=run_depth_limits(self.source, self.options).ordered,
+            seeds=self.seeds,
+            offers=self._offers,
+            shortcomings=self.shortcomings,
+            is_reached=self.frontier.is_reached,
+            url_of=lambda number: self._book.pages([number], 0)[0].url,
+            at_once=self.opened.shared,
+        )
+
     def _new_links(self) -> Links:
         return Links(
             source=self.source,
-            max_depth=self.source.max_depth or self.options.depth_limit,
+            depths=run_depth_limits(self.source, self.options),
+            beyond=self._new_beyond(),
             last_complete=self.opened.last_complete,
             seeds=self.seeds,
             reader=self._readers.pages,

@@ -9,6 +9,7 @@ from typing import Self
 
 from smartcrawl.model.redaction import redacted_text
 from smartcrawl.rules.chains import ENDLESS, MOST_ALIKE, chain_of_url, chain_pattern
+from smartcrawl.rules.seal import DEPTH_LEFT
 from smartcrawl.rules.traps import Trap
 
 logger = logging.getLogger(__name__)
@@ -154,7 +155,7 @@ def _reason(kind: str, count: int, first: str) -> str:
     >>> _reason("too_many_links", 3, "http://a.example/")
     'too_many_links: http://a.example/ and 2 more'
     """
-    if kind not in _TRAPS:
+    if kind not in _TRAPS and not kind.startswith(f"{DEPTH_LEFT}:"):
         return f"{kind}: {first}" if count == 1 else f"{kind}: {first} and {count - 1:,} more"
     return f"{kind}: {_addresses(count)} {first}"
 

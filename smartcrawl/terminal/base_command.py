@@ -17,8 +17,6 @@ from smartcrawl.model.exceptions import UsageError
 from smartcrawl.terminal.output import print_any_character
 from smartcrawl.terminal.usage import check_terminal_usage, wrap_usage
 
-CMDLINE = 40  #: priority of settings that are given with -s, as Scrapy counts
-
 
 class CommandSettings(Mapping[str, Any]):
     """The part of Scrapy's Settings that commands use; those without Scrapy have no more."""

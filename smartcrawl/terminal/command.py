@@ -21,6 +21,7 @@ from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlE
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
+from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.names import (
@@ -32,7 +33,7 @@ from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import withholds_sweep
 from smartcrawl.sources.private_files import narrow_private_data
 from smartcrawl.terminal.bar import AboveBar, Bar
-from smartcrawl.terminal.base_command import CMDLINE, BaseCommand
+from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.meter import Meter
 from smartcrawl.terminal.output import Output, print_complaint, print_note, printed_json
 from smartcrawl.terminal.standard_output import printed

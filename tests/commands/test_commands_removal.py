@@ -891,7 +891,10 @@ def test_why_of_an_indexed_page(orphaned: World):
         "3 complete runs in a row that do not reach it",
     ]
     assert story["nextVisit"]["text"] == "in the next run that reaches it"
-    assert (story["scope"], story["robots"]) == ({"allowed": True, "why": None}, None)
+    assert (story["scope"], story["robots"]) == (
+        {"allowed": True, "why": None, "depth": 0, "maxDepth": None},
+        None,
+    )
     assert [event["event"] for event in story["history"]] == ["discovered"]
 
 
@@ -1192,7 +1195,12 @@ def test_why_shows_each_source_that_knows_the_address(orphaned: World):
     assert [one["record"]["source"] for one in told] == ["docs", "other"]
     one = orphaned.json("why", SITE, "--source", "other")["records"]
     assert [story["record"]["source"] for story in one] == ["other"]
-    assert one[0]["scope"] == {"allowed": None, "why": "the source is not in sources.toml any more"}
+    assert one[0]["scope"] == {
+        "allowed": None,
+        "why": "the source is not in sources.toml any more",
+        "depth": 0,
+        "maxDepth": None,
+    }
 
 
 def test_why_says_why_a_request_carries_no_validators(orphaned: World):

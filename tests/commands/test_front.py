@@ -20,8 +20,8 @@ from smartcrawl.commands.front import main_command
 from smartcrawl.commands.listed import COMMANDS
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.model.options import Options
+from smartcrawl.model.setting_values import CMDLINE
 from smartcrawl.registry.database.databases import registry_database
-from smartcrawl.terminal.base_command import CMDLINE
 from smartcrawl.terminal.usage import check_terminal_usage
 
 ROOT = Path(__file__).resolve().parents[2]

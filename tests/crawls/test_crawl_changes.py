@@ -136,7 +136,8 @@ def test_a_depth_that_is_lowered_late_is_handed_on_without_waiting(site: Site, c
     site.pages["/y"] = html("Y", "/z", text="behind the limit at first")
     site.pages["/z"] = html("Z", text="beyond")
 
-    crawl(site.url("/"), settings={"DEPTH_LIMIT": 3})
+    crawl.environment["DEPTH_LIMIT"] = "3"
+    crawl(site.url("/"))
 
     pages = crawl.pages()
     assert pages["/x"]["depth"] == 2

@@ -65,24 +65,28 @@ def test_pages_beyond_the_depth_limit_are_not_asked_and_the_run_is_complete(
         site.pages[f"/{n}"] = html(f"Page {n}", f"/{n + 1}")
     site.pages["/5"] = Page("the end", content_type="text/plain")
 
-    crawl(site.url("/"), settings={"DEPTH_LIMIT": 1})
+    crawl.environment["DEPTH_LIMIT"] = "1"
+    crawl(site.url("/"))
 
     assert asked(site) == {"/", "/1"}
     assert crawl.runs()[0]["complete"]
     site.clear()
 
-    crawl(site.url("/"), settings={"DEPTH_LIMIT": 3})  # /1 answers 304: its stored links lead on
+    crawl.environment["DEPTH_LIMIT"] = "3"
+    crawl(site.url("/"))  # /1 answers 304: its stored links lead on
 
     assert asked(site) == {"/", "/1", "/2", "/3"}
     assert crawl.outcomes() == {"/": "unchanged", "/1": "unchanged", "/2": "new", "/3": "new"}
     site.clear()
 
+    del crawl.environment["DEPTH_LIMIT"]
     crawl(site.url("/"))
 
     assert asked(site) == {"/", *(f"/{n}" for n in range(1, 6))}
     site.clear()
 
-    crawl(site.url("/"), settings={"DEPTH_LIMIT": 2})
+    crawl.environment["DEPTH_LIMIT"] = "2"
+    crawl(site.url("/"))
 
     assert asked(site) == {"/", "/1", "/2"}
     pages = crawl.pages()
@@ -92,12 +96,135 @@ def test_pages_beyond_the_depth_limit_are_not_asked_and_the_run_is_complete(
         assert page["contentHash"] is not None
     assert crawl.hits("the end") == ["/5"]
     assert crawl.runs()[0]["complete"]
+    story = crawl.run("why", site.url("/4")).out
+    assert "it is 4 links from a seed, and DEPTH_LIMIT is 2" in story
     crawl.declare(f'[sources.s]\nkind = "site"\nseeds = ["{site.url("/")}"]\nmax_depth = 1\n')
     site.clear()
 
     crawl(source="s")
 
     assert asked(site) == {"/", "/1"}
+
+
+@pytest.fixture
+def deep(site: Site, crawl: Crawl) -> Site:
+    """A site of five levels that was crawled once."""
+    site.pages["/"] = html("Home", "/1", "/side")
+    site.pages["/side"] = html("Side", "/1")
+    for n in range(1, 5):
+        site.pages[f"/{n}"] = html(f"Page {n}", f"/{n + 1}")
+    site.pages["/5"] = Page("the end", content_type="text/plain")
+    crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\nmax_depth = 5\n')
+    crawl(source="s")
+    site.clear()
+    return site
+
+
+ORDER = {"DEPTH_LIMIT": 2, "ORPHAN_THRESHOLD": 1, "ORPHAN_MIN_AGE": 0, "SWEEP_MAX_RATIO": 1}
+
+
+@pytest.mark.covers("R4-08")
+def test_what_lies_deeper_than_one_run_was_to_go_does_not_age(deep: Site, crawl: Crawl):
+    """By 304, then by new bodies; however often."""
+    before = crawl.pages()
+    for edited in (False, True, False):
+        if edited:
+            deep.pages["/2"] = html("Page 2", "/3", text="edited")
+        deep.clear()
+
+        result = crawl(source="s", settings=ORDER, expect=3)
+
+        assert asked(deep) == {"/", "/side", "/1", "/2"}
+        [reason] = crawl.runs()[0]["reasons"]
+        assert reason == f"depth_limit: 2, by order: 1 address, {deep.url('/3')}"
+        pages = crawl.pages()
+        for n in (3, 4, 5):
+            page = pages[f"/{n}"]
+            assert (page["lastOutcome"], page["status"]) == ("orphaned", "Indexed")
+            for key in ("orphanAge", "lostCount", "goneCount", "contentHash", "depth"):
+                assert page[key] == before[f"/{n}"][key]
+        assert "incomplete by order" in result.out
+        assert "left out: depth_limit: 2, by order" in result.out
+        assert "this run was to leave them out" in result.out
+    story = crawl.run("why", deep.url("/4")).out
+    assert (
+        "left out by order: it is 4 links from a seed, and the run went no deeper than 2" in story
+    )
+    assert "4 links from a seed, at most 5" in story
+    plan = crawl.run("plan", "--source", "s", "-s", "DEPTH_LIMIT=2").out
+    assert "DEPTH_LIMIT=2 of this run leaves pages unasked" in plan
+
+    crawl(source="s")
+
+    assert crawl.runs()[0]["complete"]
+    assert set(crawl.outcomes().values()) == {"unchanged"}
+    assert crawl.counts_add_up()
+
+
+def test_a_depth_that_nothing_lies_beyond_leaves_the_run_complete(deep: Site, crawl: Crawl):
+    deep.pages["/2"] = html("Page 2", "/1", "/side")
+
+    crawl(source="s", settings={"DEPTH_LIMIT": 2})
+
+    run = crawl.runs()[0]
+    assert (run["complete"], run["orphaned"]) == (True, 3)
+    deep.pages["/2"], deep.pages["/fresh"] = html("Page 2", "/1", "/fresh"), html("Fresh")
+    result = crawl(source="s", settings={"DEPTH_LIMIT": 2}, expect=3)
+
+    assert f"depth_limit: 2, by order: 1 address, {deep.url('/fresh')}" in result.out
+    assert deep.count("/fresh") == 0
+    crawl(source="s", settings={"DEPTH_LIMIT": 6}, expect=None)
+    assert crawl.outcomes()["/fresh"] == "new"
+
+
+def test_an_address_with_no_limit_of_its_own_is_crawled_to_the_depth_of_one_run(
+    site: Site, crawl: Crawl
+):
+    site.pages["/"] = html("Home", "/1")
+    site.pages["/1"] = html("One", "/2")
+    site.pages["/2"] = html("Two")
+    crawl(site.url("/"), settings={"DEPTH_LIMIT": 1}, expect=3)
+
+    assert asked(site) == {"/", "/1"}
+    crawl(site.url("/"))
+    crawl(site.url("/"), settings={"DEPTH_LIMIT": 1}, expect=3)
+
+    page = crawl.pages()["/2"]
+    assert (page["lastOutcome"], page["status"]) == ("orphaned", "Indexed")
+    crawl(site.url("/"), settings={"DEPTH_LIMIT": 0})
+    assert crawl.outcomes()["/2"] == "unchanged"
+
+
+def test_a_number_of_pages_by_order_is_said_as_such(deep: Site, crawl: Crawl):
+    result = crawl(source="s", max_pages=2, expect=3)
+
+    reasons = crawl.runs()[0]["reasons"]
+    assert reasons[0] == "max_pages: 2, by order"
+    assert all(reason.startswith("pending: ") for reason in reasons[1:])
+    assert "incomplete by order" in result.out
+    assert "left out: max_pages: 2, by order (raise or leave out max_pages" in result.out
+    assert {page["orphanAge"] for page in crawl.pages().values()} == {0}
+    crawl.declare(f'[sources.s]\nseeds = ["{deep.url("/")}"]\nmax_pages = 2\n')
+    result = crawl(source="s", expect=3)
+
+    assert crawl.runs()[0]["reasons"][0] == "max_pages"
+    assert "not complete: max_pages (raise" in result.out
+    assert "by order" not in result.out
+
+
+def test_the_command_for_where_a_seed_leads_is_printed(site: Site, crawl: Crawl):
+    with Site() as other:
+        other.pages["/home"] = html("Elsewhere")
+        site.pages["/"] = Page(redirect=other.url("/home"))
+        crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\n')
+
+        result = crawl(source="s", expect=3)
+
+        assert f"(redirected to {other.url('/home')})" in result.out
+        command = f"site -a url={other.url('/home')}"
+        assert command in result.out
+        assert command in crawl.run("status", "--source", "s", "--details", expect=None).out
+        assert other.count("/home") == 0
 
 
 @pytest.mark.covers("R4-42", "RD-08")

@@ -484,8 +484,9 @@ def test_entries_lie_as_deep_as_their_sitemap(site: Site, crawl: Crawl):
     site.pages["/two"] = html("Two", "/three")
     site.pages["/three"] = html("Three")
 
+    crawl.environment["DEPTH_LIMIT"] = "1"
     for _ in range(2):
-        crawl(site.url("/"), settings={"DEPTH_LIMIT": 1})
+        crawl(site.url("/"))
         depths = {path: page["depth"] for path, page in crawl.pages().items()}
         assert depths == {"/": 0, "/map.xml": 0, "/sub.xml": 0, "/one": 0, "/two": 1}
 

@@ -193,7 +193,7 @@ def test_why_takes_a_file_as_people_write_it(
     )
 
 
-IN_SCOPE = {"allowed": True, "why": None}
+IN_SCOPE = {"allowed": True, "why": None, "depth": None, "maxDepth": None}
 
 
 def test_why_says_of_an_empty_file_that_it_is_empty(docs: Path, crawl: Crawl):

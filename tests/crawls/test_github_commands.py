@@ -12,7 +12,7 @@ from tests.crawls.repositories import NAME, PAGES, SITE, WEB, Story
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 covers = pytest.mark.covers
-IN_SCOPE = {"allowed": True, "why": None}
+IN_SCOPE = {"allowed": True, "why": None, "depth": None, "maxDepth": None}
 
 
 @pytest.fixture

@@ -13,9 +13,14 @@ from smartcrawl.rules.seal import (
     MAX_UNREACHABLE_SHARE,
     Evidence,
     counts_as_unanswered,
+    depth_reason_kind,
     is_unanswered_status,
+    only_by_order,
     only_not_due,
+    ordered_depth,
+    page_limit_reason,
     reasons_against_seal,
+    seed_led_to,
 )
 from smartcrawl.rules.traps import Trap
 from tests.rules.manual import numbers, section, table
@@ -46,6 +51,8 @@ GAPS = {
 #: What others notice while a run goes on.
 CUTS = [
     "max_pages",
+    "max_pages: N, by order",
+    "depth_limit: N, by order: M addresses",
     "redirects_left: URL",
     "code_failed: CLASS at FILE:LINE",
     "interrupted",
@@ -222,6 +229,53 @@ def test_a_stored_status_says_whether_its_visit_had_no_answer(status, unanswered
 )
 def test_a_run_left_out_only_pages_that_were_not_due(reasons, only):
     assert only_not_due(reasons) is only
+
+
+@pytest.mark.parametrize(
+    ("reasons", "only"),
+    [
+        ([], False),
+        (["depth_limit: 2, by order: 1 address, http://a.example/"], True),
+        (["max_pages: 1,000, by order", "pending: 3"], True),
+        (["max_pages: 5, by order", "depth_limit: 2, by order: 1 address, x"], True),
+        (["depth_limit: 2, by order: 1 address, x", "pending: 3"], False),
+        (["max_pages: 5, by order", "unreachable: 3 of 4 visits"], False),
+        (["max_pages: 5, by order", "seed_failed: http://a.example/"], False),
+        (["max_pages", "pending: 3"], False),
+        (["pending: 3"], False),
+        (["not_due: 3"], False),
+    ],
+)
+def test_a_run_saw_a_part_by_order_alone(reasons, only):
+    assert only_by_order(reasons) is only
+
+
+def test_a_limit_of_one_run_is_said_with_its_number():
+    assert [page_limit_reason(most) for most in (0, 1, 1000)] == [
+        "max_pages", "max_pages: 1, by order", "max_pages: 1,000, by order",
+    ]  # fmt: skip
+    assert depth_reason_kind(3) == "depth_limit: 3, by order"
+    found = ("pending: 4", f"{depth_reason_kind(12)}: 2 addresses, such as http://a.example/")
+    assert ordered_depth(found) == 12
+    assert ordered_depth(["max_pages: 4, by order"]) is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "led"),
+    [
+        (
+            "seed_failed: http://a.example/ (redirected to https://b.example/x)",
+            "https://b.example/x",
+        ),
+        ("seed_failed: http://a.example/ (redirected to https://b.example/: 404)", None),
+        ("seed_failed: http://a.example/ (redirected to ftp://b.example/)", None),
+        ("seed_failed: http://a.example/ (HTTP status 404)", None),
+        ("pin_failed: http://a.example/ (redirected to https://b.example/)", None),
+        ("seed_failed: http://a.example/ (redirected to https://b.example/) x", None),
+    ],
+)
+def test_where_a_failed_seed_led_to_is_told(reason, led):
+    assert seed_led_to(reason) == led
 
 
 def test_the_first_wall_is_named_and_the_others_are_counted():
