@@ -75,7 +75,7 @@ def test_every_link_of_a_long_page_is_registered(site: Site, crawl: Crawl):
     bounded(crawl, site.url("/"), expect=3)
 
     assert set(crawl.pages()) == {"/", *links}
-    assert crawl.runs()[0]["reasons"] == ["max_pages", "pending: 16000"]
+    assert crawl.runs()[0]["reasons"] == ["max_pages: 1, by order", "pending: 16000"]
     assert len(site.log) == 2  # robots.txt is the other
 
 

@@ -141,7 +141,7 @@ def test_a_cut_run_is_told_with_its_reasons_and_the_last_complete_one(
     looks = status.lines()["look at"].splitlines()
 
     assert status().out.splitlines()[0].split(": ")[1].startswith("run 2 incomplete")
-    assert looks[0].startswith("not complete: max_pages (raise or leave out max_pages")
+    assert looks[0].startswith("not complete: max_pages: 2, by order (raise or leave out")
     assert any(look.startswith("the last complete run was 1, ") for look in looks)
 
 
