@@ -371,3 +371,18 @@ def test_elasticsearch_that_goes_away_is_waited_for_and_a_stop_ends_the_wait(
     indexed(site.url("/"), resume=1)
     assert len(indexed.hits('"the text"')) == 120
     assert open_records(indexed) == 0
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_a_document_has_the_spelling_that_answers(site: Site, indexed: Crawl, pages: Documents):
+    site.pages |= {"/": html("Home", "/a/"), "/a/": html("A", text="words of a")}
+    indexed(site.url("/"))
+    del site.pages["/a/"]
+    site.pages |= {"/": html("Home", "/a"), "/a": html("A", text="words of a")}
+
+    indexed(site.url("/"))
+
+    found = [hit["_source"]["url"] for hit in pages._hits()]
+    assert sorted(found) == [site.url("/"), site.url("/a")]
+    assert indexed.hits('"words of a"') == ["/a"]
+    indexed.run("audit")

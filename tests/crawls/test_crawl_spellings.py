@@ -211,6 +211,25 @@ def test_an_order_for_a_page_may_have_its_right_spelling(site: Site, crawl: Craw
     assert crawl.outcomes()["/about"] == "new"
 
 
+@pytest.mark.parametrize("stored", [False, True])
+@pytest.mark.covers("R0-16", "R0-100")
+def test_a_forgotten_address_is_found_under_its_right_spelling(
+    site: Site, crawl: Crawl, stored: bool
+):
+    wrong = html("About", text="who we are") if stored else Page("none", status=404)
+    site.pages |= {"/": html("Home", "/about/"), "/about/": wrong}
+    crawl(site.url("/"))
+    crawl.run("forget", site.url("/about"))
+    assert crawl.hits('"who we are"') == []
+
+    site.pages |= {"/": html("Home", "/about"), "/about": html("About", text="who we are")}
+    site.pages["/about/"] = Page("none", status=404)
+    crawl(site.url("/"))
+
+    assert crawl.outcomes()["/about"] == "new"
+    assert crawl.hits('"who we are"') == ["/about"]
+
+
 @pytest.mark.covers("R0-16", "R0-71", "R0-100")
 def test_a_due_crawl_asks_a_spelling_that_it_meets_for_a_page_that_is_not_due(
     site: Site, crawl: Crawl

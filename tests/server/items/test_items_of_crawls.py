@@ -166,6 +166,22 @@ def test_a_single_page_that_is_gone_is_removed_with_evidence(three: Site, crawl:
     assert crawl.rows("SELECT count(*) FROM evidence") == [(1,)]
 
 
+@pytest.mark.covers("R0-16", "R0-57", "R0-100")
+def test_an_added_page_is_found_under_the_spelling_of_its_order(site: Site, crawl: Crawl):
+    site.pages |= {"/": html("Home", "/about/"), "/about": html("About", text="who we are")}
+    crawl.declare(f"[sources.one]\nseeds = ['{site.url('/')}']\n")
+    crawl(source="one")
+    assert crawl.outcomes()["/about/"] == "failed"
+
+    with serve(crawl) as api:
+        api.order(ADD, url=site.url("/about"), force=True)
+        wait_until(lambda: site.count("/about"), "it is asked")
+        api.settle()
+
+    assert crawl.outcomes()["/about"] == "new"
+    assert crawl.hits('"who we are"') == ["/about"]
+
+
 @both
 @pytest.mark.covers("E-14", "E-15", "R0-52", "R0-56", "R0-68")
 def test_forced_items_are_fetched_without_validators(three: Site, crawl: Crawl):
