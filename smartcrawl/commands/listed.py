@@ -23,6 +23,8 @@ COMMANDS: Final[Mapping[str, str]] = {
     "undo": "Restore the pages that a run, or a command after it, removed",
     "embed": "Make the vectors that are missing, without a request to any source",
     "audit": "Compare the registry with index and libraries, and repair differences",
+    "backup": "Copy the registry into a file, also while it is written to",
+    "restore": "Put a backup in the place of the registry",
     "library": "Download, process, embed or check the document libraries of a domain",
     "export": "Write the stored pages as Markdown, JSON lines or llms.txt",
     "push": "Make an OpenAI vector store equal to the stored pages of a source",

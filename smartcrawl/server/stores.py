@@ -15,6 +15,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database, registry_database
+from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import read_transaction
 
 _T = TypeVar("_T")
@@ -94,7 +95,10 @@ class Stores:
         """Do ``work`` in one transaction; a conflict or a restart of the server repeats it."""
         with self._database.translated("write"), self._writing.lent() as connection:
             control = DatabaseControl(self._database, connection)
-            return control.write(lambda: work(connection))
+            done = control.write(lambda: work(connection))
+            if isinstance(connection, SqliteConnection):
+                connection.settle(tries=1)
+            return done
 
     async def write_in_turn(self, work: Callable[[Connection], _T]) -> _T:
         """Do ``work`` as ``write`` does, in a thread.

@@ -49,13 +49,15 @@ class RegistryCommand(BaseCommand):
     """A command that reads the registry and prints, for people or for programs."""
 
     formats: ClassVar[Sequence[str]] = ("table", "json")
+    takes_source: ClassVar[bool] = True  #: whether one source can be chosen
     options: Options  #: set by ``run``
     database: Database  #: the one that the options name
 
     def add_options(self, parser: ArgumentParser) -> None:
         """Add the options that all commands have."""
         super().add_options(parser)
-        parser.add_argument("--source", metavar="S", help="only this source")
+        if self.takes_source:
+            parser.add_argument("--source", metavar="S", help="only this source")
         parser.add_argument(
             "--format",
             choices=self.formats,
@@ -86,7 +88,8 @@ class RegistryCommand(BaseCommand):
     def _work(self, args: list[str], opts: Namespace) -> None:
         connection = self.opened()
         try:
-            sources = stored_sources_named(connection, opts.source)
+            chosen = opts.source if self.takes_source else None
+            sources = stored_sources_named(connection, chosen)
             if sources is None:
                 raise unknown_source_error(opts.source, stored_source_names(connection))
             with warnings_printed(self.name):
@@ -110,11 +113,11 @@ class RegistryCommand(BaseCommand):
                 line += ["-s", f"{name}={self.settings[name]}"]
         return shlex.join([*line, *(str(word) for word in words[1:])])
 
-    def meter(self, total: int | None = None) -> Meter:
-        """Return the display of this command's progress; ``total``: pages, if known."""
+    def meter(self, total: int | None = None, units: str = "pages") -> Meter:
+        """Return the display of this command's progress; ``total``: units, if known."""
         assert self.settings is not None
         enabled = self.settings["PROGRESS_FORMAT"] == "line"
-        return Meter(self.name, total=total, enabled=enabled)
+        return Meter(self.name, total=total, units=units, enabled=enabled)
 
     @abstractmethod
     def work(

@@ -15,19 +15,21 @@ _QUICK: Final = 2  #: seconds of work before which no bar appears
 
 
 class Meter:
-    """Counts pages, and shows how many are done."""
+    """Counts pages, or other ``units``, and shows how many are done."""
 
     def __init__(
         self,
         name: str,
         *,
         total: int | None = None,
+        units: str = "pages",
         enabled: bool = True,
         every: float = SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """``name``: of the command. ``every``: seconds between two plain lines."""
         self._name = name
+        self._units = units
         self._total = total
         self._enabled = enabled
         self._clock = clock
@@ -60,10 +62,13 @@ class Meter:
             return
         self._next = now + self._every
         if self._bar is None:
-            print_progress_line(f"{self._name}: {report_noun(number, 'page')} {doing}")
+            counted = f"{number:,} {self._units}"
+            if self._units == "pages":
+                counted = report_noun(number, "page")
+            print_progress_line(f"{self._name}: {counted} {doing}")
             return
         rate = number / (now - self._began)
-        parts = [f"{doing}, {rate:,.1f} pages/s"]
+        parts = [f"{doing}, {rate:,.1f} {self._units}/s"]
         if self._total and rate:
             parts.append(f"{report_time_span(int(max(0, self._total - number) / rate))} left")
         self._bar.draw(ProgressFacts(self._name, number, self._total, tuple(parts)))

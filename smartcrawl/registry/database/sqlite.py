@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from array import array
@@ -36,12 +37,15 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.database.views import create_outlinks_table
 from smartcrawl.sources.private_files import private_file, private_folder
 
+logger = logging.getLogger(__name__)
+
 _T = TypeVar("_T")
 
 APPLICATION_ID = 0x736D6372  #: "smcr"
 BUSY_TIMEOUT = 30_000  #: milliseconds; writers keep the lock for tens of them
 
 _LOOKS = 20  #: at an empty file, 50 ms apart
+_SETTLES = 10  #: tries to empty a WAL
 _SHARED = 32_768  #: bytes of the smallest index of a WAL, the file that ends in -shm
 _NOTHING = array("q", [0])  #: a value of no row, in place of an empty array, which SQLite refuses
 _LOOK = """
@@ -98,6 +102,12 @@ class SqliteDatabase:
         Raises:
             RegistryVersionError: the schema is not that of this version.
         """
+        connection = self.read_only()
+        migrate(connection, self.path, readonly=True)
+        return connection
+
+    def read_only(self) -> SqliteConnection:
+        """Connect to a file of any schema version without writing anything."""
         path = quote(str(self.path.absolute()))
         wal, shared = (self.path.with_name(f"{self.path.name}{end}") for end in ("-wal", "-shm"))
         if not wal.exists() or not wal.stat().st_size:  # no process is writing
@@ -114,7 +124,6 @@ class SqliteDatabase:
             if uri.endswith("unix-none"):
                 connection.execute("PRAGMA locking_mode = exclusive").fetchall()
             connection.execute("PRAGMA query_only = 1").fetchall()
-        migrate(connection, self.path, readonly=True)
         return connection
 
     def connect(self, *, readonly: bool = False) -> SqliteConnection:
@@ -267,11 +276,39 @@ class SqliteConnection(apsw.Connection):
 
     dialect = "sqlite"
     has_vectors = False  #: whether the functions for vectors are loaded
+    writes = False  #: whether what it commits is moved out of the WAL when it closes
 
     def __init__(self, *args: Any, **names: Any) -> None:
         names.setdefault("statementcachesize", 1000)  # a batch has more kinds than the default 100
         super().__init__(*args, **names)
         self.convert_binding = _bound
+
+    def close(self, force: bool = False) -> None:
+        """Close it; a connection that wrote first moves what is committed into the file itself.
+
+        SQLite does so only when the last connection closes. Others may stay open, as those of a
+        server do, and a copy of the file would then be an old state, or an empty one.
+        """
+        if self.writes and not self.in_transaction and self.total_changes():
+            self.settle()
+        super().close(force)
+
+    def settle(self, tries: int = _SETTLES) -> None:
+        """Move what is committed out of the WAL; wait a little for readers of an older state.
+
+        What cannot be moved stays in the WAL, where it is as durable. ``tries``: 50 ms apart.
+        """
+        for left in reversed(range(tries)):
+            try:
+                frames, moved = self.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            except apsw.BusyError:  # another process is moving it
+                frames, moved = 1, 0
+            except apsw.Error as error:
+                logger.warning("what was committed stays in the WAL of the registry: %s", error)
+                return
+            if moved >= frames or not left:
+                return
+            time.sleep(0.05)
 
     def fill(self, table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Insert new rows into a table."""
@@ -304,6 +341,7 @@ def connect_sqlite(path: Path, *, readonly: bool = False) -> SqliteConnection:
         connection.execute("PRAGMA wal_autocheckpoint = 4000").fetchall()  # pages, 16 MiB
         if readonly:
             connection.execute("PRAGMA query_only = 1").fetchall()
+        connection.writes = not readonly
     return connection
 
 

@@ -285,6 +285,16 @@ def _keyed(
 
 def _swap(path: Path, new: Path, now: int) -> Path:
     """Rename the damaged file with its companions, and put the new file in its place."""
+    aside = set_registry_aside(path, now)
+    new.replace(path)  # without a gap, in which a crawl would create an empty registry
+    return aside
+
+
+def set_registry_aside(path: Path, now: int) -> Path:
+    """Give a damaged file a second name, and its companions that name alone; return the name.
+
+    ``now``: Unix seconds.
+    """
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     name, number = f"{path.name}.damaged-{stamp}", 1
     while any(path.with_name(f"{name}{end}").exists() for end in ("", *_BESIDE)):
@@ -295,5 +305,4 @@ def _swap(path: Path, new: Path, now: int) -> Path:
     for end in _BESIDE:
         with suppress(FileNotFoundError):
             path.with_name(f"{path.name}{end}").rename(path.with_name(f"{name}{end}"))
-    new.replace(path)  # without a gap, in which a crawl would create an empty registry
     return aside

@@ -1,0 +1,184 @@
+"""``scrapy restore``: put a backup in the place of the registry."""
+
+from __future__ import annotations
+
+import sys
+import time
+from argparse import ArgumentParser, Namespace
+from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import ClassVar
+
+from rich.markup import escape
+
+from smartcrawl.index.choice import begin_index_epoch, index_facts_of_registry
+from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_name
+from smartcrawl.registry.commit.snapshot_store import SnapshotStore
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.database.sqlite import SqliteConnection, SqliteDatabase
+from smartcrawl.registry.repair.backup import (
+    RegistryState,
+    prepared_restore,
+    registry_state,
+    replace_registry,
+    state_of_registry,
+)
+from smartcrawl.registry.repair.snapshot_backup import (
+    CopiedSnapshots,
+    copy_registry_snapshots,
+    snapshots_beside_backup,
+)
+from smartcrawl.reports.text import report_noun
+from smartcrawl.terminal.bar import Bar
+from smartcrawl.terminal.command import (
+    FAILED,
+    HELD,
+    WITHHELD,
+    RegistryCommand,
+    print_json,
+    single_terminal_argument,
+)
+from smartcrawl.terminal.output import Output, print_complaint, print_note
+from smartcrawl.terminal.standard_output import printed
+
+
+class Command(RegistryCommand):
+    """Put a backup in the place of the registry."""
+
+    takes_words: ClassVar = True
+    takes_source: ClassVar = False
+
+    def syntax(self) -> str:
+        """Return its usage."""
+        return "[--yes] [options] FILE"
+
+    def short_desc(self) -> str:
+        """Return one line for the list of commands."""
+        return "Put a backup in the place of the registry"
+
+    def long_desc(self) -> str:
+        """Return its help text."""
+        return (
+            f"Put FILE, which {program_name()} backup wrote, in the place of the registry, and the"
+            " bodies of FILE.snapshots into the store where it lacks them. No crawl may run; the"
+            " API may. A registry with newer work stays, unless --yes is given. Where the"
+            " documents are in an Elasticsearch, a new epoch begins: the next run of each source"
+            " writes its pages anew. Exit status: 0 restored, 3 the registry has newer work, 1"
+            " nothing was changed, 4 a crawl runs."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--yes", action="store_true", help="restore it over newer work, which is lost then"
+        )
+
+    def carry_out(self, args: list[str], opts: Namespace) -> None:
+        """Restore the backup; the registry itself may be missing or damaged."""
+        word = single_terminal_argument(
+            args, "file", f"{program_name()} restore registry-backup.db"
+        )
+        try:
+            self.options = Options.of(self.settings)
+            self.database = database = registry_database(self.options.registry)
+            if not isinstance(database, SqliteDatabase):
+                raise RegistryError(
+                    "this registry is in PostgreSQL, which restores it itself: pg_restore --clean"
+                    f" --if-exists --dbname={database} {word}; then {program_name()} registry"
+                    " --new-epoch, where the documents are in an Elasticsearch"
+                )
+            with printed(), database.none_runs():
+                self._restore(database, Path(word).absolute(), opts)
+        except RunHeldError as error:
+            print_complaint(self.name, str(error))
+            self.exitcode = HELD
+        except SmartcrawlError as error:
+            print_complaint(self.name, str(error))
+            self.exitcode = FAILED
+
+    def work(
+        self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
+    ) -> None:
+        """Do nothing: ``carry_out`` opens no registry."""
+
+    def _restore(self, database: SqliteDatabase, file: Path, opts: Namespace) -> None:
+        path, now = database.path, int(time.time())
+        with (
+            self.meter(units="MiB") as meter,
+            prepared_restore(path, file, partial(meter.report, "copied")) as prepared,
+        ):
+            state = registry_state(prepared)
+            before = state_of_registry(path)
+            if before is not None and before.is_newer(state) and not opts.yes:
+                self._refuse(file, before, state)
+                return
+            epoch = self._begin_epoch(prepared)
+            snapshots = self._snapshots(prepared, file)
+            aside = replace_registry(path, prepared, now)
+        if opts.format == "json":
+            print_json(
+                {
+                    "file": str(file),
+                    "runs": state.runs,
+                    "changed": state.time,
+                    "epoch": epoch,
+                    "snapshots": None if snapshots is None else snapshots.copied,
+                    "damaged": None if aside is None else str(aside),
+                }
+            )
+            return
+        print_note(
+            f"{path} is restored: {report_noun(state.runs, 'run')}, last changed {state.time}"
+        )
+        if aside is not None:
+            print_note(f"the damaged one is kept as {aside}")
+        if snapshots is not None:
+            print_note(f"{report_noun(snapshots.copied, 'snapshot')} restored")
+        if epoch is not None:
+            print_note(
+                f"epoch {epoch} began: the next run of each source writes its pages to the index"
+                f" anew; {program_name()} audit lists the other entries of the index"
+            )
+
+    def _refuse(self, file: Path, before: RegistryState, state: RegistryState) -> None:
+        Bar.erase()
+        runs = before.runs - state.runs
+        what = f"{report_noun(runs, 'run')} more, and was" if runs > 0 else "newer work: it was"
+        Output(sys.stderr).say(
+            escape(
+                f"restore: nothing was changed: the registry has {what} last changed at"
+                f" {before.time}, the backup at {state.time}; to lose what came since:"
+            ),
+            command=self.again("restore", "--yes", file),
+            gap=1,
+        )
+        self.exitcode = WITHHELD
+
+    def _begin_epoch(self, prepared: SqliteConnection) -> int | None:
+        """Begin an epoch where the documents are in an Elasticsearch; return its number."""
+        if index_facts_of_registry(prepared).identity is None:
+            return None
+        if self.options.elasticsearch is None:
+            raise RegistryError(
+                "the backup is of a registry that writes to an Elasticsearch, and"
+                " ELASTICSEARCH_URL is empty: set it, and restore again; nothing was changed"
+            )
+        epoch, _ = begin_index_epoch(self.options, prepared)
+        return epoch
+
+    def _snapshots(self, prepared: SqliteConnection, file: Path) -> CopiedSnapshots | None:
+        """Bring back the stored bodies that lie beside the backup."""
+        folder = snapshots_beside_backup(file)
+        if self.options.snapshot_store is None or not folder.is_dir():
+            return None
+        with (
+            closing(SnapshotStore(folder.as_uri())) as source,
+            closing(SnapshotStore.open(self.options.snapshot_store)) as store,
+            self.meter(units="snapshots") as meter,
+        ):
+            return copy_registry_snapshots(prepared, source, store, partial(meter.report, "copied"))
