@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from smartcrawl.commands.library import library_exit_status
 from smartcrawl.commands.library_download import paused_library_source_reason
 from smartcrawl.commands.library_text import print_library_report
 from smartcrawl.model.exceptions import RunPausedError
+from smartcrawl.run.embed_result import EmbedResult
 from smartcrawl.run.library_report import LibraryReport, LibrarySourceReport
 from smartcrawl.run.library_steps import StepResult
 from smartcrawl.sources.sharepoint.domains import load_sharepoint_domain
@@ -54,6 +56,21 @@ def test_a_check_that_found_nothing_is_not_called_incomplete(
     lines = printed(report, report.sources["one"], capsys)
 
     assert lines == ["check of D1.one: complete", line]
+
+
+def test_all_keys_of_a_result_have_one_style(report: LibraryReport) -> None:
+    """As ``sourceId``, whichever step it is of, and over HTTP, which sends the same."""
+    (source,) = report.domain.sources("all", None)
+    report.add_step(source, StepResult(integrity={"missingInMap": 1}))
+    report.add_embedded(source, EmbedResult("vs_1"))
+    report.archive = "crawls/2026"
+
+    shown = report.as_json()
+
+    (one,) = shown["sources"]
+    keys = [*shown, *one, *one["integrity"]]
+    assert len(keys) > 30
+    assert [key for key in keys if not re.fullmatch("[a-z]+([A-Z][a-z]+)*", key)] == []
 
 
 def test_a_source_that_is_held_hides_no_failure(report: LibraryReport) -> None:
