@@ -88,7 +88,7 @@ def _print_record(output: Output, one: dict[str, Any]) -> None:
     _line(output, "message", record["errorMessage"])
     if one["textLength"] == 0:
         _line(output, "text", "none: the stored page has no text to search")
-    _line(output, "counts", _counts(record))
+    _line(output, "counts", _counts(record, one["standing"]))
     _line(output, "request", _request_text(one["request"]))
     _spellings(output, one["spellings"])
     for place, text in enumerate(one["request"]["distrusted"]):
@@ -151,7 +151,10 @@ def _unlisted_text(unlisted: dict[str, Any]) -> str:
     return "; ".join([*parts, *([f"{more:,} more"] if more else []), unlisted["text"]])
 
 
-def _counts(record: dict[str, Any]) -> str | None:
+def _counts(record: dict[str, Any], standing: str) -> str | None:
+    """Format the counts that lead to a removal; a page that is removed has none."""
+    if standing == "bare":
+        return None
     parts = [
         f"{name} {record[key]}"
         for name, key in (
@@ -188,6 +191,8 @@ def _rule_text(robots: dict[str, Any]) -> str:
     """Format the line of a robots.txt that decides."""
     if robots["status"] >= 400:
         return f"status {robots['status']} means that there are no rules"
+    if not robots["isRobotsTxt"]:
+        return "it is no robots.txt, such as a web page, so there are no rules"
     if robots["rule"] is None:
         return "no rule matches"
     return f"{robots['rule']!r} in line {robots['line']}, for {robots['agent']}"

@@ -17,7 +17,7 @@ from smartcrawl.model.program import (
     program_name,
 )
 from smartcrawl.registry.runs.run_results import RunResult
-from smartcrawl.reports.remedies import NOTES, reported_reason
+from smartcrawl.reports.remedies import NOTES, reported_reason, unreached_page_reason
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Word
 from smartcrawl.rules.run_orders import ORDER_REASONS
@@ -102,6 +102,7 @@ def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:
     """
     pages = Counter(result.own_counts)
     pages[Word.EXCLUDED.word] -= result.sitemaps_excluded
+    pages.subtract(result.sitemaps_in_vain)
     rows = [{"pages": pages[one.word], "outcome": one.word} for one in Word if pages[one.word] > 0]
     if result.still_gone:
         rows.append({"pages": result.still_gone, "outcome": _STILL_GONE})
@@ -151,6 +152,13 @@ def _print_reading(output: Output, run: Run, result: RunResult, data_dir: str) -
             maps = "1 sitemap or feed"
         urls = "1 address" if result.sitemap_urls == 1 else f"{result.sitemap_urls:,} addresses"
         output.say(f"{maps} with {urls}")
+    if in_vain := sum(result.sitemaps_in_vain.values()):
+        brought = "1 sitemap or feed" if in_vain == 1 else f"{in_vain:,} sitemaps and feeds"
+        listed = f"--sitemaps --source {shlex.quote(run.source.name)}"
+        output.say(
+            f"{brought} gave no answer that can be used; to list all:",
+            command=summary_command_line("registry", data_dir, listed),
+        )
     if result.no_text:
         have = "has" if result.no_text == 1 else "have"
         them = "it" if result.no_text == 1 else "them"
@@ -170,6 +178,7 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
     seen = "a complete run sees" if threshold == 1 else f"{threshold} complete runs in a row see"
     for one in (Word.FAILED, Word.LOST, Word.ORPHANED):
         count, before = result.own_counts.get(one.word, 0), result.earlier.get(one.word, 0)
+        count -= result.sitemaps_in_vain.get(one.word, 0)
         if not count:
             continue
         them, they_stay = ("it", "it stays") if count == 1 else ("them", "they stay")
@@ -188,7 +197,7 @@ def _print_looks(output: Output, run: Run, result: RunResult, data_dir: str) -> 
         elif one is Word.ORPHANED and only_by_order(result.reasons):
             why = f": this run was to leave {them} out, which says nothing"
         elif one is Word.ORPHANED:
-            why = f": this run was cut short before it came to {them}, which says nothing"
+            why = f": {unreached_page_reason(result.reasons, them)}, which says nothing"
         listed = summary_command_line(
             command, data_dir, f"{which}--source {shlex.quote(run.source.name)}"
         )

@@ -100,6 +100,7 @@ class Answer(NamedTuple):
     rule: str | None = None  #: as written, such as ``Disallow: /private``; None: no rule matches
     line: int | None = None  #: number in the file, from 1
     agent: str | None = None  #: the agent that the group is for
+    is_robots_txt: bool = True  #: False: a web page or the like, which has no rules
 
 
 def robots_txt_check(parser: Any, user_agent: str) -> Callable[[bytes], Callable[[str], bool]]:
@@ -120,6 +121,8 @@ def robots_txt_answers(parser: Any, user_agent: str) -> Callable[[bytes], Callab
 
     def read(body: bytes) -> Callable[[str], Answer]:
         rules = parser.from_crawler(None, body)
+        if not is_robots_txt(body):
+            return lambda url: Answer(bool(rules.allowed(url, user_agent)), is_robots_txt=False)
         if isinstance(rules, Rfc9309RobotParser | AllowFirstRobotParser):
             return lambda url: rules.explain(url, user_agent)
         return lambda url: Answer(bool(rules.allowed(url, user_agent)))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.registry.removal.emptied import is_emptied_library_reason, is_emptied_root_reason
 from smartcrawl.rules.model import Fault
@@ -45,6 +47,15 @@ _EMPTIED_LIBRARY = (
     "give the app the right to read it, or if it is empty on purpose, remove them:"
     " {program} orphans --approve {run}"
 )
+#: Reasons of runs that ended before they had asked what they had found.
+_CUT = {"max_pages", "interrupted", "paused", "cancelled", "pending"}
+#: Reasons of runs that left out links or addresses.
+_LEFT_OUT = {
+    *(trap.value for trap in Trap),
+    *("too_many_links", "too_many_urls", "sitemap_nesting", "redirects_left"),
+}
+_FORBIDDEN = "ask its owner to let this crawler in; what is stored stays for now"
+_DISALLOWED = "(disallowed by "  #: in the reason of a seed
 #: Remedies that differ for document libraries, whose commands resume no run.
 _OF_LIBRARIES = {"interrupted": "the next download brings the rest"}
 #: What a note of a run means, by its first word: which answers the run did not believe, and why.
@@ -77,6 +88,29 @@ def reported_remedy(word: str, *, is_library: bool = False) -> str:
     return remedy.format(program=program_name(), resume=program_argument("resume"))
 
 
+def unreached_page_reason(reasons: Iterable[str], them: str) -> str:
+    """Return why an incomplete run did not reach pages; ``them``: "it" or "them".
+
+    >>> unreached_page_reason(["max_pages", "calendar: 2 addresses"], "it")
+    'this run was cut short before it came to it'
+    >>> unreached_page_reason(["calendar: 2 addresses"], "them")
+    'no link that this run followed led to them, and some were left out'
+    >>> unreached_page_reason(["seed_failed: http://a.example/ (disallowed by /robots.txt)"], "it")
+    'robots.txt forbids the pages that might have led to it'
+    >>> unreached_page_reason(["sitemap_failed: http://a.example/x.xml"], "it")
+    'what might have led to it gave no answer'
+    """
+    found = list(reasons)
+    words = {reason.partition(":")[0] for reason in found}
+    if words & _CUT:
+        return f"this run was cut short before it came to {them}"
+    if any(_DISALLOWED in reason for reason in found):
+        return f"robots.txt forbids the pages that might have led to {them}"
+    if words & _LEFT_OUT:
+        return f"no link that this run followed led to {them}, and some were left out"
+    return f"what might have led to {them} gave no answer"
+
+
 def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
     """Return the reason that a run is incomplete with its remedy in brackets, if there is one.
 
@@ -88,6 +122,8 @@ def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
     (mount it, or if it is empty on purpose, remove them: scrapy orphans --approve 2)
     """
     remedy = reported_remedy(reason.partition(":")[0], is_library=is_library)
+    if reason.startswith("seed_failed: ") and _DISALLOWED in reason:
+        remedy = _FORBIDDEN
     if f"{Fault.ADDRESS_REFUSED:d}: " in reason:
         remedy = ""  # the reason names the setting that permits the address
     if seed_led_to(reason) is not None:

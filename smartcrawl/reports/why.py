@@ -69,6 +69,9 @@ _DONE = {
 }
 
 
+_LINKS_HELD = "the answer was noted; the stored links stay"
+
+
 class Stories:
     """The stories of records, each put together from several tables."""
 
@@ -212,8 +215,9 @@ class Stories:
         marks = [event for event in history if event["event"] in ("removed", "restored")]
         if marks and marks[-1]["run"] >= entry.visited_run:
             last = marks[-1]
-            why = last["rule"] if last["event"] == "removed" else last["detail"]
-            return _decided(f"{last['event']}: {why}", last["run"], last["at"])
+            is_removed = last["event"] == "removed"  # the detail of a restored one says so itself
+            text = f"removed: {last['rule']}" if is_removed else str(last["detail"])
+            return _decided(text, last["run"], last["at"])
         if word is None:
             return _decided("it was not visited yet", None, None)
         unasked = _UNLISTED if is_listed else _UNASKED
@@ -242,7 +246,8 @@ class Stories:
         if outcome is Outcome.SAME and record["lastIndexed"] == visited:
             action = Action.INDEX  # by order, or for another configuration
         text = f"{outcome.value} where {_HELD[standing]}: {action.value}, {word.word}"
-        text = f"{text}; {_DONE[action]}"
+        is_held_list = action is Action.HOLD and standing is Standing.LINKS
+        text = f"{text}; {_LINKS_HELD if is_held_list else _DONE[action]}"
         return _decided(text, run, visited, outcome=outcome.value, action=action.value)
 
     def _request(
@@ -313,6 +318,7 @@ class Stories:
             "allowed": rule.allowed if answer is not None else None,
             "rule": rule.rule,
             "line": rule.line,
+            "isRobotsTxt": rule.is_robots_txt,
             "agent": rule.agent,
             "status": status,
             "fetchedAt": iso_time(fetched_at),

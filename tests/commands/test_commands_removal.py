@@ -1034,9 +1034,9 @@ def test_why_of_an_excluded_page_and_the_robots_copy(world: World):
     assert way(story) == "2 more complete runs that leave it out"
     at = {"status": 200, "fetchedAt": "2025-06-15T15:06:40Z", "obeyed": True}
     at |= {"error": None, "failedAt": None}
-    rule = {"rule": "Disallow: /c", "line": 2, "agent": "*"}
+    rule = {"rule": "Disallow: /c", "line": 2, "agent": "*", "isRobotsTxt": True}
     assert story["robots"] == {"allowed": False} | rule | at
-    none = {"rule": None, "line": None, "agent": None}
+    none = {"rule": None, "line": None, "agent": None, "isRobotsTxt": True}
     assert world.story("/a")["robots"] == {"allowed": True} | none | at
     remove = world.json("why", f"{SITE}/c", "-s", "OUT_OF_SCOPE_POLICY=remove")["records"][0]
     assert way(remove) == "1 more run that leaves it out"
@@ -1085,7 +1085,32 @@ def test_why_of_a_tombstone(orphaned: World):
     assert [event["event"] for event in story["history"]][-2:] == ["removed", "restored"]
     assert story["history"][-2]["restorable"] is False
     assert story["history"][-2]["undoneAt"] is not None
-    assert story["decision"]["text"].startswith("restored: ")
+    assert story["decision"]["text"] == "restored: the sweep of run 2 was undone"
+
+
+def test_why_of_a_removed_page_that_is_still_gone_counts_nothing(orphaned: World):
+    orphaned.run("deltamerge", "-D")
+    orphaned.crawl({"/": True, "/c": 404})
+
+    assert orphaned.story("/c")["record"]["goneCount"] == 1
+    shown = orphaned.run("why", f"{SITE}/c").out
+    assert "counts" not in shown
+    assert "nothing: there is no stored page to remove" in shown
+
+
+def test_why_names_a_robots_txt_that_is_a_web_page(world: World):
+    world.crawl(FIRST, LINKS)
+    world.desk.connection.execute(
+        "INSERT INTO robots (origin, fetched_at, status, body) VALUES (?, ?, 200, ?)",
+        (SITE, NOW, b"<!doctype html><title>Shop</title>"),
+    )
+
+    robots = world.story("/a")["robots"]
+
+    assert (robots["allowed"], robots["isRobotsTxt"], robots["rule"]) == (True, False, None)
+    assert "it is no robots.txt, such as a web page, so there are no rules" in world.run(
+        "why", f"{SITE}/a"
+    ).out.replace("\n             ", " ")
 
 
 def test_why_of_a_withheld_page_has_the_command_that_goes_on(withheld: World):

@@ -365,6 +365,19 @@ def test_a_sitemap_is_no_excluded_page(shown):
     assert "excluded" not in shown(counts=counts, sitemaps=3, sitemaps_excluded=3)
 
 
+def test_a_sitemap_that_failed_is_no_page(shown):
+    out = shown(counts={"new": 2, "failed": 1}, sitemaps_in_vain={"failed": 1})
+
+    assert "  failed" not in out
+    assert "page failed" not in out
+    assert "1 sitemap or feed gave no answer that can be used; to list all:  scrapy" in out
+    both = shown(counts={"failed": 3, "lost": 1}, sitemaps_in_vain={"failed": 1, "lost": 1})
+    assert "    2  failed\n" in both
+    assert "2 pages failed" in both
+    assert "  lost" not in both
+    assert "2 sitemaps and feeds gave no answer that can be used" in both
+
+
 def test_sitemaps_and_pages_without_text_are_counted(shown):
     assert "sitemap" not in shown()
     assert "no text" not in shown()
@@ -398,9 +411,33 @@ def test_orphaned_pages_stay_for_a_while_and_that_is_said(shown, threshold, seen
     look = "scrapy orphans --source docs"
     assert f"13 pages orphaned: {said}; to list them:  {look}" in told
 
-    cut = shown(counts={"orphaned": 1}, orphan_threshold=threshold, complete=False)
-    assert "1 page orphaned: this run was cut short before it came to it, which says nothing" in cut
-    assert "scrapy registry --outcome orphaned --source docs" in cut
+
+@pytest.mark.parametrize(
+    ("reasons", "why"),
+    [
+        (("max_pages", "calendar: 2 addresses"), "this run was cut short before it came to it"),
+        (("interrupted",), "this run was cut short before it came to it"),
+        (("calendar: 2 addresses",), "no link that this run followed led to it, and some were"),
+        (("too_many_links: 1 page",), "no link that this run followed led to it, and some were"),
+        (("seed_failed: http://a/ (disallowed by http://a/robots.txt)",), "robots.txt forbids the"),
+        (("seed_failed: http://a/ (HTTP status 503)",), "what might have led to it gave no answer"),
+        (("sitemap_failed: http://a/x.xml",), "what might have led to it gave no answer"),
+    ],
+)
+def test_why_pages_were_not_reached_is_told_as_it_is(shown, reasons: tuple[str, ...], why: str):
+    told = shown(counts={"orphaned": 1}, complete=False, reasons=reasons)
+
+    assert f"1 page orphaned: {why}" in told
+    assert ", which says nothing; to list it:  scrapy registry --outcome orphaned" in told
+
+
+def test_a_seed_that_robots_txt_forbids_is_no_matter_of_its_address(shown):
+    forbidden = "seed_failed: http://a/ (disallowed by http://a/robots.txt)"
+
+    told = shown(complete=False, reasons=(forbidden, "seed_failed: http://b/ (HTTP status 404)"))
+
+    assert f"{forbidden} (ask its owner" in told
+    assert "http://b/ (HTTP status 404) (check the address" in told
 
 
 # Snapshots

@@ -206,6 +206,8 @@ def test_a_given_sitemap_has_to_bring_addresses(
     assert reason.startswith(f"sitemap_failed: {site.url('/map.xml')} (")
     assert why in reason
     assert "what only it names was not found" in result.out
+    assert "1 sitemap or feed gave no answer that can be used" in result.out
+    assert "page failed" not in result.out
 
 
 @pytest.mark.parametrize("page", [None, Page("<html><body>Every address answers</body></html>")])

@@ -64,6 +64,9 @@ class DownloadedRobots:
         return self.parser is None or self.parser.allowed(url, self.user_agent)
 
 
+_NO_ROBOTS_TXT = "its answer is no robots.txt, such as a web page"
+
+
 class RobotsDownloads:
     """The rules of each origin: requested once a run, conditionally if rules are stored.
 
@@ -210,7 +213,7 @@ class RobotsDownloads:
         if 200 <= status < 300:
             body = robots_txt_as_utf8(response.body)
             if (status == 206 or not is_robots_txt(body)) and self._has_rules(kept, now):
-                why = "a part of it" if status == 206 else "its answer is no robots.txt"
+                why = "a part of it" if status == 206 else _NO_ROBOTS_TXT
                 raise RobotsUnknownError(why, Fault.ROBOTS_UNKNOWN)
             if hop:
                 return StoredRobots(now, status, body=body)

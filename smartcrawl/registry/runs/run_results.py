@@ -24,6 +24,12 @@ SELECT count(*), coalesce(sum(l.count), 0),
   FROM record r JOIN state s USING (no) JOIN links l USING (no)
  WHERE r.source = ? AND r.kind > 0 AND s.standing = 1 AND s.visited_run = ?
 """
+#: Sitemaps and feeds that a run asked in vain, by the number of their word.
+_SITEMAPS_IN_VAIN = """
+SELECT s.outcome, count(*) FROM record r JOIN state s USING (no)
+ WHERE r.source = ? AND r.kind > 0 AND s.visited_run = ? AND s.outcome IN (?, ?, ?)
+ GROUP BY s.outcome
+"""
 _TURNS = "SELECT count(*) FROM event WHERE run = ?"
 #: Pages without text, usually because only a script would write it.
 _WITHOUT_TEXT = """
@@ -75,6 +81,8 @@ class RunResult:
     turned: int = 0  #: changes of status: pages that were lost, found, excluded or removed
     earlier: dict[str, int] = field(default_factory=dict)  #: those of ``counts`` from earlier runs
     still_gone: int = 0  #: those of ``earlier`` that this run asked for, and that were missing
+    #: sitemaps and feeds that ``counts`` has as failed, lost or gone, by these words
+    sitemaps_in_vain: dict[str, int] = field(default_factory=dict)
     is_empty: bool = False  #: whether nothing is stored of the source, and ``forget`` deletes it
 
     @property
@@ -98,7 +106,10 @@ def stored_run_result(connection: Connection, run: int) -> RunResult:
     stored = bool(connection.execute(_IS_ONE_STORED, (row[-1],)).get)
     values += [empty, stored, max(0, row[-2]), int(connection.execute(_TURNS, (run,)).get)]
     name = str(connection.execute(_NAME, (row[-1],)).get)
-    values += [earlier, still_gone, not stored and is_empty_source(connection, name)]
+    in_vain = (row[-1], run, Word.FAILED, Word.LOST, Word.GONE)
+    words: Any = connection.execute(_SITEMAPS_IN_VAIN, in_vain)
+    values += [earlier, still_gone, {Word(word).word: int(count) for word, count in words}]
+    values += [not stored and is_empty_source(connection, name)]
     return RunResult(run, *values)
 
 
