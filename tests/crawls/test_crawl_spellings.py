@@ -52,6 +52,25 @@ def test_a_page_whose_spelling_moved_is_asked_under_the_new_one_at_once(manual: 
     assert crawl.rows("SELECT count(*) FROM evidence") == [(0,)]
 
 
+def test_why_names_the_spellings_of_one_record(manual: Site, crawl: Crawl):
+    """They differ by their last slash, or by the order of parameters (docs/limits.md)."""
+    api = ("/api?a=1&b=2", "/api?b=2&a=1")
+    manual.pages["/"] = html("Home", "/install", *api)
+    manual.pages["/install"] = manual.pages.pop("/install/")
+    for path in api:
+        manual.pages[path] = html("Call")
+
+    crawl(manual.url("/"))
+
+    shown = crawl.run("why", manual.url("/install/")).out
+    assert f"linked as  {manual.url('/install/')}\n" in shown
+    assert f"tried      {manual.url('/install/')}: answered 404, in run 2\n" in shown
+    assert f"             {manual.url('/install')}: answered 200\n" in shown
+    shown = [crawl.run("why", manual.url(path)).out for path in api]
+    assert shown[0] == shown[1]
+    assert f"linked as  {manual.url(api[1])}\n" in shown[0]
+
+
 @pytest.mark.covers("R0-16", "R0-100")
 def test_a_broken_link_before_the_right_one_hides_no_page(site: Site, crawl: Crawl):
     """The right spelling is met after the visit of the wrong one failed."""

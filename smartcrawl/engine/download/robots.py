@@ -44,6 +44,7 @@ from smartcrawl.rules.model import Fault
 logger = logging.getLogger(__name__)
 
 MAX_DOWNLOAD = 8 * 1024 * 1024  #: bytes of an answer; DOWNLOAD_MAXSIZE is for pages
+_NO_ROBOTS_TXT = "its answer is no robots.txt, such as a web page"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +63,6 @@ class DownloadedRobots:
     def allows(self, url: str) -> bool:
         """Whether an address may be requested."""
         return self.parser is None or self.parser.allowed(url, self.user_agent)
-
-
-_NO_ROBOTS_TXT = "its answer is no robots.txt, such as a web page"
 
 
 class RobotsDownloads:
