@@ -20,6 +20,7 @@ from smartcrawl.rules.absence import (
     is_gone,
     paced_absence_counts,
 )
+from smartcrawl.rules.http import is_304_of_other_version
 from smartcrawl.rules.model import Action, Fault, Outcome, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_status, status_after
 from smartcrawl.rules.schedule import Schedule
@@ -75,7 +76,7 @@ def _etag_marks(visit: Visit) -> int:
     answer = visit.answer
     page = visit.page
     record = page.record
-    other_etag = None not in (answer.etag, record.etag) and answer.etag != record.etag
+    other_etag = is_304_of_other_version(record.etag, answer.etag)
     return trust_marks_after(
         page.state.etag_marks,
         contradicted=visit.http_status == Fault.OTHER_VERSION,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Page, Visit
 from smartcrawl.registry.host_facts import HostReader
-from smartcrawl.rules.http import is_same_by_head
+from smartcrawl.rules.http import is_304_of_other_version, is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
 from smartcrawl.run.batches import Batches
@@ -125,8 +125,9 @@ def _seen(visit: Visit) -> Seen:
     etags, dates = (answer.etag, record.etag), (answer.last_modified, record.last_modified)
     return Seen(
         conditional=visit.traffic.conditional,
-        same_etag=None not in etags and etags[0] == etags[1],
-        other_etag=None not in etags and etags[0] != etags[1],
+        # Apache's tag of a file is weak for a second, and strong from then on.
+        same_etag=None not in etags and not is_304_of_other_version(*etags),
+        other_etag=is_304_of_other_version(*etags),
         same_date=None not in dates and dates[0] == dates[1],
         same_bytes=visit.parsed.body_hash == record.body_hash,
         same_content=visit.outcome is Outcome.SAME,
