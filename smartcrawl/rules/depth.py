@@ -29,7 +29,7 @@ class DepthLimits(NamedTuple):
         """
         if not by_order:
             return cls(max_depth or limit)
-        is_smaller = limit > 0 and (max_depth == 0 or limit < max_depth)
+        is_smaller = max_depth == 0 or limit < max_depth
         return cls(max_depth, limit if is_smaller else 0)
 
     def excludes(self, depth: int) -> bool:

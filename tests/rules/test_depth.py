@@ -28,6 +28,10 @@ def test_an_order_counts_where_it_is_smaller(max_depth, limit, by_order, own, or
     assert DepthLimits.of(max_depth, limit, by_order=by_order) == (own, ordered)
 
 
+def test_there_is_no_limit_by_default():
+    assert DepthLimits() == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("limits", "excluded", "left_out"),
     [
