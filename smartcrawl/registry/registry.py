@@ -169,6 +169,7 @@ class Registry:
         """
 
         def end() -> RunResult | None:
+            self.check_place()
             sealed = runs.seal_run_row(self.connection, ending.run, reasons, ending.now)
             if not sealed and is_run_row_before_seal(self.connection, ending.run):
                 return None
@@ -182,7 +183,9 @@ class Registry:
             self.indexing.purge(ending.now - _TOMBSTONE_AGE)
             return stored_run_result(self.connection, ending.run)
 
-        return self._control.retry(end)
+        result = self._control.retry(end)
+        self.check_place()  # it may have been deleted under a long sweep
+        return result
 
     def _finish(
         self, ending: EndingRunRow, removed: Callable[[list[RemovedRecordRow]], None]
@@ -191,11 +194,20 @@ class Registry:
         runs.sweep_candidate_rows(self.connection, self.indexing, ending, removed)
 
     def interrupt(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult:
-        """Close a run that did not end normally; it is resumable, unless it is cancelled."""
+        """Close a run that did not end normally; it is resumable, unless it is cancelled.
+
+        Raises:
+            RegistryError: its registry is not at its place any more, so that nothing is kept.
+        """
+        self.check_place()
         self._control.write(
             lambda: runs.interrupt_run_row(self.connection, run.no, now, list(reasons))
         )
         return stored_run_result(self.connection, run.no)
+
+    def check_place(self) -> None:
+        """Refuse to go on where the registry was deleted, moved or replaced since it was opened."""
+        self.database.check_place(self.connection)
 
     def close(self) -> None:
         """Close the control connection, the snapshot store and the index."""

@@ -111,6 +111,7 @@ class RegistryWriter:
 
     def _write(self, batch: Batch, now: int) -> Written:
         with self._database.translated("write"):
+            self._database.check_place(self._connection)
             store, new = self._snapshots, {}
             if store is not None:
                 new = store.put(self._connection, batch, now)

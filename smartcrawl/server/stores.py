@@ -41,8 +41,9 @@ class Stores:
         """
         self._database = registry_database(place, patience=PATIENCE)
         self._only_reading = only_reading
-        self._reading = _Pool(lambda: self._connected(readonly=True), READING)
-        self._writing = _Pool(lambda: self._connected(readonly=False), WRITING)
+        check = self._database.check_place
+        self._reading = _Pool(lambda: self._connected(readonly=True), READING, check)
+        self._writing = _Pool(lambda: self._connected(readonly=False), WRITING, check)
         self._turn = asyncio.Lock()
         self._preparing = Lock()
         self._prepared = False
@@ -75,6 +76,7 @@ class Stores:
                     opened.close(True)
             try:
                 with self._database.translated("read"):
+                    self._database.check_place(self._at_once)
                     return work(self._at_once)
             except RegistryError:
                 self._at_once.close(True)
@@ -142,10 +144,17 @@ class Stores:
 
 
 class _Pool:
-    """Connections that are opened when they are needed, and kept for the next request."""
+    """Connections that are opened when they are needed, and kept for the next request.
 
-    def __init__(self, connect: Callable[[], Connection], most: int) -> None:
+    One whose file was deleted or replaced meanwhile is not lent again.
+    """
+
+    def __init__(
+        self, connect: Callable[[], Connection], most: int, check: Callable[[Connection], None]
+    ) -> None:
+        """``check``: raises RegistryError for a connection that is not to be lent again."""
         self._connect = connect
+        self._check = check
         self._room = BoundedSemaphore(most)
         self._idle: list[Connection] = []
 
@@ -166,10 +175,17 @@ class _Pool:
             self._room.release()
 
     def _taken(self) -> Connection:
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._connect()
+        while True:
+            try:
+                connection = self._idle.pop()
+            except IndexError:
+                return self._connect()
+            try:
+                self._check(connection)
+            except RegistryError:
+                connection.close(True)
+            else:
+                return connection
 
     def close(self) -> None:
         """Close the idle connections."""

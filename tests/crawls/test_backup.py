@@ -269,3 +269,16 @@ def test_a_restored_registry_begins_an_epoch_of_its_index(
     crawl(shop.url("/"))
     assert crawl.hits("edited") == ["/p1"]
     crawl.run("audit")
+
+
+def test_a_run_whose_folder_is_deleted_under_it_fails_with_the_reason(shop, crawl):
+    crawl(shop.url("/"))
+    shop.pages["/p11"] = Page(
+        html("P11", text="edited words"), until=lambda: shutil.rmtree(crawl.data_dir) or True
+    )
+
+    result = crawl(shop.url("/"), expect=1)
+
+    assert "deleted, moved away or replaced" in result.err
+    assert "complete" not in result.out
+    assert not crawl.registry.exists()

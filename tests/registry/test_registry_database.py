@@ -1,6 +1,7 @@
 """A registry is opened, brought up to date, or refused with a reason; it is never made anew."""
 
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -8,7 +9,7 @@ import tempfile
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -32,9 +33,11 @@ from smartcrawl.registry.database.sqlite import (
 )
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.registry.runs.runs import RunRequest
 from smartcrawl.registry.writer import RegistryWriter
-from tests.registry.build import NOW, Desk
+from smartcrawl.rules.model import RunState
+from tests.registry.build import NOW, Desk, closing
 
 ROOT = Path(__file__).resolve().parents[2]
 LATEST = migrations("sqlite")[-1][0]
@@ -44,6 +47,7 @@ import sys
 from pathlib import Path
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.registry.registry import open_registry
+from smartcrawl.registry.removal.candidates import EndingRunRow
 from smartcrawl.index.choice import EMBEDDED
 print("ready", flush=True)
 try:
@@ -91,7 +95,7 @@ def test_a_registry_is_reopened_with_everything_in_it(file: Path):
 
 def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(file: Path):
     file.parent.mkdir()
-    old = connect_sqlite(file)
+    old = connect_sqlite(file, create=True)
     for number, statements in migrations("sqlite")[:8]:
         for statement in statements:
             old.execute(statement).fetchall()
@@ -111,7 +115,7 @@ def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(
 
 def test_ids_with_session_ids_are_computed_anew_after_the_upgrade(file: Path):
     file.parent.mkdir()
-    old = connect_sqlite(file)
+    old = connect_sqlite(file, create=True)
     for number, statements in migrations("sqlite"):
         if any("INSERT INTO recompute" in statement for statement in statements):
             break
@@ -142,7 +146,7 @@ def test_ids_with_session_ids_are_computed_anew_after_the_upgrade(file: Path):
 
 def test_each_missing_step_is_applied_and_no_other(file: Path):
     file.parent.mkdir()
-    old = connect_sqlite(file)
+    old = connect_sqlite(file, create=True)
     number, statements = migrations("sqlite")[0]
     for statement in statements:
         old.execute(statement).fetchall()
@@ -163,7 +167,7 @@ def test_each_missing_step_is_applied_and_no_other(file: Path):
 def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path):
     """All steps are one transaction: no half schema, no version that claims it is whole."""
     file.parent.mkdir()
-    connection = connect_sqlite(file)
+    connection = connect_sqlite(file, create=True)
     connection.pragma("application_id", APPLICATION_ID)
     connection.execute("CREATE TABLE chunk (x)").fetchall()  # in the way of the second step
 
@@ -178,7 +182,7 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(file: Path):
 def test_processes_that_make_the_same_registry_at_once_all_succeed(file: Path):
     """All of them find it empty and wait for one lock; the first makes it, the others see that."""
     file.parent.mkdir()
-    holder = connect_sqlite(file)
+    holder = connect_sqlite(file, create=True)
     openers = [
         subprocess.Popen(
             [sys.executable, "-c", OPENERS, str(file)],
@@ -230,7 +234,7 @@ def test_a_registry_that_is_made_meanwhile_is_not_taken_for_another_program_s(
 ):
     """Another process may commit the schema between any two looks at the file."""
     file.parent.mkdir()
-    first, second = connect_sqlite(file), connect_sqlite(file)
+    first, second = connect_sqlite(file, create=True), connect_sqlite(file)
 
     def overtake(_: apsw.Cursor, statement: str, __: object) -> bool:
         if look in statement:
@@ -494,6 +498,72 @@ def test_an_error_of_a_folder_that_is_gone_is_none_of_a_full_disk(tmp_path: Path
     missing = tmp_path / "gone" / "registry.db"
     with pytest.raises(RegistryError, match="cannot open"):
         SqliteDatabase(missing).connect()
+
+
+def gone(file: Path) -> None:
+    file.unlink()
+
+
+def gone_with_its_folder(file: Path) -> None:
+    shutil.rmtree(file.parent)
+
+
+def moved(file: Path) -> None:
+    file.parent.rename(file.parent.with_name("elsewhere"))
+
+
+def replaced(file: Path) -> None:
+    copy = file.with_name("copy.db")
+    shutil.copyfile(file, copy)
+    copy.replace(file)
+
+
+@pytest.mark.parametrize("change", [gone, gone_with_its_folder, moved, replaced])
+def test_a_run_whose_registry_is_not_at_its_place_any_more_is_not_sealed(
+    file: Path, change: Callable[[Path], None]
+):
+    registry = open_registry(file, EMBEDDED)
+    run = registry.open_run(RunRequest("docs", "site"), NOW)
+    writer = RegistryWriter(registry, run, judgement=Judgement())
+    writer.submit(Batch(), NOW).result()
+    change(file)
+
+    for work in (
+        lambda: writer.submit(Batch(), NOW).result(),
+        lambda: registry.end(EndingRunRow(run.no, run.source, NOW, closing()), ()),
+        lambda: registry.interrupt(run, ("shutdown",), NOW),
+    ):
+        with pytest.raises(RegistryError, match="deleted, moved away or replaced"):
+            work()
+
+    assert registry.connection.execute("SELECT state FROM run").get == RunState.OPEN
+    writer.close()
+    registry.close()
+
+
+def test_a_registry_that_is_deleted_under_a_sweep_is_told(file: Path):
+    """What is deleted after the seal is lost as well."""
+    registry = open_registry(file, EMBEDDED)
+    run = registry.open_run(RunRequest("docs", "site"), NOW)
+    ending = EndingRunRow(run.no, run.source, NOW, closing())
+
+    with pytest.raises(RegistryError, match="deleted, moved away or replaced"):
+        registry.end(ending, (), lambda _: file.unlink(missing_ok=True))
+    registry.close()
+
+
+@pytest.mark.parametrize("readonly", [False, True])
+def test_only_the_opening_of_a_registry_creates_its_file(file: Path, readonly: bool):
+    file.parent.mkdir()
+    database = SqliteDatabase(file)
+
+    for connect in (lambda: database.connect(readonly=readonly), database.reports):
+        with pytest.raises(RegistryError, match="which is not there"):
+            connect()
+        assert not file.exists()
+
+    database.open().close()
+    database.connect(readonly=readonly).close()
 
 
 def test_a_registry_of_an_older_version_on_a_full_disk_says_that_the_disk_is_full(

@@ -27,7 +27,7 @@ PATH = "2026/11/21/8c1f.html.gz"
 @pytest.fixture
 def connection(file: Path) -> Iterator[apsw.Connection]:
     file.parent.mkdir(exist_ok=True)
-    connection = connect_sqlite(file)
+    connection = connect_sqlite(file, create=True)
     migrate(connection, file)
     yield connection
     connection.close()

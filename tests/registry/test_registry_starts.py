@@ -23,7 +23,7 @@ VALUES (?, 1, ?, ?, 1, 1, 0)
 def connection(file: Path) -> Iterator[apsw.Connection]:
     """Pages 1 to 9, of which 1 to 3 are held; run 1 was started from page 1."""
     file.parent.mkdir(exist_ok=True)
-    connection = connect_sqlite(file)
+    connection = connect_sqlite(file, create=True)
     migrate(connection, file)
     row = "INSERT INTO source (no, name, kind, created_at, declared) VALUES (1, ?, 'site', 0, 0)"
     connection.execute(row, (NAME,))

@@ -104,3 +104,21 @@ def test_a_registry_that_is_only_read_is_opened_as_reports_open_it(
     with pytest.raises(RegistryError, match="readonly"):
         stores.read(lambda connection: connection.execute("DELETE FROM source").fetchall())
     stores.close()
+
+
+def test_a_registry_that_was_deleted_is_neither_written_nor_made_again(tmp_path: Path):
+    """Else a request is accepted into a file that no process will ever open."""
+    file = tmp_path / "registry.db"
+    stores = Stores(file)
+    stores.write(one)
+    assert asyncio.run(stores.read_little(one)) == stores.read(one) == 1
+    file.unlink()
+
+    for work in (stores.write, stores.read, lambda work: asyncio.run(stores.read_little(work))):
+        with pytest.raises(RegistryError, match="which is not there"):
+            work(one)
+    assert not file.exists()
+
+    SqliteDatabase(file).open().close()
+    assert stores.write(one) == asyncio.run(stores.read_little(one)) == 1
+    stores.close()

@@ -48,6 +48,13 @@ class Database(Protocol):
             RegistryError: the registry cannot be reached.
         """
 
+    def check_place(self, connection: Connection) -> None:
+        """Refuse to go on where what a connection writes is not kept at the registry's place.
+
+        Raises:
+            RegistryError: the file that it opened was deleted, moved or replaced.
+        """
+
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
         """Connect for reading, with all views for other programs (R2-53)."""
 

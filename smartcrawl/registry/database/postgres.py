@@ -13,6 +13,7 @@ from psycopg import errors
 from smartcrawl.model.exceptions import RegistryError, RegistryVersionError
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
+from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.heartbeat import EXPIRY, HeartbeatLease
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.session import (
@@ -90,6 +91,9 @@ class PostgresDatabase:
                 f" {program_name()} status with version {latest} first, to bring it to that one"
             )
         return connection
+
+    def check_place(self, connection: Connection) -> None:
+        """Do nothing: a server keeps its files itself."""
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> PostgresConnection:
         """Connect for reading."""

@@ -23,7 +23,7 @@ from smartcrawl.model.exceptions import (
 )
 from smartcrawl.model.program import program_argument, program_name
 from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
-from smartcrawl.registry.connection import Many
+from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.integrity import (
     REMEDY,
     damaged_database_error,
@@ -87,7 +87,7 @@ class SqliteDatabase:
             ) from error
         with suppress(OSError):  # SQLite reports the error below
             private_file(self.path)
-        connection = connect_sqlite(self.path)
+        connection = connect_sqlite(self.path, create=True)
         migrate(connection, self.path)
         return connection
 
@@ -129,6 +129,19 @@ class SqliteDatabase:
     def connect(self, *, readonly: bool = False) -> SqliteConnection:
         """Connect to a registry that ``open`` has prepared."""
         return connect_sqlite(self.path, readonly=readonly)
+
+    def check_place(self, connection: Connection) -> None:
+        """Refuse to go on where the file that a connection opened is not at its place any more.
+
+        SQLite writes to a file that was deleted or moved as if nothing had happened.
+        """
+        assert isinstance(connection, SqliteConnection)
+        if connection.opened is not None and connection.opened != _file_at(self.path):
+            raise RegistryError(
+                f"{self.path} is not the file any more that this process opened: it was deleted,"
+                " moved away or replaced; what was stored since is not kept there: move it back,"
+                f" or bring back a backup with {program_name()} restore FILE, and start again"
+            )
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
         """Connect for reading, with the virtual table ``outlinks``.
@@ -277,6 +290,7 @@ class SqliteConnection(apsw.Connection):
     dialect = "sqlite"
     has_vectors = False  #: whether the functions for vectors are loaded
     writes = False  #: whether what it commits is moved out of the WAL when it closes
+    opened: tuple[int, int] | None = None  #: device and inode of its file; None: it is not checked
 
     def __init__(self, *args: Any, **names: Any) -> None:
         names.setdefault("statementcachesize", 1000)  # a batch has more kinds than the default 100
@@ -326,13 +340,22 @@ def _bound(_: apsw.Cursor, __: int, value: Any) -> Any:
     raise TypeError(f"{type(value).__name__} is no value of a statement")
 
 
-def connect_sqlite(path: Path, *, readonly: bool = False) -> SqliteConnection:
+def connect_sqlite(path: Path, *, readonly: bool = False, create: bool = False) -> SqliteConnection:
     """Open one durable connection; ``migrate`` is the first to read the file.
+
+    ``create``: also where the file is missing. Only the opening of a registry does that, because
+    a file that was deleted meanwhile would come back empty.
 
     Raises:
         RegistryError: the file cannot be opened; it is never silently recreated.
     """
-    flags = apsw.SQLITE_OPEN_READWRITE | (0 if readonly else apsw.SQLITE_OPEN_CREATE)
+    flags = apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0)
+    opened = _file_at(path)
+    if opened is None and not create:
+        raise RegistryError(
+            f"cannot open {path}, which is not there: move it back, or bring back a backup with"
+            f" {program_name()} restore FILE"
+        )
     with translated_sqlite_errors(path, "open"):
         connection = SqliteConnection(str(path), flags=flags)
         connection.set_busy_timeout(BUSY_TIMEOUT)
@@ -342,7 +365,17 @@ def connect_sqlite(path: Path, *, readonly: bool = False) -> SqliteConnection:
         if readonly:
             connection.execute("PRAGMA query_only = 1").fetchall()
         connection.writes = not readonly
+        connection.opened = opened or _file_at(path)
     return connection
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return device and inode of a file, or None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False) -> None:
