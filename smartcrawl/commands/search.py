@@ -17,6 +17,7 @@ from smartcrawl.index.queries import parsed_search_query
 from smartcrawl.index.query_vectors import SearchMode
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import UsageError
+from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.program import program_name
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.registry.connection import Connection
@@ -135,15 +136,17 @@ class Command(RegistryCommand):
 
 
 def _limit(value: str) -> int:
-    if not value.isdecimal() or not 1 <= int(value) <= 1000:
+    limit = given_number(value)
+    if limit is None or not 1 <= limit <= 1000:
         raise ArgumentTypeError(f"{value!r} is no whole number from 1 to 1000")
-    return int(value)
+    return limit
 
 
 def _offset(value: str) -> int:
-    if not value.isdecimal() or int(value) > MOST_PROPOSED:
+    offset = given_number(value)
+    if offset is None or offset > MOST_PROPOSED:
         raise ArgumentTypeError(f"{value!r} is no whole number from 0 to {MOST_PROPOSED:,}")
-    return int(value)
+    return offset
 
 
 def _language(value: str) -> str:

@@ -10,6 +10,7 @@ from typing import Final
 from rich.markup import escape
 
 from smartcrawl.model.exceptions import RegistryError, SmartcrawlError
+from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.simulation import (
@@ -58,9 +59,10 @@ def add_simulate_command_options(parser: ArgumentParser) -> None:
 
 
 def _days(value: str) -> int:
-    if not (value.isdecimal() and 1 <= int(value) <= _MOST_DAYS):
+    days = given_number(value)
+    if days is None or not 1 <= days <= _MOST_DAYS:
         raise ArgumentTypeError(f"{value!r} is no whole number of days from 1 to {_MOST_DAYS}")
-    return int(value)
+    return days
 
 
 def print_simulate_command(

@@ -10,6 +10,7 @@ from typing import ClassVar, Final
 
 from smartcrawl.index.choice import index_document_chunker, index_writer_of_registry
 from smartcrawl.model.exceptions import RegistryError, UsageError
+from smartcrawl.model.given_numbers import MOST_NUMBER, given_number
 from smartcrawl.model.program import program_name
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
@@ -70,11 +71,11 @@ class Command(ChangingCommand):
     ) -> None:
         """Restore the pages of a run."""
         word = single_terminal_argument(args, "run", f"{program_name()} undo 7")
-        if not word.isdecimal():
+        run = given_number(word)
+        if run is None or run > MOST_NUMBER:
             raise UsageError(
                 f"{word!r} is no number of a run; see {program_name()} runs", print_help=False
             )
-        run = int(word)
         found = removal_rows(connection, sources=sources)
         known = next((entry for entry in found if entry.run == run), None)
         if known is None:

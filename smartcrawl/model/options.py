@@ -16,6 +16,7 @@ from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.github_target import GithubTarget
+from smartcrawl.model.given_numbers import MOST_DAYS, MOST_NUMBER, given_number
 from smartcrawl.model.redaction import log_format_option, redacted_text
 from smartcrawl.model.robots_options import robots_parser_option
 from smartcrawl.model.server_options import ServerOptions
@@ -185,12 +186,12 @@ class Options:
             undo_ttl=whole_number_option(settings, "UNDO_TTL_SECONDS"),
             gone_ttl=whole_number_option(settings, "GONE_TTL_SECONDS"),
             snapshot_store=_snapshots(settings, data_dir),
-            snapshot_retention=whole_number_option(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
+            snapshot_retention=_days(settings, "SNAPSHOT_RETENTION_DAYS") * 86_400,
             re_extract_per_run=whole_number_option(settings, "RE_EXTRACT_PER_RUN"),
             sweep_max_ratio=number_option(settings, "SWEEP_MAX_RATIO", least=0, most=1),
             sweep_min_count=whole_number_option(settings, "SWEEP_MIN_COUNT"),
             trust_sample_ratio=number_option(settings, "TRUST_SAMPLE_RATIO", least=0, most=1),
-            max_unverified_days=whole_number_option(settings, "MAX_UNVERIFIED_DAYS"),
+            max_unverified_days=_days(settings, "MAX_UNVERIFIED_DAYS"),
             soft_404=switch_option(settings, "SOFT_404_DETECTION"),
             file_validator=choice_option(settings, "FILE_VALIDATOR", "mtime", "ctime", "hash"),
             head_policy=choice_option(settings, "HEAD_POLICY", "never", "auto", "always"),
@@ -234,6 +235,10 @@ def _host_limits(settings: Mapping[str, Any]) -> dict[str, Any]:
         "host_park_seconds": whole_number_option(settings, "HOST_PARK_SECONDS"),
         "host_probes": whole_number_option(settings, "HOST_PROBES", least=1),
     }
+
+
+def _days(settings: Mapping[str, Any], name: str) -> int:
+    return whole_number_option(settings, name, most=MOST_DAYS)
 
 
 def _lane(settings: Mapping[str, Any]) -> bool:
@@ -389,8 +394,9 @@ def _schedule(settings: Mapping[str, Any]) -> Schedule:
             f" {base} of CRAWL_BASE_INTERVAL_SECONDS"
         )
     words = word_list_option(settings, "CRAWL_INTERVAL_STEPS")
-    steps = tuple(int(word) for word in words if word.isdecimal())
-    if not steps or len(steps) != len(words) or 0 in steps or list(steps) != sorted(steps):
+    steps = tuple(step for word in words if (step := given_number(word)) is not None)
+    rises = bool(steps) and len(steps) == len(words) and list(steps) == sorted(steps)
+    if not rises or not 1 <= steps[0] <= steps[-1] <= MOST_NUMBER:
         raise SettingError(
             f"CRAWL_INTERVAL_STEPS is {settings['CRAWL_INTERVAL_STEPS']!r}: it takes rising"
             " whole numbers such as 1, 3, 7, 14"

@@ -6,7 +6,6 @@ Each function raises a SettingError that names the setting, its value, and the v
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from smartcrawl.model.authorities import authority_file_option
 from smartcrawl.model.exceptions import SettingError
+from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.rules.absence import PASSING
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -28,31 +28,34 @@ def is_given_option(settings: Mapping[str, Any], name: str) -> bool:
 
 
 def number_option(
-    settings: Mapping[str, Any], name: str, *, least: float, most: float | None = None
+    settings: Mapping[str, Any], name: str, *, least: float, most: float = MOST_NUMBER
 ) -> float:
-    """Return a number from ``least`` to ``most``; without ``most`` it has no upper bound."""
+    """Return a number from ``least`` to ``most``."""
     value = settings[name]
     try:
         number = float(value)
+    except OverflowError:
+        number = float("inf")
     except (TypeError, ValueError):
         number = float("nan")
-    if not least <= number <= (sys.float_info.max if most is None else most):
-        bounds = f"from {least:g} to {most:g}" if most is not None else f"of at least {least:g}"
+    if not least <= number <= most:
+        has_bound = most != MOST_NUMBER or number > most
+        bounds = f"from {least:g} to {most:.12g}" if has_bound else f"of at least {least:g}"
         raise SettingError(f"{name} is {value!r}: it takes a number {bounds}")
     return number
 
 
 def whole_number_option(
-    settings: Mapping[str, Any], name: str, *, least: int = 0, most: int | None = None
+    settings: Mapping[str, Any], name: str, *, least: int = 0, most: int = MOST_NUMBER
 ) -> int:
-    """Return a whole number from ``least`` to ``most``; without ``most`` it has no upper bound."""
+    """Return a whole number from ``least`` to ``most``."""
     value = settings[name]
     try:
         number = int(value) if isinstance(value, str | int) else least - 1
     except ValueError:
-        number = least - 1
-    if number < least or (most is not None and number > most):
-        bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
+        number = (isinstance(value, str) and given_number(value.strip())) or least - 1
+    if not least <= number <= most:
+        bounds = given_number_bounds(least, most, beyond=number > most)
         raise SettingError(f"{name} is {value!r}: it takes a whole number {bounds}")
     return number
 

@@ -11,6 +11,7 @@ from typing import Any
 from smartcrawl.index.embedded.vectors import prepare_index_for_vectors
 from smartcrawl.index.embedding.choice import open_embedder
 from smartcrawl.model.exceptions import SourceError
+from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_argument, program_argument_label
@@ -274,23 +275,30 @@ def orders_of_run_arguments(arguments: dict[str, Any]) -> Orders:
         SourceError: a number is not a whole number, or a switch is neither on nor off.
     """
     pages = str(arguments.get("max_pages", "0"))
-    if not pages.isdecimal():
-        raise SourceError(f"max_pages is {pages!r}: it takes a whole number, 0 for no limit")
-    threshold = arguments.get("lost_threshold")
-    if threshold is not None and not (str(threshold).isdecimal() and int(threshold)):
+    most_pages = given_number(pages)
+    if most_pages is None or most_pages > MOST_NUMBER:
+        bounds = "" if most_pages is None else f" up to {MOST_NUMBER}"
         raise SourceError(
-            f"lost_threshold is {threshold!r}: it takes a whole number of at least 1, the runs"
+            f"max_pages is {pages!r}: it takes a whole number{bounds}, 0 for no limit"
+        )
+    threshold = arguments.get("lost_threshold")
+    losses = given_number(str(threshold))
+    if threshold is not None and not (losses is not None and 1 <= losses <= MOST_NUMBER):
+        bounds = given_number_bounds(1, beyond=bool(losses))
+        raise SourceError(
+            f"lost_threshold is {threshold!r}: it takes a whole number {bounds}, the runs"
             " that must find a page gone before it may be removed"
         )
     batches = str(arguments.get("retry_batches", RETRY_BATCHES))
-    if not (batches.isdecimal() and 1 <= int(batches) <= MOST_RETRY_BATCHES):
+    rounds = given_number(batches)
+    if rounds is None or not 1 <= rounds <= MOST_RETRY_BATCHES:
         raise SourceError(f"retry_batches is {batches!r}: it takes 1 to {MOST_RETRY_BATCHES}")
     return Orders(
         force=_switch(arguments, "force"),
         resume=_switch(arguments, "resume"),
-        max_pages=int(pages),
-        retry_batches=1 if int(pages) else int(batches),  # a limit counts each request of an item
-        lost_threshold=int(threshold) if threshold is not None else None,
+        max_pages=most_pages,
+        retry_batches=1 if most_pages else rounds,  # a limit counts each request of an item
+        lost_threshold=losses,
         job=str(arguments["job"]) if arguments.get("job") else None,
         job_run=_job_run(arguments),
     )

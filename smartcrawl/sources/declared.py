@@ -308,8 +308,9 @@ def _reason(found: ErrorDetails) -> str:
             takes = "true or false"
         case "is_instance_of" if found["loc"][0] == "ca_file":
             takes = "a text in quotes"
-        case "int_type" | "greater_than_equal":
-            takes = "a whole number, 0 for no limit"
+        case "int_type" | "greater_than_equal" | "less_than_equal":
+            most = found.get("ctx", {}).get("le")
+            takes = f"a whole number{f' up to {most}' if most else ''}, 0 for no limit"
         case _:
             return f"is {value!r}: {found['msg']}"
     return f"is {declared_field_text(value)}: it takes {takes}"

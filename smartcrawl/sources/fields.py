@@ -11,6 +11,7 @@ from cssselect import HTMLTranslator, SelectorError
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo
 
 from smartcrawl.model.authorities import authority_file_option
+from smartcrawl.model.given_numbers import MOST_NUMBER
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url, url_has_port, url_host_key
 from smartcrawl.rules.model import Mode
 from smartcrawl.sources.address_hints import declared_address_hint, declared_address_unquoted
@@ -180,7 +181,7 @@ Pattern = Annotated[str, AfterValidator(_regular_expression)]
 IndexMode = Annotated[Mode, BeforeValidator(_mode)]
 Label = Annotated[str, AfterValidator(_label)]
 AuthoritiesFile = Annotated[Path, BeforeValidator(_authorities)]
-Limit = Annotated[int, Field(ge=0)]
+Limit = Annotated[int, Field(ge=0, le=MOST_NUMBER)]
 Addresses = Annotated[tuple[Annotated[str, AfterValidator(declared_web_address)], ...], LIST]
 Domains = Annotated[tuple[Annotated[str, AfterValidator(_domain)], ...], LIST]
 Patterns = Annotated[tuple[Pattern, ...], AfterValidator(_few), LIST]

@@ -14,6 +14,7 @@ from scrapy.http import Response
 from smartcrawl.engine.download.bot_walls import bot_wall_of_response
 from smartcrawl.engine.download.stored import server_answer
 from smartcrawl.engine.waiting import DocumentPipelineTasks
+from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
@@ -150,7 +151,7 @@ class SiteSpider(VisitSpider):
         assert response.request is not None
         length = _header(response, "Content-Length") or ""
         etag, date = _header(response, "ETag"), _header(response, "Last-Modified")
-        size = int(length) if length.isdecimal() else None
+        size = given_number(length)
         request = response.request
         if response.status == 304 and {b"If-None-Match", b"If-Modified-Since"} & set(
             request.headers

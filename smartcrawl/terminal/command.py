@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.markup import escape
 
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError, UsageError
+from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import OURS, program_crawl_line, program_name
 from smartcrawl.model.redaction import redacted_line
@@ -307,9 +308,11 @@ class ChangingCommand(RegistryCommand):
 
 def count_argument(value: str) -> int:
     """Return the value of an option that takes a whole number of at least 1."""
-    if not value.isdecimal() or int(value) < 1:
-        raise ArgumentTypeError(f"{value!r} is no whole number of at least 1")
-    return int(value)
+    number = given_number(value)
+    if number is None or not 1 <= number <= MOST_NUMBER:
+        bounds = given_number_bounds(1, beyond=bool(number))
+        raise ArgumentTypeError(f"{value!r} is no whole number {bounds}")
+    return number
 
 
 def single_terminal_argument(args: Sequence[str], what: str, example: str) -> str:

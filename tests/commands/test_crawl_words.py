@@ -11,7 +11,8 @@ from smartcrawl.commands import running
 from smartcrawl.commands.crawl import Command
 from smartcrawl.commands.crawl_words import command_line_of_scrapy_crawl
 from smartcrawl.commands.running import command_named, front_door_parser
-from smartcrawl.run.opening import ARGUMENTS
+from smartcrawl.model.exceptions import SourceError
+from smartcrawl.run.opening import ARGUMENTS, orders_of_run_arguments
 
 DECLARED = ("docs", "docs@2.1", "a.example")
 
@@ -158,6 +159,27 @@ def test_a_number_is_checked_before_the_crawl(capsys: pytest.CaptureFixture[str]
         words("docs", "--max-pages", "many")
 
     assert "'many' is no whole number of at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--max-pages", "--lost-threshold"])
+@pytest.mark.parametrize("number", [str(2**63), "9" * 5_000])
+def test_a_number_beyond_64_bits_is_refused_with_its_option(
+    capsys: pytest.CaptureFixture[str], option: str, number: str
+):
+    with pytest.raises(SystemExit):
+        words("docs", option, number)
+
+    told = capsys.readouterr().err
+    assert f"argument {option}: '{number}' is no whole number from 1 to 100000000000" in told
+
+
+@pytest.mark.parametrize("number", [str(2**63), "9" * 5_000])
+def test_a_number_beyond_64_bits_is_refused_with_its_argument(number: str):
+    for name in ("max_pages", "lost_threshold"):
+        with pytest.raises(SourceError, match=f"{name} is '{number}': .* 100000000000, "):
+            orders_of_run_arguments({name: number})
+    with pytest.raises(SourceError, match=f"retry_batches is '{number}': it takes 1 to "):
+        orders_of_run_arguments({"retry_batches": number})
 
 
 def test_progress_takes_each_form_of_scrapys_command():

@@ -251,6 +251,39 @@ def test_a_wrong_value_is_named_with_its_setting_and_what_it_takes(name, value, 
     assert remedy in str(caught.value)
 
 
+NUMBERS = [name for name, value in DEFAULTS.items() if type(value) in (int, float)]
+
+
+@pytest.mark.parametrize("value", ["9" * 20, 2**63, "9" * 5_000, 1e300], ids=range(4))
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_that_no_registry_holds_is_refused_with_its_setting(name, value):
+    with pytest.raises(SettingError) as caught:
+        options(**{name: value})
+
+    assert str(caught.value).startswith(f"{name} is {value!r}: it takes ")
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("UNDO_TTL_SECONDS", 100_000_000_000),
+        ("GONE_TTL_SECONDS", 100_000_000_000),
+        ("DOWNLOAD_DELAY", 100_000_000_000),
+        ("SNAPSHOT_RETENTION_DAYS", 1_000_000),
+        ("MAX_UNVERIFIED_DAYS", 1_000_000),
+    ],
+)
+def test_the_largest_number_is_taken_and_named(name: str, most: int):
+    options(**{name: most})
+    with pytest.raises(SettingError, match=rf"{name} is '{most + 1}': it takes .* to {most}$"):
+        options(**{name: str(most + 1)})
+
+
+def test_steps_of_an_interval_are_bounded():
+    with pytest.raises(SettingError, match="CRAWL_INTERVAL_STEPS is '1, 999"):
+        options(CRAWL_INTERVAL_STEPS="1, " + "9" * 20)
+
+
 @pytest.mark.parametrize(
     "name", ["DEPTH_LIMIT", "LOST_THRESHOLD", "ROBOTS_TTL_SECONDS", "RETRY_TIMES"]
 )

@@ -14,8 +14,10 @@ import pytest
 from scrapy.settings import Settings
 
 from smartcrawl.model.exceptions import RunHeldError
+from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.integrity import database_problems
 from smartcrawl.registry.database.lease import FileLease
+from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.terminal.command import RegistryCommand
 from tests.crawls.commands import Crawl, Scrapy
 from tests.site_server import Site, html
@@ -122,6 +124,18 @@ def test_the_registry_that_is_damaged_here_was_sound(shelf: Shelf, capsys):
     connection.close()
     assert len(shelf.sound) > 40 * _PAGE
     assert "is damaged" not in capsys.readouterr().err
+
+
+def test_a_number_that_a_statement_does_not_take_is_no_damage(shelf: Shelf):
+    database = SqliteDatabase(shelf.file)
+    connection = database.connect()
+    try:
+        for value in (1 << 63, Many([1 << 70])):
+            with pytest.raises(OverflowError) as caught:
+                connection.execute("SELECT no FROM run WHERE no IN (?)", (value,))
+            assert database.explained(caught.value) is None
+    finally:
+        connection.close()
 
 
 _WHOLE: dict[str, Callable[[bytes], bytes]] = {

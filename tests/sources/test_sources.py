@@ -185,6 +185,10 @@ BAD = {
     ),
     "limit a switch": (SEEDS + "max_pages = true", ["[sources.a] max_pages is True"]),
     "limit a fraction": (SEEDS + "max_pages = 1.5", ["[sources.a] max_pages is 1.5"]),
+    "limit beyond 64 bits": (
+        SEEDS + f"max_pages = {2**63}",
+        [f"[sources.a] max_pages is {2**63}: it takes a whole number up to 100000000000, 0 for"],
+    ),
     "limit below zero": (SEEDS + "max_pages = -1", ["[sources.a] max_pages is -1"]),
     "release": (
         SEEDS + 'release = "2 1"',

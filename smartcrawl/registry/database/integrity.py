@@ -205,6 +205,8 @@ def explained_database_damage(path: Path, error: Exception) -> RegistryDamagedEr
         return None
     if found:
         return damaged_database_error(path, found[0])
+    if isinstance(error, OverflowError):  # of a value that a statement was given
+        return None
     if isinstance(error, (*_UNREADABLE, json.JSONDecodeError)):
         return damaged_database_error(
             path, f"a stored value cannot be read: {type(error).__name__}: {error}"
