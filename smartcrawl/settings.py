@@ -76,7 +76,7 @@ CHUNK_OVERLAP = _env("CHUNK_OVERLAP", 0)  # characters that a chunk repeats of t
 FORCE_REINDEX_ON_CANONICAL_CHANGE = _env(
     "FORCE_REINDEX_ON_CANONICAL_CHANGE", True
 )  # index a page anew when it names another canonical address
-ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks to connect to: 10.0.0.0/8,…
+ALLOW_NETWORKS = _env("ALLOW_NETWORKS", "")  # private networks to connect to: 10.20.0.0/16,…
 ALLOW_PORTS = _env("ALLOW_PORTS", "")  # ports of public hosts in addition to 80 and 443
 VERIFY_CERTIFICATES = _env("VERIFY_CERTIFICATES", True)  # refuse servers without a valid one
 CA_FILE = _env("CA_FILE", "")  # PEM file of authorities in addition to the system's

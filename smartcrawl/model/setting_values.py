@@ -154,5 +154,5 @@ def network_list_option(
     except ValueError as error:
         raise SettingError(
             f"{name} is {settings[name]!r}: {error};"
-            " it takes networks such as 10.0.0.0/8, fd00::/8, separated by commas"
+            " it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48, separated by commas"
         ) from error

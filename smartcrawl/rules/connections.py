@@ -8,6 +8,7 @@ crawler asks the guard in its resolver (``engine.download.network``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -27,12 +28,18 @@ SPECIAL: tuple[tuple[Network, str], ...] = tuple(
     (ip_network(block), purpose)
     for block, purpose in (
         ("169.254.169.254/32", "metadata"),  # AWS, Azure, Google, DigitalOcean …
+        ("169.254.169.252/32", "metadata"),  # Google's clusters
         ("169.254.170.0/24", "metadata"),  # AWS containers
+        ("169.254.0.23/32", "metadata"),  # Tencent
+        ("169.254.42.42/32", "metadata"),  # Scaleway
         ("100.100.100.200/32", "metadata"),  # Alibaba
         ("192.0.0.192/32", "metadata"),  # Oracle
         ("168.63.129.16/32", "metadata"),  # Azure's wire server
         ("fd00:ec2::/32", "metadata"),  # AWS
+        ("fd00:42::42/128", "metadata"),  # Scaleway
+        ("fd00:c1::a9fe:a9fe/128", "metadata"),  # Oracle
         ("fd20:ce::254/128", "metadata"),  # Google
+        ("fe80::a9fe:a9fe/128", "metadata"),  # OpenStack
         ("0.0.0.0/8", "this network"),
         ("10.0.0.0/8", "private"),
         ("100.64.0.0/10", "shared"),
@@ -95,6 +102,7 @@ class ConnectionGuard:
 
     def __init__(self, networks: Sequence[Network] = (), ports: Iterable[int] = ()) -> None:
         self._networks = tuple(networks)
+        self._metadata = tuple(network for network in networks if _is_within_metadata(network))
         self._ports = PORTS.union(ports)
         self._endpoints: set[tuple[str, int]] = set()
         self._named: set[tuple[str, int]] = set()
@@ -119,6 +127,9 @@ class ConnectionGuard:
         [None, 'address not allowed: loopback (127.0.0.1)']
         >>> guard.refusal("8.8.8.8", host="x.example", port=25)
         'port not allowed: 25'
+        >>> guard = ConnectionGuard([ip_network("fd00::/8")])
+        >>> guard.refusal("fd00:ec2::254", host="x.example", port=80)
+        'address not allowed: metadata (fd00:ec2::254)'
 
         Source: ATT-1 to ATT-9; INV-22.
         """
@@ -132,19 +143,43 @@ class ConnectionGuard:
         if found is None:
             return f"address not allowed: it is none ({address})"
         forms = {found, connection_ipv4_address(found)}
-        if any(form in network for network in self._networks for form in forms):
-            return None
-        for block, purpose in SPECIAL:
-            if any(form in block for form in forms):
-                # A seed's name may be private; the owner of the name may not lead it to metadata.
-                if given and purpose != METADATA:
-                    return None
-                return f"address not allowed: {purpose} ({found})"
-        if given:
+        purpose = _purpose(forms)
+        if purpose is not None and not self._opens(forms, host, given=given, purpose=purpose):
+            return f"address not allowed: {purpose} ({found})"
+        if given or _are_within(forms, self._networks):
             return None
         if port not in self._ports and (host, port) not in self._named:
             return f"port not allowed: {port}"
         return None
+
+    def _opens(self, forms: AbstractSet[Address], host: str, *, given: bool, purpose: str) -> bool:
+        """Whether an operator's permission reaches an address of a special block.
+
+        A link-local address belongs to the machine that asks, so no name may lead to one. Metadata
+        services answer with credentials: a network around them was named for its other hosts.
+        """
+        if any(form.is_link_local for form in forms) and literal_connection_address(host) is None:
+            return False
+        if purpose == METADATA:
+            return _are_within(forms, self._metadata)
+        return given or _are_within(forms, self._networks)
+
+
+def _are_within(forms: AbstractSet[Address], networks: Iterable[Network]) -> bool:
+    return any(form in network for network in networks for form in forms)
+
+
+def _purpose(forms: AbstractSet[Address]) -> str | None:
+    """Return the purpose of the first special block that contains one of the forms."""
+    return next((purpose for block, purpose in SPECIAL if _are_within(forms, [block])), None)
+
+
+def _is_within_metadata(network: Network) -> bool:
+    """Whether a network is a metadata block or a part of one."""
+    return any(
+        purpose == METADATA and network[0] in block and network[-1] in block
+        for block, purpose in SPECIAL
+    )
 
 
 def literal_connection_address(text: str) -> Address | None:

@@ -222,8 +222,16 @@ def test_every_setting_is_read():
             "404,600",
             "it takes HTTP statuses from 400 to 499 such as 404,410",
         ),
-        ("ALLOW_NETWORKS", "intranet", "it takes networks such as 10.0.0.0/8, fd00::/8"),
-        ("ALLOW_NETWORKS", "10.0.0.1/8", "it takes networks such as 10.0.0.0/8, fd00::/8"),
+        (
+            "ALLOW_NETWORKS",
+            "intranet",
+            "it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48",
+        ),
+        (
+            "ALLOW_NETWORKS",
+            "10.0.0.1/8",
+            "it takes networks such as 10.20.0.0/16, fd12:3456:789a::/48",
+        ),
         ("CONCURRENT_REQUESTS", "0", "it takes a number of at least 1"),
         ("CONCURRENT_REQUESTS_PER_DOMAIN", "0", "it takes a number of at least 1"),
         ("DOWNLOAD_DELAY", "-1", "it takes a number of at least 0"),

@@ -15,12 +15,18 @@ from smartcrawl.rules.connections import (
 #: Each special block with its purpose, as the registries of the IANA and the clouds' manuals say.
 BLOCKS = [
     ("169.254.169.254/32", "metadata"),
+    ("169.254.169.252/32", "metadata"),
     ("169.254.170.0/24", "metadata"),
+    ("169.254.0.23/32", "metadata"),
+    ("169.254.42.42/32", "metadata"),
     ("100.100.100.200/32", "metadata"),
     ("192.0.0.192/32", "metadata"),
     ("168.63.129.16/32", "metadata"),
     ("fd00:ec2::/32", "metadata"),
+    ("fd00:42::42/128", "metadata"),
+    ("fd00:c1::a9fe:a9fe/128", "metadata"),
     ("fd20:ce::254/128", "metadata"),
+    ("fe80::a9fe:a9fe/128", "metadata"),
     ("0.0.0.0/8", "this network"),
     ("10.0.0.0/8", "private"),
     ("100.64.0.0/10", "shared"),
@@ -104,8 +110,9 @@ def test_the_special_blocks_are_these_in_this_order():
 @pytest.mark.parametrize(
     "address",
     ["169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "168.63.129.16",
-     "fd00:ec2::254", "fd20:ce::254", "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe",
-     "2002:a9fe:a9fe::1", "::169.254.169.254"],
+     "169.254.169.252", "169.254.0.23", "169.254.42.42", "fd00:42::42", "fd00:c1::a9fe:a9fe",
+     "fe80::a9fe:a9fe%eth0", "fd00:ec2::254", "fd20:ce::254", "::ffff:169.254.169.254",
+     "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::1", "::169.254.169.254"],
 )  # fmt: skip
 def test_metadata_services_are_told_as_such(address: str):
     """ATT-3, ATT-4."""
@@ -182,6 +189,73 @@ def test_networks_are_allowed_as_named_and_no_others():
     assert not allows(guard, "10.2.0.1")
     assert not allows(guard, "127.0.0.1")
     assert allows(guard, "8.8.8.8")
+
+
+#: Networks around metadata services, as operators name them for the other hosts in them.
+WIDE = ["0.0.0.0/0", "100.64.0.0/10", "168.63.0.0/16", "169.254.0.0/16", "169.254.0.16/29",
+        "169.254.169.0/24", "192.0.0.0/24", "2002::/16", "::/0", "::ffff:0:0/96", "64:ff9b::/96",
+        "fc00::/7", "fd00::/8", "fd00:ec2::/31", "fd20:ce::/32", "fe80::/10"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["169.254.169.254", "169.254.169.252", "169.254.170.2", "169.254.0.23", "169.254.42.42",
+     "100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd00:ec2::23",
+     "fd00:42::42", "fd00:c1::a9fe:a9fe", "fd20:ce::254", "fe80::a9fe:a9fe",
+     "::ffff:169.254.169.254", "::ffff:100.100.100.200", "64:ff9b::6464:64c8",
+     "2002:6464:64c8::1"],
+)  # fmt: skip
+def test_a_network_around_a_metadata_service_does_not_open_it(address: str):
+    """ATT-61: by literal and by name, given or not."""
+    guard = ConnectionGuard([ip_network(network) for network in WIDE])
+    guard.permit("seed.example", 80)
+
+    for host in ("x.example", "seed.example", address):
+        refusal = guard.refusal(address, host=host, port=80)
+        assert str(refusal).startswith("address not allowed: metadata ("), host
+    assert allows(guard, "100.100.100.201")
+    assert allows(guard, "fd00:ec3::254")
+
+
+@pytest.mark.parametrize(
+    ("network", "inside", "outside"),
+    [("100.100.100.200/32", "100.100.100.200", "192.0.0.192"),
+     ("100.100.100.200/32", "64:ff9b::6464:64c8", "100.100.100.201"),
+     ("fd00:ec2::/32", "fd00:ec2::254", "fd20:ce::254"),
+     ("fd00:ec2::254/128", "fd00:ec2::254", "fd00:ec2::23")],
+)  # fmt: skip
+def test_an_entry_within_a_metadata_block_opens_what_it_names(
+    network: str, inside: str, outside: str
+):
+    guard = ConnectionGuard([ip_network(network)])
+
+    assert allows(guard, inside)
+    assert not allows(guard, outside)
+
+
+@pytest.mark.parametrize("address", ["169.254.1.1", "169.254.169.254", "fe80::1", "fe80::a9fe:a9fe",
+                                     "::ffff:169.254.1.1", "64:ff9b::a9fe:101"])  # fmt: skip
+def test_no_name_may_lead_to_a_link_local_address(address: str):
+    """ATT-61: a literal may be permitted, and a seed that is one needs no permission."""
+    named = ["169.254.0.0/16", "fe80::/10", "169.254.169.254/32", "fe80::a9fe:a9fe/128"]
+    guard = ConnectionGuard([ip_network(network) for network in named])
+    guard.permit("seed.example", 80)
+
+    assert not allows(guard, address)
+    assert not allows(guard, address, "seed.example")
+    assert allows(guard, address, address)
+    assert not allows(ConnectionGuard(), address, address)
+
+
+def test_what_the_operator_named_is_asked_at_every_port():
+    guard = ConnectionGuard([ip_network("10.1.0.0/16"), ip_network("8.8.8.0/24")])
+    guard.permit("seed.example", 8080)
+
+    assert allows(guard, "10.1.0.1", port=9200)
+    assert allows(guard, "8.8.8.8", port=9200)
+    assert allows(guard, "1.1.1.1", "seed.example", 8080)
+    assert not allows(guard, "1.1.1.1", port=9200)
+    assert not allows(guard, "1.1.1.1", "seed.example", 9200)
 
 
 @pytest.mark.parametrize(
