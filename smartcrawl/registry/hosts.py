@@ -25,7 +25,7 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
          WHERE origin IN ('https://' || h.name, 'http://' || h.name)),
        h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason,
        t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
-       t.contradictory, t.run, t.matched, t.matched_before
+       t.contradictory, t.run, t.matched
   FROM host h LEFT JOIN page p ON p.host = h.no
   LEFT JOIN host_now n ON n.host = h.no
   LEFT JOIN trust t ON t.host = h.no
@@ -35,7 +35,7 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
 """
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured, t.contradictory, t.run, t.matched, t.matched_before
+       t.honoured, t.contradictory, t.run, t.matched
   FROM trust t JOIN host h ON h.no = t.host WHERE t.distrusted_at IS NOT NULL OR t.rotated > 1
 """
 _BLOCK = """

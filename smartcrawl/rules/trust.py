@@ -11,7 +11,7 @@ MIN_LIES: Final = 2  #: pages with false or rotating validators that make eviden
 _ONE_IN: Final = 20  #: least share of them; fewer may be pages that always change
 _TENTH: Final = 10
 #: Fields of Trust that are not added up over workers.
-_ONCE: Final = ("honoured", "run", "matched", "matched_before")
+_ONCE: Final = ("honoured", "run")
 
 # Bits of ``PageState.etag_marks``. The numbers are stored; never renumber.
 UNCONFIRMED: Final = 1  #: its last 304 named another version: the next request has no condition
@@ -36,7 +36,8 @@ class Seen:
 class Trust:
     """Evidence from the answers of one host. Counts are pages.
 
-    ``repeated`` and ``rotated`` are counts of one run, or of all runs since the ETags rotate.
+    ``repeated``, ``rotated`` and ``matched`` are counts of one run, which begins with small ones
+    where the ETags rotate.
     """
 
     etags: int = 0  #: requested without validators, and the ETag was the stored one
@@ -49,17 +50,20 @@ class Trust:
     honoured: int = 0  #: 1 once there was a 304
     contradictory: int = 0  #: 304s that named another version than the one that was asked about
     run: int = 0  #: run.no of the last run with evidence about the host
-    matched: int = 0  #: 1 once an If-None-Match was answered 304 in that run
-    matched_before: int = 0  #: the same of the previous run
+    matched: int = 0  #: If-None-Match of dated pages with the mark TURNED that were answered 304
 
     def after(self, seen: Seen) -> Trust:
         """Return the evidence after one more answer with a body.
+
+        Another ETag says nothing more about a host whose ETags rotate, unless it is the second in
+        a row.
 
         >>> Trust().after(Seen(False, True, *[False] * 6)).frozen
         1
         """
         by_date = seen.same_date and not seen.same_etag
-        repeats = seen.same_bytes and seen.dated and (seen.same_etag or seen.other_etag)
+        other = seen.other_etag and (seen.turned or not self.rotates)
+        repeats = seen.same_bytes and seen.dated and (seen.same_etag or other)
         return replace(
             self,
             etags=self.etags + seen.same_etag,
@@ -74,23 +78,27 @@ class Trust:
     def at(self, run: int) -> Trust:
         """Return the evidence at the begin of a run: evidence of rotation counts for one run.
 
-        It is kept only if the host's ETags rotate and no If-None-Match of its last run refuted it.
+        Where the ETags rotate, it is kept in small numbers of the same proportion, so that a few
+        pages can refute it.
 
-        >>> Trust(repeated=4, rotated=2, run=1).at(2).repeated
-        4
+        >>> later = Trust(repeated=45, rotated=30, matched=20, run=1).at(2)
+        >>> later.repeated, later.rotated, later.matched
+        (3, 2, 1)
         >>> Trust(repeated=5, rotated=2, run=1).at(2).repeated
         0
         """
         if run <= self.run:
             return self
-        keeps = _most(self.rotated, self.repeated) and not self.matched
+
+        def kept(count: int) -> int:
+            return MIN_LIES * count // self.rotated if self.rotates else 0
+
         return replace(
             self,
             run=run,
-            matched=0,
-            matched_before=self.matched,
-            repeated=self.repeated if keeps else 0,
-            rotated=self.rotated if keeps else 0,
+            repeated=kept(self.repeated),
+            rotated=kept(self.rotated),
+            matched=kept(self.matched),
         )
 
     def joined(self, after: Trust, before: Trust | None) -> Trust:
@@ -107,14 +115,14 @@ class Trust:
 
         return Trust(**{field.name: count(field.name) for field in fields(self)})
 
-    def seen_304(self, *, by_etag: bool) -> Trust:
-        """Return the evidence after a 304; ``by_etag``: the request had an If-None-Match.
+    def seen_304(self, *, turned: bool) -> Trust:
+        """Return the evidence after a 304, which shows that the host evaluates conditions.
 
-        One 304 shows that the host evaluates conditions, and in each run that ETags do not rotate.
+        ``turned``: it answered an If-None-Match of a page with a Last-Modified and the mark TURNED.
         """
-        if self.honoured and (self.matched or not by_etag):
+        if self.honoured and not turned:
             return self
-        return replace(self, honoured=1, matched=max(self.matched, int(by_etag)))
+        return replace(self, honoured=1, matched=self.matched + turned)
 
     def contradicted(self) -> Trust:
         """Return the evidence after a 304 that named another than the requested version."""
@@ -137,9 +145,11 @@ class Trust:
 
     @property
     def rotates(self) -> bool:
-        """Whether its ETags change with every answer, so that an If-None-Match brings no 304."""
-        matched = self.matched or self.matched_before
-        return _most(self.rotated, self.repeated) and not matched
+        """Whether its ETags change with every answer, so that an If-None-Match brings no 304.
+
+        It ends when half of the rotating pages that were asked are answered 304.
+        """
+        return _most(self.rotated, self.repeated) and self.matched < self.rotated
 
     def believes_etag(self, *, dated: bool) -> bool:
         """Whether If-None-Match is worth sending; ``dated``: the page has a Last-Modified.

@@ -17,11 +17,12 @@ class RotatingSite(Site):
     def __init__(self) -> None:
         super().__init__()
         self.rotates = True
+        self.stable: set[str] = set()  #: pages that keep their ETags
         self._tags = count()
 
     def _page(self, path: str) -> Page | None:
         page = super()._page(path)
-        if page is None or not self.rotates:
+        if page is None or not self.rotates or path in self.stable:
             return page
         return replace(page, etag=f'"rotates-{next(self._tags)}"')
 
@@ -155,6 +156,30 @@ def test_an_etag_that_rotates_is_left_out_so_that_the_date_counts(crawl: Crawl, 
         crawl(site.url("/"))
         assert sorted(set(crawl.outcomes().values())) == ["modified", "unchanged"]
         assert len(crawl.hits('"of edition 2"')) == 39
+
+
+@pytest.mark.sqlite
+@pytest.mark.covers("M-10")
+@LANES
+def test_pages_that_keep_their_etags_do_not_hide_that_those_of_the_others_rotate(
+    crawl: Crawl, lane: str
+):
+    """A file of one machine, and a page without a date, whose ETag is answered 304 in each run."""
+    begin(crawl, lane)
+    with RotatingSite() as site:
+        build(site, 40, 1, dated=True)
+        site.stable = {"/", "/p7", "/p8"}
+        site.pages["/p8"] = replace(site.pages["/p8"], last_modified=None)
+        for _ in range(3):
+            crawl(site.url("/"))
+        for _ in range(2):
+            site.clear()
+            crawl(site.url("/"))
+
+            assert statuses(site) == {304}
+            sent = conditions(site)
+            assert sent.pop("/p8") == (True, False)
+            assert list(sent.values()) == [(False, True)] * 39
 
 
 @pytest.mark.sqlite

@@ -45,7 +45,7 @@ IGNORED = replace(HONEST, conditional=True)
 
 
 def test_a_host_of_which_nothing_was_seen_is_believed():
-    assert astuple(Trust()) == (0,) * 12
+    assert astuple(Trust()) == (0,) * 11
 
 
 def test_each_answer_counts_for_what_it_shows():
@@ -85,8 +85,10 @@ def test_each_answer_counts_for_what_it_shows():
         (Trust(repeated=1, rotated=1), True, True, False),
         (Trust(repeated=4, rotated=2), False, True, False),
         (Trust(repeated=5, rotated=2), True, True, False),
-        (Trust(repeated=9, rotated=9, matched=1), True, True, False),
-        (Trust(repeated=9, rotated=9, matched_before=1), True, True, False),
+        (Trust(repeated=9, rotated=9, matched=1), False, True, False),
+        (Trust(repeated=9, rotated=9, matched=8), False, True, False),
+        (Trust(repeated=9, rotated=9, matched=9), True, True, False),
+        (Trust(repeated=3, rotated=2, matched=2), True, True, False),
         (Trust(repeated=9, rotated=9, dates=2, false_dates=2), True, False, False),
         (Trust(repeated=9, rotated=9, contradictory=2), False, False, False),
         (Trust(ignored=1), True, True, False),
@@ -134,7 +136,7 @@ def test_what_is_not_believed_is_told_with_its_counts():
 
 
 @given(
-    st.builds(Trust, *[COUNTS] * 9, st.just(1), *[st.integers(0, 1)] * 2),
+    st.builds(Trust, *[COUNTS] * 9, st.just(1), COUNTS),
     st.booleans(),
     st.booleans(),
 )
@@ -151,33 +153,51 @@ def test_an_honest_answer_never_costs_trust(trust, conditional, by_date):
 def test_one_304_shows_that_conditions_are_looked_at():
     trust = Trust(ignored=9)
 
-    seen = trust.seen_304(by_etag=False)
+    seen = trust.seen_304(turned=False)
 
     assert trust.ignores_conditions
-    assert seen == seen.seen_304(by_etag=False) == replace(trust, honoured=1)
+    assert seen == replace(trust, honoured=1)
+    assert seen.seen_304(turned=False) is seen, "it is no news"
     assert not seen.ignores_conditions
 
 
 def test_a_host_that_ignored_an_own_tag_gets_coded_tags_in_both_spellings():
     assert not after(HONEST).respells
     assert after(IGNORED).respells
-    assert after(IGNORED).seen_304(by_etag=True).at(9).respells, "it needs them for good"
+    assert after(IGNORED).seen_304(turned=True).at(9).respells, "it needs them for good"
 
 
-def test_a_304_to_an_etag_shows_in_its_run_and_the_next_that_etags_hold():
-    rotated = Trust(repeated=9, rotated=9, run=4)
-    seen = rotated.seen_304(by_etag=True)
+def turned_304s(trust: Trust, number: int) -> Trust:
+    for _ in range(number):
+        trust = trust.seen_304(turned=True)
+    return trust
 
-    assert rotated.rotates
-    assert not seen.rotates
-    assert seen == replace(rotated, honoured=1, matched=1)
-    assert seen.seen_304(by_etag=True) is seen.seen_304(by_etag=False) is seen, "it is no news"
-    dated = rotated.seen_304(by_etag=False)
-    assert dated.seen_304(by_etag=False) is dated
-    assert rotated.seen_304(by_etag=False).seen_304(by_etag=True) == seen
-    assert seen.at(5) == Trust(run=5, honoured=1, matched_before=1)
-    assert not seen.at(5).after(ROTATED).after(ROTATED).rotates
-    assert seen.at(5).at(6).after(ROTATED).after(ROTATED).rotates
+
+@pytest.mark.parametrize(("rotated", "enough"), [(2, 2), (3, 3), (9, 9), (200, 200)])
+def test_rotation_ends_when_half_of_the_rotating_pages_asked_are_answered_304(rotated, enough):
+    rotates = Trust(repeated=rotated, rotated=rotated, run=4)
+
+    assert rotates.seen_304(turned=True) == replace(rotates, honoured=1, matched=1)
+    for other in range(9):
+        rotates = rotates.seen_304(turned=False)
+        assert rotates.rotates, f"{other}: of a page that does not rotate, or of one without a date"
+    assert turned_304s(rotates, enough - 1).rotates
+    assert not turned_304s(rotates, enough).rotates
+    assert turned_304s(rotates, enough).at(5) == Trust(run=5, honoured=1)
+
+
+def test_a_few_304s_refute_a_rotation_that_was_seen_for_years():
+    """Samples are rare, so those of several runs count together."""
+    rotates = Trust(repeated=300, rotated=200, run=4).at(5)
+
+    assert rotates == Trust(repeated=3, rotated=2, run=5)
+    assert not turned_304s(rotates, 2).rotates
+    once = turned_304s(rotates, 1)
+    assert once.at(6) == replace(once, run=6)
+    assert not turned_304s(once.at(6), 1).rotates
+    again = once.at(6).after(ROTATED)
+    assert again.at(7) == Trust(repeated=2, rotated=2, honoured=1, run=7), "it rotates still"
+    assert not rotates.after(HONEST).at(6).after(HONEST).rotates
 
 
 def test_rotation_is_judged_by_one_run_and_stays_until_it_is_refuted():
@@ -191,8 +211,19 @@ def test_rotation_is_judged_by_one_run_and_stays_until_it_is_refuted():
     assert rotates.at(4) == replace(rotates, run=4)
     assert rotates.at(4).rotates
     assert hardly.at(4) == Trust(etags=7, run=4)
-    late = replace(rotates, matched_before=1)
-    assert (late.rotates, late.at(4).rotates) == (False, True)
+    assert Trust(repeated=2, rotated=1, matched=1, run=3).at(4) == Trust(run=4)
+
+
+def test_another_etag_is_no_news_about_a_host_whose_etags_rotate():
+    """Samples, and files that were written again, bring the first of two."""
+    rotates = Trust(repeated=4, rotated=2)
+
+    assert rotates.after(REBUILT) == rotates
+    assert rotates.after(replace(REBUILT, conditional=True)) == rotates
+    assert rotates.after(ROTATED) == replace(rotates, repeated=5, rotated=3)
+    assert rotates.after(HONEST) == replace(rotates, etags=1, repeated=5)
+    ended = turned_304s(rotates, 2)
+    assert ended.after(REBUILT) == replace(ended, repeated=5)
 
 
 @pytest.mark.parametrize("pages", [2, 200])
@@ -206,8 +237,15 @@ def test_a_rebuild_is_no_rotation_and_the_second_one_in_a_row_is(pages: int):
     trust = trust.after(ROTATED)
 
     assert trust.rotates
-    assert trust.after(REBUILT).after(REBUILT).rotates
-    assert not trust.after(REBUILT).after(REBUILT).after(HONEST).rotates
+    assert trust.after(HONEST).after(HONEST).rotates
+    assert not trust.after(HONEST).after(HONEST).after(HONEST).rotates
+
+
+def test_two_pages_that_changed_their_etags_twice_do_not_make_a_rebuild_a_rotation():
+    trust = after(REBUILT, REBUILT, REBUILT, ROTATED, ROTATED)
+
+    assert not trust.rotates
+    assert after(REBUILT, REBUILT, ROTATED, ROTATED).rotates, "half"
 
 
 def test_a_304_that_names_another_version_counts():
@@ -321,13 +359,13 @@ def test_what_a_run_learns_of_rotation_adds_up_over_its_workers():
     """Each began with what the run before left, and one of them was first to write."""
     left = Trust(etags=3, repeated=200, run=2, matched=1)
     begun = left.at(3)
-    one = begun.after(REBUILT).after(ROTATED)
-    two = begun.after(ROTATED).seen_304(by_etag=True)
-    merged = Trust(etags=3, repeated=3, rotated=2, honoured=1, run=3, matched=1, matched_before=1)
+    one = turned_304s(begun.after(REBUILT).after(ROTATED), 1)
+    two = turned_304s(begun.after(ROTATED), 2)
+    merged = Trust(etags=3, repeated=3, rotated=2, honoured=1, run=3, matched=3)
 
     assert left.joined(one, begun).joined(two, begun) == merged
     assert left.joined(two, begun).joined(one, begun) == merged
-    assert two.joined(two, begun).matched == 1, "once is enough"
+    assert two.joined(two, two) == two, "nothing is news"
     assert Trust(run=3).joined(Trust(run=3), None).run == 3
     later = Trust(etags=3, run=4)
-    assert later.joined(one, begun) == Trust(3, repeated=2, rotated=1, run=4, matched_before=1)
+    assert later.joined(one, begun) == Trust(3, repeated=2, rotated=1, honoured=1, run=4, matched=1)

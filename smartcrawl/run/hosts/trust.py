@@ -99,7 +99,9 @@ class HostTrust:
             return
         before = self.of(page.host)
         if visit.not_modified:
-            after = before.seen_304(by_etag=visit.traffic.asked_etag is not None)
+            asked, dated = visit.traffic.asked_etag, page.record.last_modified
+            turned = page.state.etag_marks & TURNED > 0
+            after = before.seen_304(turned=turned and None not in (asked, dated))
         elif visit.http_status == Fault.OTHER_VERSION:
             after = before.contradicted()
         elif (
