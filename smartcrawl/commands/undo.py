@@ -20,7 +20,7 @@ from smartcrawl.registry.removal.purge import (
     source_row_of_run,
     undo_stored_removals,
 )
-from smartcrawl.registry.removal.sweep import Undone, undoable_rows
+from smartcrawl.registry.removal.undo_rows import Undone, undoable_rows
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.model import RemovalRule
@@ -108,6 +108,7 @@ class Command(ChangingCommand):
                     "restored": list(undone.restored),
                     "kept": list(undone.kept),
                     "expired": list(undone.expired),
+                    "newerRuns": sorted(set(undone.newer.values())),
                     "pinned": opts.pin,
                 }
             )
@@ -118,10 +119,17 @@ class Command(ChangingCommand):
                 ("expired ", undone.expired),
             ):
                 for url in urls:
-                    print(f"{would}{word} {url}{_newer(undone, url)}")
+                    print(f"{would}{word} {url}{_because(undone, url)}")
             pages = report_noun(len(undone.restored), "page")
             pinned = ", and pinned" if opts.pin and undone.restored else ""
             print_note(f"{pages} of {known.source} {would}restored{pinned}")
+            for run, count in sorted(Counter(undone.newer.values()).items()):
+                print_note(
+                    f"run {run} removed newer content of {report_noun(count, 'page')}; put it in"
+                    " place of this with:",
+                    command=self.again("undo", run),
+                    gap=1,
+                )
             if opts.pin:
                 for text in _not_protected(undone, self.options.policy):
                     print_note(text)
@@ -130,10 +138,27 @@ class Command(ChangingCommand):
             self.exitcode = FAILED
 
 
-def _newer(undone: Undone, url: str) -> str:
-    """Return the run that stored newer content of a page, in words; "" if it has none."""
-    run = undone.changed.get(url)
-    return f": run {run} stored newer content" if run is not None else ""
+def _because(undone: Undone, url: str) -> str:
+    """Return the run that decided over a page, and how, in words; "" if none did."""
+    if (run := undone.changed.get(url)) is not None:
+        return f": run {run} stored newer content"
+    if (runs := undone.older.get(url)) is not None:
+        return f": {_older(*runs)}"
+    if (run := undone.newer.get(url)) is not None:
+        return f": older content; run {run} removed newer one"
+    if (run := undone.replaced.get(url)) is not None:
+        return f": in place of the older content that undo {run} had restored"
+    return ""
+
+
+def _older(undone: int, confirmed: int | None) -> str:
+    """Return why older content stays that an undo restored."""
+    if confirmed is not None:
+        return f"run {confirmed} confirmed the older content that undo {undone} had restored"
+    return (
+        f"undo {undone} had restored older content, which could not be brought back"
+        f" (UNDO_TTL_SECONDS): {program_name()} forget its address first"
+    )
 
 
 def _not_protected(undone: Undone, policy: Policy) -> Iterator[str]:
@@ -159,15 +184,25 @@ def _why(known: Removals, undone: Undone) -> str:
     if known.undone:
         were = "was" if known.undone == 1 else "were"
         reasons.append(f"{report_noun(known.undone, 'page')} {were} restored before")
-    if undone.kept:
-        have = "has" if len(undone.kept) == 1 else "have"
-        reasons.append(f"{report_noun(len(undone.kept), 'page')} {have} newer content by now")
+    if undone.changed:
+        have = "has" if len(undone.changed) == 1 else "have"
+        runs = sorted({run for run in undone.changed.values() if run is not None})
+        by = f", stored by {_runs(runs)}" if runs else ""
+        pages = report_noun(len(undone.changed), "page")
+        reasons.append(f"{pages} {have} newer content by now{by}")
+    for pair, count in Counter(undone.older.values()).items():
+        reasons.append(f"of {report_noun(count, 'page')} {_older(*pair)}")
     if undone.expired:
         reasons.append(
             f"the content of {report_noun(len(undone.expired), 'page')} is no longer stored"
             " (UNDO_TTL_SECONDS)"
         )
     return "; ".join(reasons)
+
+
+def _runs(numbers: list[int]) -> str:
+    noun = "run" if len(numbers) == 1 else "runs"
+    return f"{noun} {', '.join(map(str, numbers))}"
 
 
 def _nothing(connection: Connection, run: int, sources: list[str], found: list[Removals]) -> str:

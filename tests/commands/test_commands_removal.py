@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -471,6 +472,7 @@ def test_undo_told_as_json(orphaned: World):
         "restored": [f"{SITE}/b"],
         "kept": [],
         "expired": [],
+        "newerRuns": [],
         "pinned": True,
     }
     assert orphaned.story("/b")["pinnedAt"] is not None
@@ -513,8 +515,95 @@ def test_newer_content_and_content_that_is_not_kept_any_more_are_told_apart(orph
 
     assert f"kept     {SITE}/c: run 3 stored newer content\n" in result.out
     assert f"expired  {SITE}/b" in result.out
-    assert "1 page has newer content by now" in result.err
+    assert "1 page has newer content by now, stored by run 3; " in result.err
     assert "the content of 1 page is no longer stored (UNDO_TTL_SECONDS)" in result.err
+
+
+@pytest.fixture
+def twice(world: World) -> World:
+    """/b was removed with the words of run 1 by run 2, and with those of run 3 by run 4."""
+    for text, now in (("words of b", NOW), ("fresh tunes", LATER)):
+        home = {"/": "home words", "/a": "words of a"} if now == NOW else {"/": True, "/a": True}
+        world.crawl(home | {"/b": text}, {"/": ["/a", "/b"]}, now=now)
+        world.crawl({"/": True, "/a": True}, {"/": ["/a"]}, now=now + 1)
+        world.run("orphans", "--purge")
+    return world
+
+
+def words_of(world: World) -> list[bool]:
+    """Whether /b is found by the words of run 1, and by those of run 3."""
+    return ["/b" in world.hits("words"), "/b" in world.hits("tunes")]
+
+
+@pytest.mark.covers("M-09")
+def test_the_older_of_two_removals_does_not_block_the_newer(twice: World):
+    assert words_of(twice) == [False, False]
+    dry = twice.json("undo", "2", "--dry-run")
+
+    older = twice.run("undo", "2")
+
+    assert dry["newerRuns"] == [4]
+    assert older.out == (
+        f"restored {SITE}/b: older content; run 4 removed newer one\n"
+        "1 page of docs restored\n"
+        "run 4 removed newer content of 1 page; put it in place of this with: scrapy undo 4\n"
+    )
+    assert words_of(twice) == [True, False]
+
+    newer = twice.run("undo", "4")
+
+    assert newer.out == (
+        f"restored {SITE}/b: in place of the older content that undo 2 had restored\n"
+        "1 page of docs restored\n"
+    )
+    assert words_of(twice) == [False, True]
+    kept = twice.run("undo", "2", expect=1)
+    assert f"kept     {SITE}/b: run 3 stored newer content\n" in kept.out
+    assert kept.err.endswith("1 page has newer content by now, stored by run 3\n")
+
+
+def test_neither_removal_is_spent_by_the_other(twice: World):
+    for run in ("2", "4"):
+        twice.run("undo", run)
+    twice.run("forget", f"{SITE}/b")
+
+    assert words_of(twice) == [False, False]
+    twice.run("undo", "2")
+    assert words_of(twice) == [True, False]
+
+
+def test_what_a_run_confirmed_is_not_replaced_and_the_reason_names_it(twice: World):
+    twice.run("undo", "2")
+    now = int(time.time()) + 5  # the undo was at the time of today
+    twice.crawl({"/": True, "/a": True, "/b": True}, {"/": ["/a", "/b"]}, now=now)
+
+    kept = twice.run("undo", "4", expect=1)
+
+    why = "run 5 confirmed the older content that undo 2 had restored"
+    assert kept.out.startswith(f"kept     {SITE}/b: {why}\n")
+    assert kept.err == f"undo: nothing was restored: of 1 page {why}\n"
+    assert words_of(twice) == [True, False]
+
+
+def test_what_a_run_stored_is_not_replaced_and_the_reason_names_it(twice: World):
+    twice.run("undo", "2")
+    twice.crawl({"/": True, "/a": True, "/b": "dull words"}, {"/": ["/a", "/b"]}, now=LATER + 2)
+
+    assert f"{SITE}/b: run 5 stored newer content\n" in twice.run("undo", "4", expect=1).out
+
+
+def test_older_content_that_could_not_be_brought_back_is_not_replaced(twice: World):
+    twice.run("undo", "2")
+    twice.desk.connection.execute(
+        "UPDATE evidence SET restore = NULL, content = NULL, links = NULL WHERE run = 2"
+    )
+
+    kept = twice.run("undo", "4", expect=1)
+
+    assert "of 1 page undo 2 had restored older content, which could not be brought" in kept.err
+    twice.run("forget", f"{SITE}/b")
+    twice.run("undo", "4")
+    assert words_of(twice) == [False, True]
 
 
 @pytest.mark.parametrize(

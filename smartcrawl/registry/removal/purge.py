@@ -25,8 +25,8 @@ from smartcrawl.registry.removal.sweep import (
     RecordRemover,
     RemovedRecordRow,
     Restorer,
-    Undone,
 )
+from smartcrawl.registry.removal.undo_rows import Undone
 from smartcrawl.rules.absence import Loss, Policy
 from smartcrawl.rules.http import MOST_REDIRECTS
 from smartcrawl.rules.model import REMOVES_PINNED, RemovalRule, Status

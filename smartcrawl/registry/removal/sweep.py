@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.registry.commit.clones import write_clone_places
@@ -26,6 +26,7 @@ from smartcrawl.registry.removal.moved import (
     new_record_number,
     take_over_record_row,
 )
+from smartcrawl.registry.removal.undo_rows import Undone, UndoRow, undo_rows_of_run
 from smartcrawl.rules.absence import UNSEEN
 from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_after, state_after_removal
@@ -86,13 +87,8 @@ DELETE FROM content WHERE no IN carray(:contents)
    AND no NOT IN (SELECT content FROM record WHERE content IN carray(:contents))
    AND no NOT IN (SELECT content FROM evidence WHERE content IN carray(:contents))
 """
-_TO_UNDO = """
-SELECT e.no, e.record, e.rule, e.detail, e.content, e.links, e.restore, s.standing, r.content,
-       r.url, r.changed_run
-  FROM evidence e JOIN state s ON s.no = e.record JOIN record r ON r.no = e.record
- WHERE e.run = ? AND e.undone IS NULL ORDER BY e.no DESC
-"""
 _UNDONE = "UPDATE evidence SET undone = ? WHERE no = ?"
+_NOT_UNDONE = "UPDATE evidence SET undone = NULL WHERE no = ?"
 _RESTORE_STATE = f"""
 UPDATE state SET number = :number, seen_run = :seen_run, lost_count = 0, gone_count = 0,
        lost_since = NULL, gone_since = NULL, {", ".join(f"{n} = :{n}" for n in _STATE)}
@@ -254,51 +250,6 @@ def expire_undo_rows(connection: Connection, source: int, before: int) -> int:
     return count
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """The result of an undo."""
-
-    rules: Mapping[str, RemovalRule]  #: of each restored URL, why it was removed
-    changed: Mapping[str, int | None]  #: of each URL with newer content, the run that stored it
-    expired: tuple[str, ...]  #: URLs whose undo data has expired
-
-    @property
-    def restored(self) -> tuple[str, ...]:
-        """The URLs that are restored."""
-        return tuple(self.rules)
-
-    @property
-    def kept(self) -> tuple[str, ...]:
-        """The URLs that have newer content by now."""
-        return tuple(self.changed)
-
-    @classmethod
-    def of_rows(cls, rows: Iterable[tuple[Any, ...]]) -> Self:
-        """Return the result of an undo, by the rows of _TO_UNDO."""
-        changed: dict[str, int | None] = {}
-        rules: dict[str, RemovalRule] = {}
-        expired: list[str] = []
-        for _, _, rule, *_, restore, standing, current, url, run in rows:
-            if _is_restorable(restore, current, standing):
-                rules[url] = RemovalRule(rule)
-            elif restore is None:
-                expired.append(url)
-            else:
-                changed[url] = run
-        return cls(rules, changed, tuple(expired))
-
-
-def undoable_rows(connection: Connection, run: int) -> Undone:
-    """Return the pages that an undo of ``run`` would restore, and those that it would not."""
-    rows: list[Any] = connection.execute(_TO_UNDO, (run,)).fetchall()
-    return Undone.of_rows(rows)
-
-
-def _is_restorable(restore: str | None, current: int | None, standing: int) -> bool:
-    """Whether the content of a removed page is stored, and the page has no newer one."""
-    return restore is not None and current is None and standing != Standing.HELD
-
-
 class Restorer:
     """Restores the pages that a run removed; the caller opens the transaction."""
 
@@ -324,28 +275,44 @@ class Restorer:
         again. The constructor's ``chunked`` turns a stored document into chunks for the index.
         """
         contents: set[int] = set()
-        rows: list[Any] = self._connection.execute(_TO_UNDO, (run,)).fetchall()
-        renamed = {new_record_number(row[3]) for row in rows if row[2] == RemovalRule.MOVED}
-        known = renamed.union(row[1] for row in rows)
+        replaced: set[int] = set()
+        rows = undo_rows_of_run(self._connection, run)
+        renamed = {new_record_number(row.detail) for row in rows if row.rule == RemovalRule.MOVED}
+        known = renamed.union(row.record for row in rows)
         words = WordChanges(self._connection, self._seen_run, known)
-        for no, record, rule, found, content, links, restore, standing, current, *_ in rows:
-            if not _is_restorable(restore, current, standing):
+        for row in rows:
+            if not row.is_restorable:
                 continue
-            self._restore(record, content, json.loads(restore), links)
+            assert row.restore is not None
+            was = json.loads(row.restore)
+            self._restore(row.record, row.content, was, row.links)
+            if row.replaces:
+                self._give_way(row, now)
+                replaced.update(() if row.current is None else (row.current,))
             detail = f"restored: the sweep of run {run} was undone"
-            self._note(record, json.loads(restore), now, detail)
-            if rule == RemovalRule.MOVED:
-                give_back_record_row(self._connection, record, found, number=self._number)
-            self._connection.execute(_UNDONE, (now, no))
-            if content is not None:
-                contents.add(content)
+            self._note(row.record, was, now, detail)
+            if row.rule == RemovalRule.MOVED:
+                give_back_record_row(self._connection, row.record, row.detail, number=self._number)
+            self._connection.execute(_UNDONE, (now, row.no))
+            if row.content is not None:
+                contents.add(row.content)
             if pin:
-                self._connection.execute(_PIN, (now, record))
-        write_clone_places(self._connection, self._seen_run, sorted(contents), midway=False)
-        self._sink.moved(contents)
+                self._connection.execute(_PIN, (now, row.record))
+        touched = sorted(contents | replaced)
+        write_clone_places(self._connection, self._seen_run, touched, midway=False)
+        self._sink.moved(set(touched))
+        for content in sorted(replaced):
+            drop_content_row(self._connection, self._sink, content)
         self._sink.flush()
         words.write()
         return Undone.of_rows(rows)
+
+    def _give_way(self, row: UndoRow, now: int) -> None:
+        """Take back the undo of an older removal, whose content this one has replaced."""
+        self._connection.execute(_NOT_UNDONE, (row.earlier_no,))
+        release_snapshot_row(self._connection, row.snapshot, now)
+        if row.links is None:
+            self._connection.execute(_DROP_LINKS, (row.record,))
 
     def _restore(
         self, no: int, content: int | None, was: dict[str, Any], links: bytes | None
