@@ -94,7 +94,8 @@ def test_redis_holds_what_the_manual_says_and_nothing_else(client):
     text = (Path(__file__).parents[2] / "docs/redis.md").read_text("utf-8")
     documented = dict(re.findall(r"^\| `([^`]+)` \| ([a-z ]+) \|", text, re.MULTILINE))
     names = {"source": "docs", "run": "7", "host": "a.example", "origin": ORIGIN, "chunk": "0"}
-    frontier = Stepped(client, "docs", 7, per_host=2, robots=True)
+    names["registry"] = "8c1f09aa5e2b7d34"
+    frontier = Stepped(client, "docs", 7, registry=names["registry"], per_host=2, robots=True)
     frontier.begin()
     frontier.offer([FrontierNumber(no, "a.example", 300) for no in (1, 2, 3, 4)])
     frontier.offer([FrontierNumber(5, "b.example", 0), FrontierNumber(4, "a.example", 299)])

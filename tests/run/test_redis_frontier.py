@@ -141,10 +141,11 @@ def test_redis_offers_more_than_one_call_may_hold(worker):
 def test_redis_tells_runs_and_sources_apart(worker):
     """The dupefilter of scrapy-redis does not: overlapping runs filter each other's addresses."""
     runs = [worker(), worker(run=8), worker("docs@2.1"), worker("docs:7:x"), worker("doc*")]
+    runs += [worker(registry="8c1f"), worker(registry="09aa")]
     for frontier in runs:
         assert frontier.offer(some([1, 2])) == ([1, 2], [])
 
-    assert [numbers(frontier.claim(9)) for frontier in runs] == [[1, 2]] * 5
+    assert [numbers(frontier.claim(9)) for frontier in runs] == [[1, 2]] * 7
 
 
 @pytest.mark.covers("R2-44")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from secrets import token_hex
 from typing import Final
 
 from smartcrawl.model.exceptions import RegistryError
@@ -16,6 +17,11 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 #: If several processes start at once, one chooses, and the others read its choice.
 _CHOSEN_NAME = """
 INSERT INTO choice (name, value) VALUES ('table', ?)
+ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
+"""
+#: If several processes begin at once, one draws the id, and the others read it.
+_OWN_ID = """
+INSERT INTO choice (name, value) VALUES ('registry id', ?)
 ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
 """
 _TAKEN = "SELECT name FROM relation WHERE lower(name) = lower(?)"
@@ -58,3 +64,12 @@ def store_view_choices(connection: Connection, *, partition: str, table: str) ->
     if table != ITEMS:
         connection.execute(f'CREATE VIEW "{table}" AS SELECT * FROM "{ITEMS}"')
     store_choice_row(connection, "table", table)
+
+
+def stored_registry_id(connection: Connection) -> str:
+    """Return the random id of a registry, 16 hexadecimal digits; draw it if there is none yet.
+
+    It tells the registry from others that share a Redis or an Elasticsearch. A copy has the same
+    id. The caller opens the transaction.
+    """
+    return str(connection.execute(_OWN_ID, (token_hex(8),)).get)

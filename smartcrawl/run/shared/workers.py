@@ -13,8 +13,10 @@ from typing import Final, Self
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
+from smartcrawl.registry.database.choices import stored_registry_id
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import PostgresConnection
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.candidates import RemovalChoices
@@ -134,10 +136,13 @@ class SharedWorkers:
         try:
             closing = run_closing_from_orders(source, options, orders)
             opened = _joined(registry, membership, closing, source, orders=orders)
+            with transaction(connection):
+                registry_id = stored_registry_id(connection)
             redis = RedisFrontier(
                 client,
                 source.name,
                 opened.no,
+                registry=registry_id,
                 per_host=options.per_host,
                 delay=options.download_delay,
                 most=most,
@@ -149,6 +154,7 @@ class SharedWorkers:
                 options.robots_ttl,
                 source=source.name,
                 run=opened.no,
+                registry=registry_id,
                 began=opened.started_at,
             )
             return cls(

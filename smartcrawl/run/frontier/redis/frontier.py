@@ -72,6 +72,7 @@ class RedisFrontier:
         source: str,
         run: int,
         *,
+        registry: str = "",
         per_host: int,
         delay: float = 0.0,
         worker: str | None = None,
@@ -82,8 +83,8 @@ class RedisFrontier:
     ) -> None:
         self.worker = worker or f"{socket.gethostname()}:{os.getpid()}:{secrets.token_hex(4)}"
         self._client = client
-        self._source, self._run = source, run
-        self._prefix = redis_run_prefix(source, run)
+        self._source, self._run, self._registry = source, run, registry
+        self._prefix = redis_run_prefix(source, run, registry)
         self._scripts = RedisScripts(client, place)
         self._limits = {
             "per_host": per_host,
@@ -224,7 +225,7 @@ class RedisFrontier:
 
     def _remove(self, which: Callable[[int], bool]) -> None:
         try:
-            remove_redis_runs(self._client, self._source, which)
+            remove_redis_runs(self._client, self._source, which, self._registry)
         except RedisError as error:
             raise redis_failure(error, "remove the keys of ended runs from Redis") from error
 

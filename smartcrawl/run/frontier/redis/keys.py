@@ -10,8 +10,8 @@ from redis import Redis
 _PLAIN = "@._-~"  #: unquoted in names of sources; no brace (a hash tag), and no wildcard
 
 
-def redis_run_prefix(source: str, run: int) -> str:
-    """Return the prefix of the keys of a run.
+def redis_run_prefix(source: str, run: int, registry: str = "") -> str:
+    """Return the prefix of the keys of a run; ``registry``: the id of its registry.
 
     It never begins with the prefix of another source, and has no wildcard and no hash tag.
 
@@ -19,15 +19,18 @@ def redis_run_prefix(source: str, run: int) -> str:
     'docs@2.1:7:'
     >>> redis_run_prefix("{a}:*", 7)
     '%7Ba%7D%3A%2A:7:'
+    >>> redis_run_prefix("docs", 7, "8c1f09aa5e2b7d34")
+    '8c1f09aa5e2b7d34:docs:7:'
 
     Source: R2-42, R2-44 and S-10 as design.md 9 and 12 have them.
     """
-    return f"{redis_source_prefix(source)}{run}:"
+    return f"{redis_source_prefix(source, registry)}{run}:"
 
 
-def redis_source_prefix(source: str) -> str:
-    """Return the prefix of the keys of all runs of a source."""
-    return f"{quote(source, safe=_PLAIN)}:"
+def redis_source_prefix(source: str, registry: str = "") -> str:
+    """Return the prefix of the keys of all runs of a source of a registry."""
+    of_registry = f"{registry}:" if registry else ""
+    return f"{of_registry}{quote(source, safe=_PLAIN)}:"
 
 
 def redis_member(number: int) -> str:
@@ -39,9 +42,11 @@ def redis_member(number: int) -> str:
     return f"{number:010d}"
 
 
-def remove_redis_runs(client: Redis, source: str, which: Callable[[int], bool]) -> int:
+def remove_redis_runs(
+    client: Redis, source: str, which: Callable[[int], bool], registry: str = ""
+) -> int:
     """Remove the keys of the runs of a source for which ``which`` holds; return their count."""
-    prefix = redis_source_prefix(source)
+    prefix = redis_source_prefix(source, registry)
     keys = (str(key) for key in client.scan_iter(match=f"{prefix}*", count=1_000))
     removed = 0
     for key in keys:

@@ -29,11 +29,18 @@ class SharedRobots:
     """
 
     def __init__(
-        self, client: Redis, ttl: int, *, source: str = "", run: int = 0, began: int = 0
+        self,
+        client: Redis,
+        ttl: int,
+        *,
+        source: str = "",
+        run: int = 0,
+        registry: str = "",
+        began: int = 0,
     ) -> None:
         self._client = client
         self._ttl = ttl
-        self._run = redis_run_prefix(source, run)
+        self._run = redis_run_prefix(source, run, registry)
         self._began = began
 
     def get(self, origin: str) -> StoredRobots | None:
