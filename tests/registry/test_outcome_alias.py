@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.rules.model import Fault, RemovalRule, Standing, Status, Word
+from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 from tests.registry.build import NOW, Desk, closing
 from tests.registry.test_outcome_table import (
     DAY,
@@ -22,8 +22,9 @@ from tests.registry.test_outcome_table import (
 )
 
 ALIAS = HELD | gone_by(
-    RemovalRule.CANONICAL, links=["old"], status=Status.CRAWLED, word=Word.REDIRECTED, effective=406
-)
+    RemovalRule.CANONICAL, links=["old"], status=Status.CRAWLED, word=Word.REDIRECTED,
+    effective=406, validators="old", hashes="old",
+)  # fmt: skip
 LISTED = NOW_SEEN | WELL | {
     "http": 200, "validators": "new", "hashes": "new", "links": ["new"], "changed": "now",
 }  # fmt: skip
@@ -44,7 +45,7 @@ def alias(desk: Desk) -> Desk:
     return desk
 
 
-def test_an_alias_holds_links_and_no_validators(alias: Desk):
+def test_an_alias_holds_links_and_validators(alias: Desk):
     assert facts(alias, NOW + DAY) == ALIAS
 
 
@@ -54,12 +55,7 @@ def test_an_alias_holds_links_and_no_validators(alias: Desk):
     [
         pytest.param(Reply(200, "new", canonical=TARGET), LISTED, {}, id="names-it-again"),
         pytest.param(Reply(200, "new"), INDEXED | NEW, {}, id="U-01-names-nobody"),
-        pytest.param(
-            Reply(304),
-            ERROR | {"http": int(Fault.UNSOLICITED_304)},
-            {},
-            id="U-02-without-validators",
-        ),
+        pytest.param(Reply(304), NOW_SEEN | {"http": 304, "unchanged": 1}, {}, id="U-02"),
         pytest.param(
             Reply(301, to=TARGET),
             NOW_SEEN | {"http": 301, "redirect": TARGET},
@@ -93,7 +89,7 @@ def test_an_answer_of_an_alias(alias: Desk, reply: Reply | None, visit: Facts, e
 
 
 @pytest.mark.covers("U-02", "M-20", "RD-02")
-def test_an_alias_has_validators_again_with_its_next_body_and_stays_aside(alias: Desk):
+def test_an_alias_has_the_validators_of_its_next_body_and_stays_aside(alias: Desk):
     answers(alias, Reply(200, "old", canonical=TARGET))
     before = facts(alias, NOW + 2 * DAY)
 

@@ -40,6 +40,7 @@ _RECORD = (
     "last_changed", "last_indexed", "changed_run", "error_message",
 )  # fmt: skip
 _HASHES = ("content_hash", "text_hash", "body_hash")
+_KEPT_ASIDE = ("etag", "last_modified", "canonical_no", "body_hash")
 _HELD = f"""
 SELECT r.no, r.url, s.depth, r.content, l.raw, r.snapshot,
        {", ".join(f"s.{name}" for name in _STATE)}, {", ".join(f"r.{name}" for name in _RECORD)},
@@ -60,15 +61,14 @@ UPDATE state SET number = :number, status = :status, standing = :standing, outco
        next_visit = CASE WHEN :is_due THEN NULL ELSE next_visit END
  WHERE no = :no AND number < :number
 """
-#: An alias stays confirmed by its validators, as one that stood aside from the start.
-_FORGET = """
+_OF_CONTENT = "coalesce({0}, (SELECT c.{0} FROM content c WHERE c.no = record.content))"
+#: An alias keeps its validators and hashes, as one that stood aside from the start.
+_FORGET = f"""
 UPDATE record SET content = NULL, duplicate_of = NULL, entry = 0,
-       etag = CASE WHEN :aside THEN etag END,
-       last_modified = CASE WHEN :aside THEN last_modified END,
-       body_hash = CASE WHEN :aside THEN body_hash END,
-       canonical_no = CASE WHEN :aside THEN canonical_no END,
-       snapshot = NULL, moved_from = CASE WHEN :moved THEN moved_from END,
-       content_hash = NULL, text_hash = NULL
+       {", ".join(f"{name} = CASE WHEN :aside THEN {name} END" for name in _KEPT_ASIDE)},
+       content_hash = CASE WHEN :aside THEN {_OF_CONTENT.format("content_hash")} END,
+       text_hash = CASE WHEN :aside THEN {_OF_CONTENT.format("text_hash")} END,
+       snapshot = NULL, moved_from = CASE WHEN :moved THEN moved_from END
  WHERE no = :no
 """
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
