@@ -39,6 +39,8 @@ COMMANDS = [
     (["forget", "--source", NAME], 3),
     (["audit"], 0),
     (["audit", "--salvage"], 0),
+    (["backup", "nowhere/backup.db"], 1),  # tests/crawls/test_backup.py has the rest
+    (["restore", "nowhere/backup.db"], 1),
     (["hosts"], 0),
     (["hosts", "--block", "bücher.example", "--reason", "sie baten darum … 日本"], 0),
     (["config"], 0),

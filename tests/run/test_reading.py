@@ -68,7 +68,7 @@ class Parts:
             raise self.error
         return True
 
-    def may_follow(self, number: int) -> bool:
+    def may_follow(self, number: int, within: int = 0) -> bool:
         return True
 
     def follow_redirect(self, visit: Visit, target: str) -> bool:

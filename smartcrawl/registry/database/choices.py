@@ -69,7 +69,7 @@ def store_view_choices(connection: Connection, *, partition: str, table: str) ->
 def stored_registry_id(connection: Connection) -> str:
     """Return the random id of a registry, 16 hexadecimal digits; draw it if there is none yet.
 
-    It distinguishes the registry from others that share a Redis or an Elasticsearch. A copy has the same
-    id. The caller opens the transaction.
+    It distinguishes the registry from others that share a Redis or an Elasticsearch. A copy has
+    the same id. The caller opens the transaction.
     """
     return str(connection.execute(_OWN_ID, (token_hex(8),)).get)
