@@ -42,8 +42,8 @@ from smartcrawl.model.redaction import redacted_line
 from smartcrawl.model.urls import request_url
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.items import refreshable_source_rows
-from smartcrawl.registry.jobs import load_stored_jobs, load_stored_jobs_and_sources
-from smartcrawl.registry.runs.runs import declared_source_rows
+from smartcrawl.registry.jobs import load_stored_jobs
+from smartcrawl.reports.sources_today import vanished_sources
 from smartcrawl.run.opening import source_of_run_arguments
 from smartcrawl.run.run import Run
 from smartcrawl.sources.address_hints import declared_address_unquoted
@@ -246,9 +246,7 @@ class Command(ScrapyCrawl):
         if not database.exists():
             return
         with database.translated("read"), closing(database.reports()) as connection:
-            declared = load_stored_jobs_and_sources(options, connection)
-            rows = declared_source_rows(connection)
-        vanished = [name for name in rows if not declared.declares(name)]
+            vanished = vanished_sources(connection, options)
         for name in vanished:
             logger.warning(
                 "%s is not declared in %s any more: its pages stay searchable and are neither"

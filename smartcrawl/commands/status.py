@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
+from contextlib import suppress
 
 from rich.markup import escape
 
@@ -13,11 +14,13 @@ from smartcrawl.commands.status_text import (
     status_command_screen,
     status_command_verdict,
 )
+from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.program import program_argument, program_crawl_line
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
+from smartcrawl.reports.sources_today import vanished_sources
 from smartcrawl.reports.status import SourceStatus, status_report, status_report_data
 from smartcrawl.reports.text import report_time_span, run_state_text
 from smartcrawl.rules.model import RunState
@@ -59,7 +62,10 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the status of each source, and of all of them together."""
         now = int(time.time())
-        *found, total = status_report(connection, now, sources=sources)
+        vanished: list[str] = []
+        with suppress(SourceError):  # a crawl names what is wrong in sources.toml
+            vanished = vanished_sources(connection, self.options)
+        *found, total = status_report(connection, now, sources=sources, vanished=vanished)
         longest = self.options.schedule.longest
         if opts.format == "json":
             rows = [status_report_data(one) for one in found]

@@ -61,6 +61,7 @@ class RegistryWriter:
         """
         self._shelf = shelf
         self._embedding: BatchEmbedding | None = None
+        self._failure: SmartcrawlError | None = None  #: of the first batch that was not written
         self._database = registry.database
         self._snapshots = registry.snapshots
         self._connection = registry.database.connect()
@@ -97,17 +98,25 @@ class RegistryWriter:
         return self._thread.submit(self._written, batch, now)
 
     def _written(self, batch: Batch, now: int) -> Written:
-        """Write a batch; turn an unexpected error into RegistryError, which interrupts the run."""
+        """Write a batch; turn an unexpected error into RegistryError, which interrupts the run.
+
+        Later batches rest on the addresses of earlier ones. So none is written after one that
+        could not be; each of them fails with its error.
+        """
+        if self._failure is not None:
+            raise self._failure
         try:
             return self._write(batch, now)
-        except SmartcrawlError:
+        except SmartcrawlError as error:
+            self._failure = error
             raise
         except Exception as error:
             logger.exception("a batch cannot be written")
-            raise RegistryError(
+            self._failure = RegistryError(
                 f"a batch cannot be written ({database_refusal_reason(error)}): nothing of it is"
                 f" stored; {program_argument('resume')} asks its pages again"
-            ) from error
+            )
+            raise self._failure from error
 
     def _write(self, batch: Batch, now: int) -> Written:
         with self._database.translated("write"):

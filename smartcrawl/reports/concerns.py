@@ -43,6 +43,12 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     run, counts, only = status.last_run, status.counts, ("--source", str(status.source))
     # A due crawl ends with pages that were not due until a whole round was visited: no concern.
     reasons = [] if run is None else [r for r in run.reasons if not r.startswith(f"{NOT_DUE}:")]
+    if status.is_vanished:
+        yield Concern(
+            "it is declared no more: its pages stay searchable and are neither visited nor removed;"
+            " declare it again, or",
+            ("forget", *only),
+        )
     for reason in reasons:
         assert run is not None, "it has the reasons"
         why = reported_reason(reason, run.no, is_library=status.is_library)
@@ -110,6 +116,8 @@ def status_report_verdict(status: SourceStatus, now: int, *, longest: int) -> St
 
 
 def _stale(status: SourceStatus, longest: int) -> str | None:
+    if status.is_vanished:
+        return "it is declared no more, and no run visits it"
     if status.ages.most is None:
         return "nothing is stored"
     if status.ages.most > longest:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.runs.runs import Role
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
+from smartcrawl.registry.runs.runs import Role, declared_source_rows
 from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import ad_hoc_files_source
@@ -43,6 +45,16 @@ def reported_source_today(
     seeds = tuple(start.url for start in starts if start.role is Role.SEED)
     sitemaps = tuple(start.url for start in starts if start.role is Role.SITEMAP)
     return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
+
+
+def vanished_sources(connection: Connection, options: Options) -> list[str]:
+    """Return the stored sources that were declared at their last crawl, and are no more.
+
+    Raises:
+        SourceError: sources.toml cannot be read.
+    """
+    declared = load_stored_jobs_and_sources(options, connection)
+    return [name for name in declared_source_rows(connection) if not declared.declares(name)]
 
 
 def is_reported_page_listed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -197,14 +197,19 @@ class SourceStatus:
     pushed: Sequence[StoreCounts] = ()  #: files of one source in vector stores
     trimmed: int = 0  #: items that a library lacks in its last listing, beyond those accepted
     is_library: bool = False  #: whether the commands of libraries crawl it
+    is_vanished: bool = False  #: whether it was declared at its last crawl, and is no more
 
 
 def status_report(
-    connection: Connection, now: int, *, sources: Sequence[str] = ()
+    connection: Connection,
+    now: int,
+    *,
+    sources: Sequence[str] = (),
+    vanished: Collection[str] = (),
 ) -> list[SourceStatus]:
     """Return the status of some sources (of all where none is named), and last their total.
 
-    A source is listed from its first run on.
+    A source is listed from its first run on. ``vanished``: those that are declared no more.
     """
     with read_transaction(connection):
         rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
@@ -235,6 +240,7 @@ def status_report(
             pushed.get(no, ()),
             0 if (lacking := shortfalls.get(no)) is None else lacking.trimmed,
             kind == SHAREPOINT.name,
+            name in vanished,
         )
         for no, (name, kind) in names.items()
     ]

@@ -779,6 +779,23 @@ def test_a_source_that_is_not_declared_is_forgotten_in_silence(orphaned: World):
     assert orphaned.run("forget", "--source", "docs", "--max", "4").err == ""
 
 
+def test_status_tells_which_source_is_declared_no_more(world: World):
+    world.crawl(FIRST, LINKS, now=int(time.time()))
+    world.desk.connection.execute("UPDATE source SET declared = TRUE")
+    there = world.json("status")["verdicts"]
+    world.declare("[sources.other]\nseeds = ['http://b.example/']\n")
+
+    (gone,) = world.json("status")["verdicts"]
+    told = world.run("status").out
+
+    assert [verdict["fresh"] for verdict in there] == [True]
+    assert (gone["fresh"], gone["complete"], gone["healthy"]) == (False, True, True)
+    assert "it is declared no more, and no run visits it" in gone["text"]
+    assert "scrapy forget --source docs" in told
+    world.declare("[sources.docs\n")
+    assert world.json("status")["verdicts"][0]["fresh"]  # a crawl says what is wrong there
+
+
 # Between runs only
 
 

@@ -1,6 +1,8 @@
 """A registry is opened, brought up to date, or refused with a reason; it is never made anew."""
 
+import errno
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
@@ -12,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import Mock
 
 import apsw
 import pytest
@@ -23,6 +26,7 @@ from smartcrawl.model.batches import Batch
 from smartcrawl.model.exceptions import RegistryError, RegistryFullError, RegistryVersionError
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database import sqlite
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
@@ -491,6 +495,45 @@ def test_an_error_on_a_full_disk_says_so(
     monkeypatch.setattr(os, "statvfs", lambda _: seen)
 
     with pytest.raises(RegistryError, match=message), translated_sqlite_errors(file, "open"):
+        raise error
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (errno.ENOSPC, "no space left"),
+        (errno.EDQUOT, "no space left"),
+        (errno.EACCES, "cannot write .* this user"),
+    ],
+)
+def test_a_quota_is_a_full_disk(
+    file: Path, monkeypatch: pytest.MonkeyPatch, found: int, message: str
+):
+    file.parent.mkdir()
+    monkeypatch.setattr(sqlite, "TemporaryFile", Mock(side_effect=OSError(found, "probe")))
+
+    with pytest.raises(RegistryError, match=message), translated_sqlite_errors(file, "write"):
+        raise apsw.IOError("disk I/O error")
+
+
+@pytest.mark.parametrize(
+    ("limit", "error", "message"),
+    [
+        (4 << 20, apsw.IOError("disk"), r"cannot grow: this system limits .* 4,194,304 bytes"),
+        (4 << 20, apsw.ReadOnlyError("disk"), "cannot write"),
+        ((4 << 20) + 1, apsw.IOError("disk"), "cannot write"),
+        (resource.RLIM_INFINITY, apsw.IOError("disk"), "cannot write"),
+    ],
+)
+def test_a_limit_of_files_has_its_own_message(
+    file: Path, monkeypatch: pytest.MonkeyPatch, limit: int, error: Exception, message: str
+):
+    file.parent.mkdir()
+    with file.with_name(f"{file.name}-wal").open("wb") as wal:
+        wal.truncate((3 << 20) + 1)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (limit, limit))
+
+    with pytest.raises(RegistryError, match=message), translated_sqlite_errors(file, "write"):
         raise error
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import Mock
 
 import apsw
 import psycopg
@@ -9,7 +10,7 @@ import pytest
 
 from smartcrawl.index.choice import EMBEDDED
 from smartcrawl.model.batches import Address, Batch
-from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.exceptions import RegistryError, RegistryFullError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.commit.refused import first_refused_visit_row
@@ -130,7 +131,7 @@ def test_a_batch_that_no_visit_spoils_is_an_error_of_the_registry(registry: Regi
 def test_an_error_that_no_code_foresees_is_one_of_the_registry(
     registry: Registry, file: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """The run then ends in order, as interrupted; the next batch finds the connection usable."""
+    """The run then ends in order, as interrupted; batches that rest on this one fail with it."""
     desk = Desk(file)
     writer = RegistryWriter(registry, desk.open(), judgement=Judgement())
     desk.add(*PATHS)
@@ -139,10 +140,34 @@ def test_an_error_that_no_code_foresees_is_one_of_the_registry(
         with pytest.raises(RegistryError, match=r"\(IndexError: pop from empty list\).* resume=1"):
             writer.submit(batch_of(desk), NOW).result()
 
-    writer.submit(batch_of(desk), NOW).result()
+    with pytest.raises(RegistryError, match="IndexError: pop from empty list"):
+        writer.submit(batch_of(desk), NOW).result()
 
     writer.close()
-    assert desk.value("SELECT count(*) FROM content") == len(PATHS)
+    assert desk.value("SELECT count(*) FROM content") == 0
+
+
+def test_what_rests_on_a_batch_that_found_no_room_fails_with_its_reason(
+    registry: Registry, file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The addresses of its pages are in no row; looking one up was a KeyError."""
+    desk = Desk(file)
+    writer = RegistryWriter(registry, desk.open(), judgement=Judgement())
+    first, second = Batch(), Batch()
+    first.addresses.append(Address(7, b"x" * 16, "http://a.example/7", None, "a.example", 0, None))
+    second.visits.append(visit := desk.visit(PATHS[0], "words"))
+    visit.page.no = 7
+    with monkeypatch.context() as patched:
+        full = apsw.FullError("database or disk is full")
+        patched.setattr(RegistryCommit, "begin", Mock(side_effect=full))
+        with pytest.raises(RegistryFullError, match="no space left"):
+            writer.submit(first, NOW).result()
+
+    with pytest.raises(RegistryFullError, match="no space left"):
+        writer.submit(second, NOW).result()
+
+    writer.close()
+    assert desk.value("SELECT count(*) FROM content") == 0
     desk.close()
 
 

@@ -52,6 +52,17 @@ def test_fresh(most: int | None, says: str):
     assert text(ages=Ages(DAY, most, 0.5, 1.0)).startswith(says)
 
 
+def test_what_is_declared_no_more_is_not_fresh_and_names_the_remedy():
+    status = replace(WELL, is_vanished=True)
+
+    assert text(is_vanished=True) == (
+        "not fresh: it is declared no more, and no run visits it; complete; healthy"
+    )
+    (found,) = reported_concerns(status, NOW, longest=14 * DAY)
+    assert found.text.startswith("it is declared no more: its pages stay searchable and are")
+    assert found.command == ("forget", "--source", "docs")
+
+
 @pytest.mark.parametrize(
     ("changed", "says"),
     [

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import resource
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -30,6 +33,7 @@ from smartcrawl.registry.database.integrity import (
     database_problems,
     explained_database_damage,
     is_database_fts5_damaged,
+    is_early_layout,
 )
 from smartcrawl.registry.database.lease import FileLease
 from smartcrawl.registry.database.migrations import migrations
@@ -46,6 +50,7 @@ BUSY_TIMEOUT = 30_000  #: milliseconds; writers keep the lock for tens of them
 
 _LOOKS = 20  #: at an empty file, 50 ms apart
 _SETTLES = 10  #: tries to empty a WAL
+_GROWTH = 1 << 20  #: bytes below a limit of files from which on it is taken for reached
 _SHARED = 32_768  #: bytes of the smallest index of a WAL, the file that ends in -shm
 _NOTHING = array("q", [0])  #: a value of no row, in place of an empty array, which SQLite refuses
 _LOOK = """
@@ -231,6 +236,12 @@ def translated_sqlite_errors(path: Path, doing: str) -> Iterator[None]:
     except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.PermissionsError) as error:
         if _is_disk_full(path, error):
             raise no_space_left(path) from error
+        if (limit := _file_limit_reached(path, error)) is not None:
+            raise RegistryFullError(
+                f"{path} cannot grow: this system limits the files of this process to"
+                f" {limit:,} bytes (ulimit -f, or LimitFSIZE of systemd); raise the limit and start"
+                f" again with {program_argument('resume')}: everything committed is kept"
+            ) from error
         raise RegistryError(
             f"cannot {doing} {path} ({error}); check that the folder exists and that this user"
             " may write to it, or name another DATA_DIR"
@@ -263,17 +274,37 @@ def no_space_left(path: Path) -> RegistryFullError:
 
 
 def _is_disk_full(path: Path, error: apsw.Error) -> bool:
-    """Whether an error comes from a disk without room for the index of a WAL.
+    """Whether an error comes from a disk without room, or from a quota of this user.
 
-    SQLite calls that an I/O error, or a file that cannot be opened, and not a full disk.
+    SQLite calls it an I/O error, or a file that cannot be opened, where the index of a WAL finds
+    no room, or a quota is exceeded.
     """
     if not isinstance(error, apsw.IOError | apsw.CantOpenError):
         return False
     try:
         disk = os.statvfs(path.parent)
-    except OSError:
-        return False
-    return disk.f_bavail * disk.f_frsize < _SHARED
+        if disk.f_bavail * disk.f_frsize < _SHARED:
+            return True
+        with TemporaryFile(dir=path.parent, buffering=0) as probe:
+            probe.write(bytes(_SHARED))
+    except OSError as found:
+        return found.errno in (errno.ENOSPC, errno.EDQUOT)
+    return False
+
+
+def _file_limit_reached(path: Path, error: apsw.Error) -> int | None:
+    """Return the limit of this process for the size of a file, if a file of the registry is at it.
+
+    SQLite calls it an I/O error.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if limit == resource.RLIM_INFINITY or not isinstance(error, apsw.IOError):
+        return None
+    sizes = [0]
+    for end in ("", "-wal", "-shm", "-journal"):
+        with suppress(OSError):
+            sizes.append(path.with_name(f"{path.name}{end}").stat().st_size)
+    return limit if max(sizes) + _GROWTH > limit else None
 
 
 def not_a_registry(path: Path, error: Exception) -> RegistryDamagedError:
@@ -303,8 +334,9 @@ class SqliteConnection(apsw.Connection):
         SQLite does so only when the last connection closes. Others may stay open, as those of a
         server do, and a copy of the file would then be an old state, or an empty one.
         """
-        if self.writes and not self.in_transaction and self.total_changes():
-            self.settle()
+        with suppress(apsw.ConnectionClosedError):  # it may be closed twice
+            if self.writes and not self.in_transaction and self.total_changes():
+                self.settle()
         super().close(force)
 
     def settle(self, tries: int = _SETTLES) -> None:
@@ -402,6 +434,13 @@ def migrate(connection: SqliteConnection, path: Path, *, readonly: bool = False)
                 f"{path} has schema version {version} and may not be written to: run a command such"
                 f" as {program_name()} status once as a user who may, to bring it to version"
                 f" {latest}"
+            )
+        if 0 < version < latest and is_early_layout(connection, version):
+            raise RegistryVersionError(
+                f"{path} has the layout of an early smartcrawl, schema version {version} as it was"
+                " before that was final, and none that this one can convert. It is not damaged, and"
+                " nothing was changed: read it with the smartcrawl that wrote it. To go on, move it"
+                " away or name another DATA_DIR, and crawl anew"
             )
         if version < latest:
             _switch_to_wal(connection)
