@@ -287,7 +287,7 @@ def test_sources_toml_has_no_libraries(tmp_path):
     path.write_text('[sources.docs]\nkind = "sharepoint"\nsite_url = "x"\n')
 
     with pytest.raises(SourceError) as caught:
-        load_declared_sources(path)
+        load_declared_sources(path).check()
 
     assert str(caught.value).splitlines()[1:] == [
         "  [sources.docs] kind is 'sharepoint': a library is declared in the domain.json of its"
