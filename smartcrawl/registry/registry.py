@@ -17,7 +17,7 @@ from smartcrawl.registry.database.databases import Database, registry_database
 from smartcrawl.registry.index_protocols import Indexing
 from smartcrawl.registry.numbers import RecordNumbers
 from smartcrawl.registry.readers import RegistryReaders
-from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices
+from smartcrawl.registry.removal.candidates import EndingRunRow, RemovalChoices, steady_run_time
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_orders import is_run_row_before_seal
@@ -177,7 +177,8 @@ class Registry:
                 self.indexing.mend(self.connection, ending.source, number=None, now=ending.now)
             self._finish(ending, removed or _unwatched)
             if self.snapshots is not None:
-                before = ending.now - ending.closing.snapshot_retention
+                steady = steady_run_time(self.connection, ending)
+                before = steady - ending.closing.snapshot_retention
                 self.snapshots.expire(self.connection, before)
             self.indexing.seal(self.connection)
             self.indexing.purge(ending.now - _TOMBSTONE_AGE)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule
 
 #: Statuses of a temporary problem of the server. They never count, whatever the settings.
+LEAP: Final = 180 * 86_400  #: seconds after the run before, beyond which a clock may have leapt
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
 
 #: Rules for pages that a complete run did not see. Their evidence is the absence of an answer.
@@ -173,6 +174,19 @@ def _paced(before: int, after: int, since: int | None, pace: int, now: int) -> i
     if since is None:  # nothing counts
         return after
     return min(after, max(before, 1 + (now - since) // pace))
+
+
+def steady_time(now: int, previous: int | None) -> int:
+    """Return the time by which stored data may expire at the end of a run, in Unix seconds.
+
+    ``previous`` is the end of the run before it. A clock that is more than 180 days ahead of that
+    may have leapt: nothing expires by it until another run has seen it.
+
+    >>> day = 86_400
+    >>> steady_time(999 * day, None), steady_time(180 * day, 0), steady_time(180 * day + 1, 0)
+    (86313600, 15552000, 0)
+    """
+    return now if previous is None or now - previous <= LEAP else previous
 
 
 def is_absence_old(since: int, now: int, least: int) -> bool:

@@ -139,6 +139,22 @@ def test_orphans_that_were_removed_are_forgotten_likewise(desk: Desk):
     assert desk.rows(count) == [(0,)]
 
 
+def test_nothing_expires_by_a_clock_that_leapt_until_another_run_saw_it(desk: Desk):
+    """A year ahead in one run ended every undo."""
+    kept = desk.rows("SELECT restore FROM evidence")
+    known = "SELECT count(*) FROM record WHERE url = ?"
+    assert kept[0][0] is not None
+
+    run(desk, now=NOW + 365 * DAY)
+    run(desk, now=NOW + 1)  # it was set right
+
+    assert (desk.rows("SELECT restore FROM evidence"), desk.value(known, (PAGE,))) == (kept, 1)
+    run(desk, now=NOW + 365 * DAY)
+    assert desk.value(known, (PAGE,)) == 1
+    run(desk, now=NOW + 366 * DAY)
+    assert desk.value(known, (PAGE,)) == 0
+
+
 @pytest.mark.parametrize(("ttl", "known"), [(TTL, [False, True]), (0, [True, True])])
 def test_unreadable_bodies_are_forgotten_when_their_time_is_over(
     desk: Desk, ttl: int, known: list[bool]

@@ -28,6 +28,7 @@ from smartcrawl.rules.absence import (
     needs_verification,
     paced_absence_counts,
     rule_of_unseen,
+    steady_time,
     withholds_sweep,
 )
 from smartcrawl.rules.http import REDIRECTS, outcome_of_http_status
@@ -568,3 +569,12 @@ def test_a_page_without_losses_is_looked_at_when_its_absence_is_long_enough():
 )
 def test_a_large_sitemap_that_is_empty_is_believed_by_the_third_run(stored, found_so, believed):
     assert empties_sitemap(stored, found_so) is believed
+
+
+def test_a_clock_that_leapt_is_believed_when_another_run_has_seen_it():
+    most = 180 * 86_400
+
+    assert steady_time(7, None) == 7
+    assert steady_time(most + 7, 7) == most + 7
+    assert steady_time(most + 8, 7) == 7
+    assert steady_time(7, most) == 7  # set back

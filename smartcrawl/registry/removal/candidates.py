@@ -28,6 +28,7 @@ from smartcrawl.rules.absence import (
     is_absence_old,
     needs_verification,
     rule_of_unseen,
+    steady_time,
     withholds_sweep,
 )
 from smartcrawl.rules.http import RedirectLimit
@@ -178,6 +179,12 @@ class RemovalChoices:
         )
 
 
+_PREVIOUS = """
+SELECT finished_at FROM run
+ WHERE source = :source AND no < :run AND finished_at IS NOT NULL ORDER BY no DESC LIMIT 1
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class EndingRunRow:
     """A run that is being ended."""
@@ -208,6 +215,12 @@ class Absence:
     is_listed: bool  #: a listing says whether it exists
 
 
+def steady_run_time(connection: Connection, ending: EndingRunRow) -> int:
+    """Return the time of a run's end, or that of the run before it, where the clock leapt."""
+    previous: int | None = connection.execute(_PREVIOUS, ending.names).get
+    return steady_time(ending.now, previous)
+
+
 def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[Absence]:
     """Yield the stored pages that a run did not reach, or reached and did not request."""
     complete: list[Any] = connection.execute(_COMPLETE, (ending.source, ending.run)).fetchall()
@@ -231,11 +244,13 @@ def propose_absent_rows(connection: Connection, ending: EndingRunRow) -> None:
 
     A page that a listing lacks is proposed at once: its absence is direct evidence.
     """
-    found = (_absence_proposal(absence, ending) for absence in absent_page_rows(connection, ending))
+    now = steady_run_time(connection, ending)
+    absent = absent_page_rows(connection, ending)
+    found = (_absence_proposal(absence, ending.closing.policy, now) for absence in absent)
     propose_candidate_rows(connection, ending, filter(None, found))
 
 
-def _absence_proposal(absence: Absence, ending: EndingRunRow) -> Proposal | None:
+def _absence_proposal(absence: Absence, policy: Policy, now: int) -> Proposal | None:
     rule = rule_of_unseen(
         is_listed=absence.is_listed,
         is_excluded=absence.excluded is not None,
@@ -244,7 +259,7 @@ def _absence_proposal(absence: Absence, ending: EndingRunRow) -> Proposal | None
     seen = {"since": absence.since, "lastReachedRun": absence.last_run}
     if rule is RemovalRule.ABSENT:
         return absence.no, rule, {"why": NOT_LISTED, **seen}
-    if rule is None or not _may_go(absence, ending.closing.policy, ending.now):
+    if rule is None or not _may_go(absence, policy, now):
         return None
     detail: dict[str, object] = {
         "why": absence.excluded or NO_LINK,
@@ -267,11 +282,12 @@ def propose_answered_rows(connection: Connection, ending: EndingRunRow) -> None:
     """Propose pages by the answers of this run: gone, not acceptable, excluded."""
     policy = ending.closing.policy
     names = ending.names | {"threshold": policy.lost_threshold}
+    now = steady_run_time(connection, ending)
     gone: list[Proposal] = [
         (row[0], RemovalRule.GONE, _gone_detail(*row[1:]))
         for row in _rows(connection, _GONE, names)
         if (row[1] == 200 or policy.purges(row[1]))
-        and is_absence_old(row[3], ending.now, policy.lost_min_age)
+        and is_absence_old(row[3], now, policy.lost_min_age)
     ]
     propose_candidate_rows(connection, ending, gone)
     listed: list[Proposal] = [

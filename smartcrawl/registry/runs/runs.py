@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -27,6 +27,7 @@ from smartcrawl.registry.removal.candidates import (
     EndingRunRow,
     candidate_row_evidence,
     propose_absent_rows,
+    steady_run_time,
 )
 from smartcrawl.registry.removal.settle import settle_record_rows
 from smartcrawl.registry.removal.sweep import (
@@ -371,11 +372,12 @@ def sweep_candidate_rows(
     with transaction(connection):
         if not is_ours():
             return
-        expire_undo_rows(connection, source, now - ending.closing.undo_ttl)
+        steady = steady_run_time(connection, ending)
+        expire_undo_rows(connection, source, steady - ending.closing.undo_ttl)
         if ending.closing.gone_ttl:
-            unreadable.purge_unreadable_rows(connection, now - ending.closing.gone_ttl)
+            unreadable.purge_unreadable_rows(connection, steady - ending.closing.gone_ttl)
         if connection.execute(_IS_COMPLETE, (run,)).get:
-            delete_expired_tombstone_rows(connection, ending)
+            delete_expired_tombstone_rows(connection, replace(ending, now=steady))
         delete_source_collapsed_rows(connection, source)
         counts = {word.word: n for word, n in _count(connection, source).items()}
         values = (RunState.SWEPT, json.dumps(counts), run, RunState.SETTLED)
