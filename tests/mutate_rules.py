@@ -49,7 +49,6 @@ EQUIVALENT = {
         "an address without both has no session id"
     ),
     "traps _page_of_session: '' -> '?'": "the same mark stands for each id",
-    "http etag_in_both_spellings: tag and coded without tag": "without a tag there is no coding",
     "spellings stored_visit_outcome: 1000 -> 999": "no visit has this status",
     "spellings: 2 -> 3": "it is the lowest rank, either way",
     "spellings: 3 -> 4 (2)": "it is the highest rank, either way",
@@ -75,6 +74,7 @@ EQUIVALENT = {
     "(T\\\\d\\\\d:\\\\d\\\\d(?::\\\\d\\\\d(?:\\\\.\\\\d+)?)?"
     "(?:Z|[+-]\\\\d\\\\d:\\\\d\\\\d)?)?)?)??'": ("all of the text has to match"),
     "http retry_after: '' -> '?'": "neither is a number or a date",
+    "http retry_after: '0' -> '0?'": "digits alone are read there",
     "http retry_after: 9 -> 8": "99,999,999 seconds are too many, too",
     "http retry_after: 9 -> 10": "9,999,999,999 seconds are too many, too",
     "connections ConnectionGuard refusal: '.' -> '.?'": "no host contains a question mark",

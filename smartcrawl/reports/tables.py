@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.times import iso_time
@@ -51,7 +52,8 @@ _RECORDS = f"""
  ORDER BY r.no
 """
 _OWN = 19  #: columns before those of the view
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")  #: starts of cells that are formulas
+#: The place before a formula: at the beginning, and where a spreadsheet may begin another cell.
+_FORMULA: Final = re.compile(r"\A(?=[=+\-@\t\r\n])|(?<=[;\t\r\n])(?=[=+\-@])")
 _RUNS = """
 SELECT r.no, o.name, r.state, r.complete, r.reasons, r.started_at, r.finished_at, r.requests,
        r.conditional_requests, r.not_modified, r.bytes_downloaded, r.bytes_saved, r.counts,
@@ -161,9 +163,20 @@ def report_row_for_spreadsheet(row: Mapping[str, Any]) -> dict[str, Any]:
     {'a': "'=1+1", 'b': 'a=1', 'c': -1}
     """
     return {
-        key: f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+        key: text_for_spreadsheet(value) if isinstance(value, str) else value
         for key, value in row.items()
     }
+
+
+def text_for_spreadsheet(text: str) -> str:
+    """Return a text with a quote before each part that a spreadsheet may take for a formula.
+
+    Programs that divide lines at semicolons or tabs find a cell behind each of them.
+
+    >>> text_for_spreadsheet("=1+1"), text_for_spreadsheet("a;=HYPERLINK(1)")
+    ("'=1+1", "a;'=HYPERLINK(1)")
+    """
+    return _FORMULA.sub("'", text)
 
 
 def _compact(chain: str | None) -> str | None:

@@ -20,7 +20,9 @@ MAX_VALIDATOR = 8 * 1024  #: characters
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _CLOCK = 86_400  #: seconds that a server's clock may be ahead
 #: How servers mark the coded form of a version: "v-gzip", "v--gzip", "v;br", and "v;;;" for plain.
-_CODED = re.compile(r"(.+?)[-;:+]+(gzip|gz|br|deflate|zstd|;)")
+_CODINGS = ("gzip", "gz", "br", "deflate", "zstd", ";")
+_BEFORE_CODING = "-;:+"
+_LONGEST_DATE = 100  #: characters
 _TAG = re.compile(r'((?:W/)?)"([^"]*)"')
 #: The first of the two spellings that a request may carry.
 _FIRST = re.compile(r'((?:W/)?"[^"]*"), (?:W/)?"')
@@ -69,8 +71,8 @@ def etag_in_both_spellings(etag: str) -> str:
     ('W/"a-gzip", W/"a"', '"a"')
     """
     tag = _TAG.fullmatch(etag)
-    coded = _CODED.fullmatch(tag[2]) if tag else None
-    return f'{etag}, {tag[1]}"{coded[1]}"' if tag and coded else etag
+    plain = _without_coding(tag[2]) if tag else None
+    return f'{etag}, {tag[1]}"{plain}"' if tag and plain != tag[2] else etag
 
 
 def http_validators_believed(
@@ -182,8 +184,20 @@ def _version(etag: str) -> str:
     """
     two = _FIRST.match(etag)
     opaque = (two[1] if two else etag).strip(" \t").removeprefix("W/").removeprefix("w/").strip('"')
-    coded = _CODED.fullmatch(opaque)
-    return coded[1] if coded else opaque
+    return _without_coding(opaque)
+
+
+def _without_coding(opaque: str) -> str:
+    """Return the opaque part of an ETag without the suffix of a content coding.
+
+    It is looked for from the end, so that a tag of dashes alone is read once.
+    """
+    for coding in _CODINGS:
+        if opaque.endswith(coding):
+            marked = opaque.removesuffix(coding)
+            plain = marked.rstrip(_BEFORE_CODING) or marked[:1]
+            return plain if plain != marked else opaque
+    return opaque
 
 
 def _is_unfit(validator: str) -> bool:
@@ -192,6 +206,8 @@ def _is_unfit(validator: str) -> bool:
 
 def _moment(text: str) -> float | None:
     """Return an HTTP date as Unix seconds; None when it is none."""
+    if len(text) > _LONGEST_DATE:
+        return None
     try:
         moment = parsedate_to_datetime(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -215,10 +231,10 @@ def retry_after(value: str | None, now: int) -> int | None:
     Source: RFC 9110 section 10.2.3; R0-63.
     """
     text = (value or "").strip()
-    if number := re.fullmatch(r"(-?)0*([0-9]+)", text):
-        sign, digits = number.groups()
-        seconds = int(digits[:9])  # more digits are more than the most anyway
-        return 0 if sign else min(seconds, MAX_RETRY_AFTER)
+    digits = text.removeprefix("-")
+    if digits.isascii() and digits.isdecimal():
+        seconds = int(digits.lstrip("0")[:9] or 0)  # more digits are more than the most anyway
+        return min(seconds, MAX_RETRY_AFTER) if digits == text else 0
     at = _moment(text)
     return None if at is None else min(max(0, int(at) - now), MAX_RETRY_AFTER)
 

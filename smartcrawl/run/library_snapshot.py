@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Final
 
 from smartcrawl.model.exceptions import SourceError
+from smartcrawl.reports.tables import text_for_spreadsheet
 from smartcrawl.sources.sharepoint.domains import Domain
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.maptext import Cell, sharepoint_map_line, sharepoint_map_records
@@ -16,7 +16,6 @@ from smartcrawl.sources.sharepoint.paths import sharepoint_crawler_folder
 
 _TRIES: Final = 100
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FORMULA: Final = re.compile(r"[=+\-@]").match
 
 
 def library_run_maps_snapshot(domain: Domain) -> dict[str, bytes]:
@@ -74,6 +73,6 @@ def spreadsheet_of_run_maps(data: bytes) -> bytes:
     for record in sharepoint_map_records(data):
         if record.problem:
             raise ValueError(f"line {record.line}: {record.problem}")
-        cells: list[Cell] = [f"'{cell}" if _FORMULA(cell) else cell for cell in record.cells]
+        cells: list[Cell] = [text_for_spreadsheet(cell) for cell in record.cells]
         lines.append(sharepoint_map_line(cells))
     return b"".join(lines)

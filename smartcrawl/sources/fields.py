@@ -24,7 +24,8 @@ MODES: Final = tuple(mode.word for mode in Mode)
 NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 NAME_RULE: Final = "letters, digits, '_', '.' and '-'"
 _HOST_FIRST: Final = re.compile(
-    r"(?://)?(?:localhost|\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\\]+\.[^\s/?#@:\\]+)(?::\d+)?(?:[/?#]|\Z)"
+    r"(?://)?(?:localhost|\[[0-9A-Fa-f:.]+\]"
+    r"|[^\s/?#@:\\][^\s/?#@:\\.]*+\.[^\s/?#@:\\]++)(?::\d+)?(?:[/?#]|\Z)"
 )
 _THIS_MACHINE: Final = ("localhost", "127.", "[::1]")
 _CREDENTIALS: Final = re.compile(r"(?://|(?<=\A['\"]))[^/?#]*@")

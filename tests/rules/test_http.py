@@ -160,6 +160,23 @@ def test_a_validator_with_a_control_character_is_not_kept(char):
     )
 
 
+def test_a_text_of_more_than_a_hundred_characters_is_no_date():
+    """ATT-62: what a date is read from is bounded."""
+    date = "Sun, 09 Sep 2001 01:46:40 GMT"
+    later = "Sun, 09 Sep 2001 01:46:41 GMT"
+
+    assert is_304_of_other_date(date + " " * 71, later)
+    assert not is_304_of_other_date(date + " " * 72, later)
+
+
+@pytest.mark.parametrize(("etag", "version"), [("a" + "-;:+" * 2000, None), ("-" * 8100, None),
+                                               ("-" * 8100 + "gzip", "-")])  # fmt: skip
+def test_an_etag_of_dashes_alone_is_read_once(etag: str, version: str | None):
+    """ATT-62: its suffix is looked for from its end; no expression tries each dash."""
+    assert is_304_of_other_version(f'"{etag}"', '"b"')
+    assert not is_304_of_other_version(f'"{etag}"', f'"{version or etag}"')
+
+
 @pytest.mark.parametrize("etag", ["*", " * "])
 def test_a_star_names_no_version(etag):
     """RFC 9110, 13.1.2: sent back it would match any."""
@@ -391,8 +408,14 @@ def test_a_chosen_limit_is_followed_to_the_letter():
         ('"a"', '"a"'),
         ('"a-1"', '"a-1"'),
         ("a-gzip", "a-gzip"),
+        ('"a-zstd"', '"a-zstd", "a"'), ('"a-deflate"', '"a-deflate", "a"'),
+        ('"a:gz"', '"a:gz", "a"'),
+        ('"a+-gzip"', '"a+-gzip", "a"'), ('"a;;;"', '"a;;;", "a"'), ('"a;"', '"a;"'),
+        ('"a-gzip-gzip"', '"a-gzip-gzip", "a-gzip"'), ('"--gzip"', '"--gzip", "-"'),
+        ('";-gz"', '";-gz", ";"'), ('"-gzip"', '"-gzip"'), ('"gzip"', '"gzip"'), ('""', '""'),
+        ('"a_gzip"', '"a_gzip"'), ('"a?-gzip"', '"a?-gzip", "a?"'), ('"-+gzip-"', '"-+gzip-"'),
     ],
-)
+)  # fmt: skip
 def test_a_coded_etag_is_sent_in_both_spellings_only_where_one_was_ignored(etag: str, sent: str):
     """Apache's mod_deflate does not know its own tag."""
     plain = http_conditional_headers(etag, None, trusted=True)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from smartcrawl.model.exceptions import SettingError
 
 _CERTIFICATE: Final = re.compile(
-    rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL
+    rb"-----BEGIN CERTIFICATE-----[^-]++-----END CERTIFICATE-----", re.DOTALL
 )
 _KEY: Final = re.compile(
     rb"-----BEGIN (?P<kind>[A-Z ]*PRIVATE KEY)-----.+?-----END (?P=kind)-----", re.DOTALL

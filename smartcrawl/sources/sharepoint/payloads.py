@@ -23,8 +23,7 @@ from smartcrawl.sources.sharepoint.access import sharepoint_words
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_HTML: Final = re.compile(rb"\s*(?:\xef\xbb\xbf)?\s*<(?:!doctype|html|\?xml|head|body)", re.I)
-_BRACES: Final = re.compile(r"\{(.+)\}")
+_HTML: Final = re.compile(rb"\s*+(?:\xef\xbb\xbf)?+\s*+<(?:!doctype|html|\?xml|head|body)", re.I)
 _MOST: Final = 2**53  #: numbers beyond are no sizes and no ids
 
 
@@ -34,7 +33,9 @@ class PayloadError(ValueError):
 
 def _guid(value: object) -> object:
     """Return a GUID in lower case, without braces."""
-    return _BRACES.sub(r"\1", value).lower() if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    return value.replace("{", "").replace("}", "").lower()
 
 
 def _number(value: object) -> object:
