@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -12,8 +13,13 @@ from urllib.parse import urlsplit
 MAX_COOKIE: Final = 4096  #: characters of name and value, as in browsers
 MAX_COOKIES: Final = 50  #: of one visit; the oldest are dropped first
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_AGE = re.compile(r"-?[0-9]+")
 _BLANK: Final = " \t"
+
+
+class _Origin(NamedTuple):
+    scheme: str
+    host: str
+    port: int
 
 
 class Cookie(NamedTuple):
@@ -21,15 +27,14 @@ class Cookie(NamedTuple):
 
     name: str
     value: str
-    origin: str  #: scheme and authority of the address that set it: no other one gets it
+    origin: _Origin  #: of the address that set it: no other one gets it
     path: str  #: beginning of the paths that get it
     domain: str  #: as the server named it; only a part of the cookie's identity here
-    secure: bool = False  #: whether it may be sent by https alone
 
     @property
-    def identity(self) -> tuple[str, str, str, str]:
+    def identity(self) -> tuple[_Origin, tuple[str, str, str]]:
         """The parts by which a later cookie replaces it."""
-        return self.name, self.origin, self.path, self.domain
+        return self.origin, (self.name, self.path, self.domain)
 
 
 def cookies_after_answer(
@@ -70,11 +75,9 @@ def cookie_header(cookies: Iterable[Cookie], url: str) -> str:
 
     Source: RFC 6265 section 5.4.
     """
-    origin, path, secure = _place(url)
+    origin, path = _place(url)
     sent = [
-        cookie
-        for cookie in cookies
-        if cookie.origin == origin and _has_path(path, cookie.path) and secure >= cookie.secure
+        cookie for cookie in cookies if cookie.origin == origin and _has_path(path, cookie.path)
     ]
     sent.sort(key=lambda cookie: -len(cookie.path))
     return "; ".join(f"{cookie.name}={cookie.value}" for cookie in sent)
@@ -112,39 +115,38 @@ def _set_cookie(line: str, url: str, now: int) -> tuple[Cookie, bool] | None:
     name, value = name.strip(_BLANK), value.strip(_BLANK)
     if not (equals and name) or len(name) + len(value) > MAX_COOKIE or _CONTROL.search(line):
         return None
-    given: dict[str, str] = {}
+    given = defaultdict[str, str](str)
     for attribute in attributes:
         key, _, text = attribute.partition("=")
         given[key.strip(_BLANK).lower()] = text.strip(_BLANK)  # the last one counts
-    origin, path, secure = _place(url)
-    domain = given.get("domain", "").removeprefix(".").lower()
-    if domain and not _has_domain(urlsplit(url).hostname or "", domain):
+    origin, path = _place(url)
+    if "secure" in given and origin.scheme != "https":  # otherwise its origin is enough
         return None
-    if "secure" in given and not secure:
+    domain = given["domain"].removeprefix(".").lower()
+    if domain and not _has_domain(origin.host, domain):
         return None
-    place = given.get("path", "")
+    place = given["path"]
     if not place.startswith("/"):
         place = path.rpartition("/")[0] or "/"
-    cookie = Cookie(name, value, origin, place, domain, secure="secure" in given)
-    return cookie, _is_expired(given, now)
+    return Cookie(name, value, origin, place, domain), _is_expired(given, now)
 
 
-def _is_expired(given: dict[str, str], now: int) -> bool:
-    age = given.get("max-age", "")
-    if _AGE.fullmatch(age):  # it counts before Expires
-        return age.startswith("-") or not age.strip("0")
+def _is_expired(given: defaultdict[str, str], now: int) -> bool:
+    age = given["max-age"]
+    if age.removeprefix("-").isdecimal():  # it counts before Expires
+        return float(age) <= 0
     try:
-        moment = parsedate_to_datetime(given.get("expires", "").replace("-", " "))
+        moment = parsedate_to_datetime(given["expires"])
     except (ValueError, TypeError, IndexError, OverflowError):
         return False
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() <= now
+    return moment.replace(tzinfo=UTC).timestamp() <= now  # whatever zone it names
 
 
 def _has_domain(host: str, domain: str) -> bool:
     """Whether a host is ``domain`` or below it; an IP address is below none."""
     if host == domain:
         return True
-    return host.endswith(f".{domain}") and not (":" in host or host.rpartition(".")[2].isdecimal())
+    return host.endswith(f".{domain}") and not host.rpartition(".")[2].isdecimal()
 
 
 def _has_path(path: str, beginning: str) -> bool:
@@ -154,9 +156,8 @@ def _has_path(path: str, beginning: str) -> bool:
     return path.startswith(beginning if beginning.endswith("/") else f"{beginning}/")
 
 
-def _place(url: str) -> tuple[str, str, bool]:
-    """Return the origin and the path of an address, and whether it is asked by https."""
+def _place(url: str) -> tuple[_Origin, str]:
+    """Return the origin and the path of an address."""
     parts = urlsplit(url)
-    scheme, secure = parts.scheme, parts.scheme == "https"
-    port = parts.port or (443 if secure else 80)
-    return f"{scheme}://{parts.hostname}:{port}", parts.path or "/", secure
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    return _Origin(parts.scheme, str(parts.hostname), port), parts.path or "/"
