@@ -65,7 +65,7 @@ def _leads_on(response: Response) -> bool:
     """Whether a page leads to another address at once, so that its visit is a redirect."""
     here = document_base_url(response.url)
     header = (response.headers.get("Refresh") or b"").decode("latin-1")
-    if refresh_target_at_once(header, here, here) is not None:
+    if refresh_target_at_once(header, here, here) not in (None, str(here)):
         return True
     seconds, target = None, None
     if isinstance(response, HtmlResponse) and b"refresh" in response.body.lower():

@@ -21,7 +21,7 @@ _SHOWN: Final = 200  #: characters of a link that is too long
 
 _HTTP: Final = ("http://", "https://")
 _REFRESH: Final = re.compile(
-    r"(\d*+)[\d.]*+\s*(?:[;,]|\s)\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.*))",
+    r"(\d*+)[\d.]*+\s*(?:[;,]|\s|\Z)\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|(.*))",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -151,12 +151,14 @@ def refresh_target_at_once(content: str, base: can_ada.URL, page: can_ada.URL) -
     """Return the absolute address to which a refresh leads at once; None: it does not.
 
     ``content`` is that of ``<meta http-equiv=refresh>``, or the value of the header ``Refresh``.
-    A refresh of ``page`` itself only reloads it.
+    One that names no address, or ``page`` itself, reloads the page.
 
     >>> page = can_ada.parse("http://a.example/x")
     >>> refresh_target_at_once("0; url=y", page, page)
     'http://a.example/y'
-    >>> refresh_target_at_once("5; url=y", page, page) or refresh_target_at_once("0", page, page)
+    >>> refresh_target_at_once("0", page, page)
+    'http://a.example/x'
+    >>> refresh_target_at_once("5; url=y", page, page)
 
     Source: HTML Standard, section 4.2.5.3; RFC 9110 has no such header, all browsers do.
     """
@@ -165,8 +167,9 @@ def refresh_target_at_once(content: str, base: can_ada.URL, page: can_ada.URL) -
         return None
     seconds = int(match[1].lstrip("0")[:_DIGITS] or 0)
     address = _refresh_address(match)
-    url = join_url(base, address) if address and is_refresh_at_once(seconds) else None
-    return None if url == str(page) else url
+    if not is_refresh_at_once(seconds):
+        return None
+    return join_url(base, address) if address else str(page)
 
 
 def _refresh_address(match: re.Match[str]) -> str:

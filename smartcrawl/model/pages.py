@@ -191,6 +191,8 @@ class PageAnswer:
     last_modified: str | None = None
     robots_tags: tuple[str, ...] = ()  #: X-Robots-Tag, one for each header line
     refresh: str | None = None  #: header ``Refresh``
+    set_cookies: tuple[str, ...] = ()  #: Set-Cookie, one for each header line
+    cookie: str = ""  #: Cookie of the request
     retry_after: int | None = None  #: seconds, from a 429 or 503
     location: str | None = None  #: absolute target of a redirect
     response_ms: int = 0

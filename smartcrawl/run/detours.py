@@ -26,6 +26,7 @@ class Redirect(NamedTuple):
     target: str  #: absolute
     set_cookies: tuple[str, ...] = ()  #: Set-Cookie, one for each header line
     sent: str = ""  #: the Cookie of the request
+    reloads: bool = False  #: whether it is a refresh of a page, which counts if it stays the same
 
 
 class Detours:
@@ -78,7 +79,7 @@ class Detours:
         is_circle = len(trail) > most or self._repeats(attempt, target, header)
         stops = is_exact and not self._may_follow(visit.page.no, visit.redirects)
         if is_circle and (most >= MAX_REDIRECTS or not stops):
-            if own or (cookies is not None and cookies.led_back):
+            if not redirect.reloads and (own or (cookies is not None and cookies.led_back)):
                 self._fail(visit, target, with_cookies=bool(cookies and cookies.received))
             return None
         if stops:  # as the operator wants it

@@ -202,18 +202,20 @@ class Reading:
     def _leads_on(self, visit: Visit, document: Document | None) -> bool:
         """Whether a page leads to another address at once: it is judged as a temporary redirect.
 
-        By its header ``Refresh``, or by its ``document``.
+        By its header ``Refresh``, or by its ``document``. One that reloads the page is followed
+        with the first cookie that the visit got, and is the page itself otherwise.
         """
         run, answer, parsed = self._run, visit.answer, visit.parsed
         kind, brings = run.source.kind_of(visit.page.url), (Outcome.CHANGED, Outcome.NOT_MODIFIED)
         if not kind.is_shielded or visit.outcome not in brings:
             return False
+        here = document_base_url(visit.url)
         if document is not None:
             target = document.refresh
         else:
-            here = document_base_url(visit.url)
             target = refresh_target_at_once(answer.refresh, here, here) if answer.refresh else None
-        if target is None:
+        reloads = target == str(here)
+        if target is None or (reloads and not _got_first_cookie(visit)):
             return False
         if visit.attempt is None:  # a stored body: nothing can be asked
             trackers = run.options.trackers
@@ -221,11 +223,15 @@ class Reading:
                 return False
             answer.location = target
         else:
-            redirect = Redirect(visit.url, target)
+            got = answer.set_cookies, answer.cookie
+            redirect = Redirect(visit.url, target, *got, reloads=reloads)
             cookie = run.detours.next_cookies(visit, redirect, int(time.time()))
             if cookie is not None:
                 visit.respelled = target, cookie
                 return True
+            if reloads:
+                answer.location = None
+                return False
         answer.body = parsed.document = parsed.body_hash = None
         if answer.location is not None:
             visit.refreshed = True
@@ -446,6 +452,12 @@ def _header_directives(visit: Visit) -> tuple[bool, bool]:
         html.robots_meta_directives(line, time.time()) for line in visit.answer.robots_tags
     ]
     return any(noindex for noindex, _ in directives), any(nofollow for _, nofollow in directives)
+
+
+def _got_first_cookie(visit: Visit) -> bool:
+    """Whether a cookie came with the answer, and none before it in this visit."""
+    attempt = visit.attempt
+    return bool(visit.answer.set_cookies) and attempt is not None and attempt.cookies is None
 
 
 def _keeps_links(visit: Visit) -> bool:

@@ -117,6 +117,7 @@ class SiteSpider(VisitSpider):
                 answer.body = response.body
                 answer.content_type = _header(response, "Content-Type") or ""
                 answer.content_encoding = attempt.content_encoding
+                answer.set_cookies, answer.cookie = _cookies(response)
             case Outcome.REDIRECT:
                 again = self._redirected(response, visit)
                 if again is not None:
@@ -179,9 +180,7 @@ class SiteSpider(VisitSpider):
         assert self.run is not None
         assert response.request is not None
         request = response.request
-        lines = tuple(line.decode("latin-1") for line in response.headers.getlist("Set-Cookie"))
-        sent = (request.headers.get("Cookie") or b"").decode("latin-1")
-        redirect = Redirect(response.url, target, lines, sent)
+        redirect = Redirect(response.url, target, *_cookies(response))
         cookie = self.run.detours.next_cookies(visit, redirect, int(time.time()))
         if cookie is None:
             return None
@@ -210,6 +209,13 @@ def _location(response: Response) -> str:
         return value.decode("utf-8")
     except UnicodeDecodeError:
         return value.decode("latin-1")
+
+
+def _cookies(response: Response) -> tuple[tuple[str, ...], str]:
+    """Return the lines Set-Cookie of an answer, and the Cookie of its request."""
+    assert response.request is not None
+    lines = tuple(line.decode("latin-1") for line in response.headers.getlist("Set-Cookie"))
+    return lines, (response.request.headers.get("Cookie") or b"").decode("latin-1")
 
 
 def _header(response: Response, name: str) -> str | None:

@@ -19,6 +19,7 @@ class Gate(NamedTuple):
     sets: str
     to: str
     status: int = 302
+    refresh: str = ""  #: content of a refresh that leads on, instead of a redirect
 
 
 class CookieSite(Site):
@@ -37,7 +38,15 @@ class CookieSite(Site):
         gate = self.gates.get(path.partition("?")[0])
         if gate is None or (gate.needs and self._asked.cookies.issuperset(gate.needs)):
             return super()._page(path)
-        return Page(redirect=gate.to, status=gate.status, headers={"Set-Cookie": gate.sets})
+        headers = {"Set-Cookie": gate.sets}
+        if not gate.refresh:
+            return Page(redirect=gate.to, status=gate.status, headers=headers)
+        if gate.to == "header":
+            return Page(
+                html("Wait", text="please wait"), headers=headers | {"Refresh": gate.refresh}
+            )
+        head = f'<meta http-equiv="refresh" content="{gate.refresh}">'
+        return Page(html("Wait", text="please wait", head=head), headers=headers)
 
     def cookies(self, path: str) -> list[str | None]:
         """The Cookie of each request for a path."""
@@ -95,6 +104,39 @@ def test_a_page_is_asked_once_more_with_the_cookie_that_it_set(
             asked = [request for request in intranet.log if request.path == path]
             assert [request.status for request in asked] == [302, 304]
             assert all("if-none-match" in request.headers for request in asked)
+    assert crawl.counts_add_up()
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_page_that_sets_a_cookie_and_reloads_is_asked_once_more(
+    site: CookieSite, crawl: Crawl, road: str
+):
+    """By a refresh, as by a redirect; one that reloads nevertheless is the page itself."""
+    contents = {"/meta": "0; url=/meta", "/bare": "0", "/slash": "0; url=/slash/", "/soon": "5"}
+    for path, content in contents.items():
+        site.pages[path] = html(path, text="the text behind")
+        site.gates[path] = Gate(("seen=1",), "seen=1; Path=/", "", refresh=content)
+    site.pages["/slash/"] = html("/slash/", text="the text behind")
+    site.gates["/slash/"] = Gate(("seen=1",), "other=1", "/slash")
+    site.pages["/header"] = html("/header", text="the text behind")
+    site.gates["/header"] = Gate(("seen=1",), "seen=1", "header", refresh="0")
+    site.gates["/always"] = Gate((), "seen=1", "", refresh="0")
+    site.gates["/gone"] = Gate((), "seen=1; Max-Age=0", "", refresh="0; url=/gone")
+    site.pages["/"] = html("Home", *contents, "/header", "/always", "/gone")
+    asked = {"/meta": 2, "/bare": 2, "/header": 2, "/always": 2, "/gone": 1, "/soon": 1}
+
+    for word in ("new", "unchanged"):
+        site.clear()
+        crawl(site.url("/"), settings={"REVALIDATION_LANE": road})
+
+        assert set(crawl.outcomes().values()) == {word}
+        assert crawl.hits("behind") == ["/bare", "/header", "/meta", "/slash/"]
+        assert sorted(crawl.hits('"please wait"')) == ["/always", "/gone", "/soon"]
+        assert {path: site.count(path) for path in asked} == asked
+        for path in ("/meta", "/bare", "/header"):
+            assert site.cookies(path) == [None, "seen=1"]
+        asked["/always"] = 1  # the stored page is confirmed before it can reload
+    assert [request.status for request in site.log if request.path == "/meta"] == [200, 304]
     assert crawl.counts_add_up()
 
 

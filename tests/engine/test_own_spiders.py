@@ -23,6 +23,8 @@ URL = "http://site.example/x"
         ({}, "<noscript><meta http-equiv=refresh content='0; url=/y'></noscript>", True),
         ({"Refresh": "0; url=/y"}, "<p>text", False),
         ({"Refresh": "5; url=/y"}, "<p>text", True),
+        ({"Refresh": "0; url=/x"}, "<p>text", True),
+        ({"Refresh": "0"}, "<p>text", True),
     ],
 )
 def test_a_page_that_leads_on_at_once_is_none_that_parse_gets(headers, markup, brings):
