@@ -428,3 +428,7 @@ def test_a_coded_etag_is_sent_in_both_spellings_only_where_one_was_ignored(etag:
 def test_a_tag_without_an_end_has_no_other_spelling():
     assert etag_in_both_spellings('"a-gzip') == '"a-gzip'
     assert etag_in_both_spellings('"a-gzip"') == '"a-gzip", "a"'
+
+
+def test_a_chain_is_never_longer_than_20_redirects():
+    assert MOST_REDIRECTS == 20
