@@ -29,7 +29,7 @@ from smartcrawl.registry.repair.backup import (
 )
 from smartcrawl.registry.repair.snapshot_backup import (
     CopiedSnapshots,
-    copy_registry_snapshots,
+    restore_registry_snapshots,
     snapshots_beside_backup,
 )
 from smartcrawl.reports.text import report_noun
@@ -181,4 +181,6 @@ class Command(RegistryCommand):
             closing(SnapshotStore.open(self.options.snapshot_store)) as store,
             self.meter(units="snapshots") as meter,
         ):
-            return copy_registry_snapshots(prepared, source, store, partial(meter.report, "copied"))
+            return restore_registry_snapshots(
+                prepared, source, store, partial(meter.report, "copied")
+            )

@@ -241,8 +241,8 @@ def _print_snapshots(output: Output, progress: RunCounters) -> None:
         (
             "not extracted again:",
             progress.unread,
-            "the store did not give their snapshots; run again when it does, and where they are"
-            f" gone for good, crawl once with {force}",
+            "the store of their snapshots went away; the next run reads them, or fetches them"
+            " whole if it is still away",
         ),
         (
             "not extracted again:",

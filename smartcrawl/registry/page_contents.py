@@ -117,6 +117,10 @@ class ContentReader:
         """Return the place of a page's snapshot (Snapshots.find)."""
         return snapshots.find(self._connection, no)
 
+    def has_body(self, snapshots: Snapshots, snapshot: int) -> bool:
+        """Whether a snapshot can be read (Snapshots.is_readable)."""
+        return snapshots.is_readable(self._connection, snapshot)
+
     def unreadable(self, body_hash: bytes, extraction: int, media: str) -> Unreadable | None:
         """Return the reason why an extraction version cannot read a body.
 

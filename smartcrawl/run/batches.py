@@ -20,7 +20,7 @@ from smartcrawl.registry.library.shelf import LibraryShelf
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.writer import RegistryWriter, Written
-from smartcrawl.rules.model import Action, Outcome, Standing, Status, Word
+from smartcrawl.rules.model import Action, Extraction, Outcome, Standing, Status, Word
 from smartcrawl.rules.seal import counts_as_unanswered, is_unanswered_status
 from smartcrawl.run.orders import Orders, run_closing_from_orders
 from smartcrawl.run.shortcomings import Shortcomings, merged_run_shortcomings
@@ -139,7 +139,7 @@ class Batches:
         batch, page = self.batch, visit.page
         record, state = page.record, page.state
         if self.keeps_bodies and stored_snapshot_is_due(
-            visit, forced=self._forced or state.ordered
+            visit, forced=self._forced or state.ordered or _lacked_body(visit)
         ):
             batch.bodies += len(answer.body or b"")
         else:
@@ -366,6 +366,13 @@ def _add_to_host(tally: HostTally, visit: Visit) -> None:
     tally.failed += failed
     tally.downloaded += visit.traffic.wire_bytes
     tally.response_ms += 0 if failed else visit.answer.response_ms
+
+
+def _lacked_body(visit: Visit) -> bool:
+    """Whether a page was asked whole because its snapshot could not be read."""
+    attempt = visit.attempt
+    is_lost = attempt is not None and attempt.lost_body
+    return is_lost or visit.page.plan.extraction is Extraction.WHOLE
 
 
 def _is_failed(visit: Visit) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import NAMES_SIGNED, ListedRecord, Page
-from smartcrawl.model.program import program_argument
 from smartcrawl.registry.registry import Registry
 from smartcrawl.rules.model import Extraction, Mode
 from smartcrawl.rules.reindex import decide_extraction
@@ -50,7 +49,6 @@ class ExtractionPlan:
             mode: registry.fingerprint(configuration.fingerprint(mode), EXTRACTION_VERSION)
             for mode in Mode
         }
-        self._registry = registry
         self._links = links
         self._frontier = frontier
         self._trust = trust
@@ -85,11 +83,12 @@ class ExtractionPlan:
         listed = page.kind if kind is None else kind
         mode = Mode.LINKS_ONLY if listed else self._configuration.mode_of(page.url)
         plan.mode, plan.wanted = mode, self._fingerprints[mode]
+        same = record.configuration == plan.wanted
         plan.extraction = decide_extraction(
             page.state.standing,
             mode,
-            same_configuration=record.configuration == plan.wanted,
-            snapshot=record.snapshot is not None and self._registry.snapshots is not None,
+            same_configuration=same,
+            snapshot=not same and self._stored_pages.has_body(record.snapshot),
         )
         plan.doubted = self._trust.doubts(page) or record.signs & NAMES_SIGNED > 0
         if plan.extraction is Extraction.WHOLE and not self._is_listed(page.url):
@@ -121,10 +120,9 @@ class ExtractionPlan:
         if not self._unread_logged:
             self._unread_logged = True
             logger.warning(
-                "a snapshot could not be read: %s; its page stays as it is, and the next run tries"
-                " again; where the snapshots are gone for good, crawl once with %s",
+                "a snapshot could not be read: %s; its page stays as it is for now, and the next"
+                " run reads it, or fetches the page whole where the snapshots are still away",
                 why,
-                program_argument("force"),
             )
         if self._stored_pages.store_failed:
             self._batches.progress.unread += len(self.again)

@@ -34,6 +34,13 @@ class StoredPages:
         """Whether the store of the snapshots is not asked any more in this run."""
         return self._unread >= _PATIENCE
 
+    def has_body(self, snapshot: int | None) -> bool:
+        """Whether the body of a page can be read from its snapshot (record.snapshot)."""
+        snapshots = self._registry.snapshots
+        if snapshot is None or snapshots is None or self.store_failed:
+            return False
+        return self._contents.has_body(snapshots, snapshot)
+
     async def body(self, page: Page) -> tuple[bytes, str]:
         """Return the stored body of a page, out of its snapshot, and its Content-Type.
 

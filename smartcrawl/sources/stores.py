@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -32,8 +33,13 @@ _LONGEST: Final = 200  #: characters of a driver's error in a message
 class Store(Protocol):
     """Files by path below a root, in bytes as they are stored."""
 
-    def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
-        """Write files by path, over existing ones; return the error of each, or None."""
+    def write(
+        self, files: Sequence[tuple[str, bytes]], *, new: bool = False
+    ) -> list[Exception | None]:
+        """Write files by path, over existing ones; return the error of each, or None.
+
+        ``new``: a folder refuses a path that has a file; other stores cannot.
+        """
 
     def read(self, path: str, longest: int) -> bytes | None:
         """Return a file; None if it has more than ``longest`` bytes."""
@@ -57,15 +63,20 @@ class Folder:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
-        return [self._write(self._root / path, data) for path, data in files]
+    def write(
+        self, files: Sequence[tuple[str, bytes]], *, new: bool = False
+    ) -> list[Exception | None]:
+        return [self._write(self._root / path, data, new=new) for path, data in files]
 
-    def _write(self, target: Path, data: bytes) -> Exception | None:
+    def _write(self, target: Path, data: bytes, *, new: bool) -> Exception | None:
         part = target.with_name(f".{target.name}.{token_hex(4)}")
         try:
             folder_like_its_parent(target.parent)
             write_private_file_like_folder(part, data)
-            part.replace(target)
+            if new:
+                _rename_to_new(part, target)
+            else:
+                part.replace(target)
         except OSError as error:
             with suppress(OSError):
                 part.unlink()
@@ -102,6 +113,24 @@ class Folder:
 
     def close(self) -> None:
         """Do nothing: no connection is open."""
+
+
+def _rename_to_new(part: Path, target: Path) -> None:
+    """Rename a file to a name that has none.
+
+    Raises:
+        FileExistsError: it has one, of another process.
+    """
+    try:
+        os.link(part, target)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without second names
+        if target.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+        part.replace(target)
+    else:
+        part.unlink()
 
 
 class _Call(NamedTuple):
@@ -149,7 +178,9 @@ class _StoreDriver(ABC):
         """
         return self._answer(_Call(method, self._patience + size / _SLOWEST, given, more))
 
-    def write(self, files: Sequence[tuple[str, bytes]]) -> list[Exception | None]:
+    def write(
+        self, files: Sequence[tuple[str, bytes]], *, new: bool = False
+    ) -> list[Exception | None]:
         calls = [self._call("pipe_file", path, data, size=len(data)) for path, data in files]
         return _errors(self._each(calls))
 

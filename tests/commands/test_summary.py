@@ -448,8 +448,8 @@ def test_snapshots_that_failed_are_counted_with_what_to_do(shown):
     out = shown(progress=RunCounters(unread=1, lost=2, not_stored=1_234))
 
     unread, lost, not_stored = (line for line in out.splitlines() if "snapshot" in line)
-    assert unread.startswith("not extracted again: 1 page (the store did not give")
-    assert "crawl once with -a force=1" in unread
+    assert unread.startswith("not extracted again: 1 page (the store of their snapshots went")
+    assert "fetches them whole" in unread
     assert lost.startswith("not extracted again: 2 pages (their snapshots are missing or damaged")
     assert "fetched whole" in lost
     assert not_stored.startswith("no snapshot stored: 1,234 pages")

@@ -239,6 +239,32 @@ def test_snapshots_go_with_a_backup_and_come_back(shop, crawl):
     assert "14 snapshots could not be copied" in told
 
 
+def test_a_registry_that_is_restored_elsewhere_finds_its_snapshots_there(shop, crawl):
+    file = crawl.folder / "backup.db"
+    declared = f'[sources.docs]\nkind = "site"\nseeds = ["{shop.url("/")}"]\n'
+    crawl.declare(declared)
+    crawl(source="docs")
+    crawl.run("backup", "--snapshots", str(file))
+    other = beside(crawl, "restored")
+    [(taken,)] = crawl.rows("SELECT path FROM snapshot ORDER BY path LIMIT 1")
+    foreign = other.data_dir / "snapshots" / taken
+    foreign.parent.mkdir(parents=True)
+    foreign.write_bytes(b"another registry's")
+    other.run("restore", str(file))
+    assert foreign.read_bytes() == b"another registry's"
+
+    other.declare(declared + 'drop_selectors = ["h1"]')
+    shop.clear()
+    other.run("due", "--source", "docs")
+
+    assert shop.log == [], "their bodies are read again out of the restored store"
+    rows = other.rows("SELECT storage_path FROM crawled_documents")
+    assert len(rows) == 13
+    for (path,) in rows:
+        assert path.startswith((other.data_dir / "snapshots").as_uri())
+        assert Path(path.removeprefix("file://")).exists()
+
+
 def test_a_registry_in_postgresql_is_copied_by_its_own_program(shop, crawl, postgres_url):
     crawl.environment["REGISTRY_URL"] = postgres_url
     crawl.registry = Remote(postgres_url)

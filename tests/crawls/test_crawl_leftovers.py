@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from smartcrawl.registry.commit.leftovers import _OWNER, SnapshotLeftovers
+from smartcrawl.registry.commit.folder_marks import OWNER, RegistryPlace
+from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
@@ -168,7 +169,7 @@ def test_a_folder_that_another_registry_writes_to_loses_nothing(store: Store, tm
     left = store.put(f"2025/01/02/{_KEY}.html.gz")
     other = {"REGISTRY_URL": f"sqlite:///{tmp_path / 'other.db'}"}
     store.crawl(store.site.url("/"), settings=other)
-    assert (store.folder / _OWNER).read_text() == "shared\n"
+    assert (store.folder / OWNER).read_text().endswith("\nshared\n")
 
     store.clear()
 
@@ -186,6 +187,38 @@ def test_a_copy_of_the_registry_removes_nothing(store: Store, tmp_path: Path):
     store.clear()
 
     assert left.exists()
+
+
+@pytest.mark.sqlite
+@pytest.mark.parametrize("way", ["moved", "link", "dots", "registry"])
+def test_a_folder_that_was_moved_is_not_shared(store: Store, way: str):
+    """Nor is it under another spelling, or where the registry alone was moved."""
+    left = store.put(f"2025/01/02/{_KEY}.html.gz")
+    data, crawl = store.crawl.data_dir, store.crawl
+    if way == "moved":
+        crawl.data_dir = data.rename(data.with_name("moved"))
+    elif way == "link":
+        crawl.data_dir = data.with_name("link")
+        crawl.data_dir.symlink_to(data)
+    elif way == "dots":
+        crawl.data_dir = data / ".." / data.name
+    else:
+        crawl.environment["SNAPSHOT_STORE"] = str(store.folder)
+        crawl.data_dir = crawl.folder / "deeper" / "other"
+        crawl.data_dir.mkdir(parents=True)
+        for file in data.glob("registry.db*"):
+            file.rename(crawl.data_dir / file.name)
+    crawl.registry = crawl.data_dir / "registry.db"
+    left = crawl.data_dir / left.relative_to(data) if way == "moved" else left
+    store.folder = left.parents[3]
+
+    store.clear()
+
+    assert not left.exists()
+    assert "shared" not in (store.folder / OWNER).read_text()
+    assert crawl.rows("SELECT count(*) FROM store") == [(1,)]
+    [(url,)] = crawl.rows("SELECT url FROM store")
+    assert url == Path(os.path.realpath(store.folder)).as_uri()
 
 
 def test_nothing_is_removed_while_another_source_is_crawled(store: Store):
@@ -214,6 +247,7 @@ def test_where_no_run_died_no_folder_is_listed(store: Store, monkeypatch: pytest
 
 def test_a_store_that_is_not_mounted_is_not_marked(tmp_path: Path):
     """An empty folder has to stay empty, so that it is not taken for the store."""
-    SnapshotLeftovers(tmp_path, tmp_path.as_uri())._claim(None, 1, "registry.db", None)  # type: ignore[arg-type]
+    place = RegistryPlace("registry.db")
+    SnapshotLeftovers(tmp_path, 1)._claim(None, 1, place)  # type: ignore[arg-type]
 
     assert list(tmp_path.iterdir()) == []

@@ -1,10 +1,11 @@
 """Another configuration gives pages other entries: out of snapshots, without a download."""
 
+import gzip
 from pathlib import Path
 
 import pytest
 
-from tests.crawls.commands import Crawl
+from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Page, Site, html
 
 BANNER = "this site uses cookies"
@@ -186,33 +187,72 @@ def test_a_store_that_cannot_be_written_costs_snapshots_and_nothing_else(
 
 
 @pytest.mark.covers("M-48", "M-15")
-@pytest.mark.parametrize("left", ["nothing", "an empty folder"])
-def test_a_store_that_is_away_loses_no_snapshot(shop: Site, crawl: Crawl, left: str):
-    """A disk that is not mounted is back tomorrow, with all that is on it."""
+@pytest.mark.parametrize("left", ["nothing", "an empty folder", "another store"])
+def test_pages_whose_store_is_away_are_fetched_whole(shop: Site, crawl: Crawl, left: str):
+    """They would wait for it for ever; what is stored then is found again."""
     store = crawl.data_dir / "snapshots"
-    away = store.rename(crawl.data_dir / "away")
+    if left == "another store":
+        crawl.environment["SNAPSHOT_STORE"] = str(crawl.folder / "other")
+    else:
+        store.rename(crawl.data_dir / "away")
     if left == "an empty folder":
         store.mkdir()
     declare(crawl, shop, DROP)
 
     result = crawl.run("due", "--source", "docs")
-    assert shop.log == []
-    assert result.err.count("a snapshot could not be read") == 1
-    assert "crawl once with -a force=1" in result.err
-    assert "not extracted again: 4 pages" in result.out
-    assert len(crawl.hits(f'"{BANNER}"')) == 4
-    assert crawl.rows("SELECT count(snapshot) FROM record") == [(4,)]
-    crawl(source="docs")  # those that are asked stay as they are, too
-    assert crawl.rows("SELECT count(snapshot) FROM record") == [(4,)]
+
+    assert asked(shop) == dict.fromkeys(asked(shop), False)
+    assert len(asked(shop)) == 4
+    assert "not extracted again" not in result.out
+    assert crawl.hits(f'"{BANNER}"') == []
+    assert ("the snapshots are away" in result.err) is (left != "another store")
+
+    shop.clear()
+    declare(crawl, shop)
+    crawl.run("due", "--source", "docs")
+    assert shop.log == [], "the bodies were stored where they are read"
     assert len(crawl.hits(f'"{BANNER}"')) == 4
 
-    if left == "an empty folder":
-        store.rmdir()
-    away.rename(store)
-    shop.clear()
+
+@pytest.mark.covers("M-48", "M-15")
+@pytest.mark.parametrize("way", ["moved", "link", "dots"])
+def test_a_folder_that_was_moved_or_is_spelt_otherwise_has_its_snapshots(
+    shop: Site, crawl: Crawl, way: str
+):
+    data = crawl.data_dir
+    if way == "moved":
+        crawl.data_dir = data.rename(data.with_name("moved"))
+    elif way == "link":
+        crawl.data_dir = data.with_name("link")
+        crawl.data_dir.symlink_to(data)
+    else:
+        crawl.data_dir = data / ".." / data.name
+    crawl.registry = crawl.data_dir / "registry.db"
+    declare(crawl, shop, DROP)
+
     crawl.run("due", "--source", "docs")
+
     assert shop.log == []
     assert crawl.hits(f'"{BANNER}"') == []
+
+
+@pytest.mark.covers("M-48")
+def test_a_second_spelling_destroys_no_snapshot(site: Site, crawl: Crawl):
+    """The file of a body that a clone still has lay at the path of the changed page."""
+    same = html("Same", text="the same text of both")
+    site.pages["/"] = html("Home", "/a", "/b")
+    site.pages["/a"] = site.pages["/b"] = same
+    crawl(site.url("/"))
+    link = crawl.data_dir.with_name("link")
+    link.symlink_to(crawl.data_dir)
+    crawl.data_dir, crawl.registry = link, link / "registry.db"
+    site.pages["/a"] = html("Other", text="another text of one")
+
+    crawl(site.url("/"))
+
+    for url, path in crawl.rows("SELECT url, storage_path FROM crawled_documents"):
+        stored = gzip.decompress(Path(path.removeprefix("file://")).read_bytes())
+        assert stored == site.pages[path_of(url)].encode(), url
 
 
 @pytest.mark.covers("M-48", "M-15")

@@ -7,6 +7,7 @@ the driver's environment and are in no URL. Errors of drivers are translated her
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -63,17 +64,18 @@ _EXTENSIONS: Final = {
     "application/xml": "xml",
     "text/xml": "xml",
 }
-_PATH: Final = re.compile(r"\d{4}/\d\d/\d\d/[0-9a-f]+(?:-[0-9a-f]{8})?\.[a-z]+\.gz")
+_PATH: Final = re.compile(r"\d{4}/\d\d/\d\d/[0-9a-f]+(?:-[0-9a-f]{8}|-[0-9a-f]{64})?\.[a-z]+\.gz")
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
 
 
 def stored_snapshot_path(
-    at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None
+    at: int, key: bytes, media_type: str, *, body_hash: bytes | None = None, whole: bool = False
 ) -> str:
     """Return the path of a body, by the UTC day of ``at`` (Unix seconds).
 
     ``key`` is the hash of the URL, ``media_type`` the Content-Type as received. A page that
-    changed twice in a day needs a second path, which includes the start of ``body_hash``.
+    changed twice in a day needs a second path, which includes the start of ``body_hash``; so does
+    one whose path another registry took. ``whole``: a third one, with all of that hash.
 
     >>> stored_snapshot_path(1_795_219_200, bytes.fromhex("8c1f"), "text/html; charset=utf-8")
     '2026/11/21/8c1f.html.gz'
@@ -84,8 +86,19 @@ def stored_snapshot_path(
     """
     day = datetime.fromtimestamp(at, UTC).strftime("%Y/%m/%d")
     extension = _EXTENSIONS.get(media_type.partition(";")[0].strip().lower(), "bin")
-    second = "" if body_hash is None else f"-{body_hash[:4].hex()}"
+    second = "" if body_hash is None else f"-{body_hash[: None if whole else 4].hex()}"
     return f"{day}/{key.hex()}{second}.{extension}.gz"
+
+
+def stored_snapshot_path_aside(path: str, body_hash: bytes) -> str:
+    """Return the third path of a body whose ``path`` is taken by another one.
+
+    >>> stored_snapshot_path_aside("2026/11/21/8c1f.html.gz", bytes(32))[:24]
+    '2026/11/21/8c1f-00000000'
+    """
+    folder, _, name = path.rpartition("/")
+    stem, _, extension = name.partition(".")
+    return f"{folder}/{stem.partition('-')[0]}-{body_hash.hex()}.{extension}"
 
 
 class SnapshotStore:
@@ -121,8 +134,8 @@ class SnapshotStore:
                     " path, or a URL"
                     " like file:///data/snapshots, s3://bucket/prefix, abfs://container/prefix"
                 )
-            folder = Path(unquote(place) if found else place)
-            self.url = folder.as_uri()  #: without a slash at its end
+            folder = Path(os.path.realpath(unquote(place) if found else place))
+            self.url = folder.as_uri()  #: without links, ``..`` and a slash at its end
             self._store: Store = Folder(folder)
             self.folder = folder
         else:
@@ -168,14 +181,21 @@ class SnapshotStore:
         if error is not None:
             raise error
 
-    def put_many(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
-        """Store bodies under their paths; return for each its error or None."""
+    def put_many(
+        self, files: Sequence[tuple[str, bytes]], *, new: bool = False
+    ) -> list[SnapshotError | None]:
+        """Store bodies under their paths; return for each its error or None.
+
+        ``new``: a path of a folder that has a file meanwhile is an error, not a replacement.
+        """
         for path, _ in files:
             _check(path)
-        return self._write([(path, pack_stored_snapshot(body)) for path, body in files])
+        return self._write([(path, pack_stored_snapshot(body)) for path, body in files], new=new)
 
-    def _write(self, files: Sequence[tuple[str, bytes]]) -> list[SnapshotError | None]:
-        errors = self._store.write(files)
+    def _write(
+        self, files: Sequence[tuple[str, bytes]], *, new: bool = False
+    ) -> list[SnapshotError | None]:
+        errors = self._store.write(files, new=new)
         return [
             None if error is None else self._failure(error, f"write {path} to")
             for (path, _), error in zip(files, errors, strict=True)

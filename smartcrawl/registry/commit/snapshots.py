@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from smartcrawl.model.batches import Batch
-from smartcrawl.model.exceptions import SnapshotMissingError, SnapshotStoreError
+from smartcrawl.model.exceptions import SnapshotError, SnapshotMissingError, SnapshotStoreError
 from smartcrawl.model.pages import Visit
 from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore, stored_snapshot_path
+from smartcrawl.registry.commit.store_rows import snapshot_store_number
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.rules.model import Action
@@ -21,8 +22,6 @@ from smartcrawl.rules.model import Action
 logger = logging.getLogger(__name__)
 
 _PATIENCE = 3  #: consecutive failed batches before a run gives up the store
-_STORE = "INSERT INTO store (url) VALUES (?) ON CONFLICT (url) DO NOTHING"
-_STORE_NO = "SELECT no FROM store WHERE url = ?"
 _KEYS = "SELECT no, id FROM record WHERE no IN carray(?)"
 _KNOWN = "SELECT body_hash, path FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
 _TAKEN = "SELECT path FROM snapshot WHERE store = ? AND path IN carray(?)"
@@ -34,7 +33,7 @@ _KEEP = "UPDATE snapshot SET released = NULL WHERE store = ? AND body_hash IN ca
 _NUMBERS = "SELECT body_hash, no FROM snapshot WHERE store = ? AND body_hash IN carray(?)"
 #: Snapshot numbers are reused: the hash confirms that the snapshot is still the page's own.
 _WHERE = """
-SELECT t.url, p.path, p.body_hash, coalesce(r.content_type, p.content_type)
+SELECT p.store, t.url, p.path, p.body_hash, coalesce(r.content_type, p.content_type)
   FROM record r JOIN snapshot p ON p.no = r.snapshot AND p.body_hash = r.body_hash
        JOIN store t ON t.no = p.store
  WHERE r.no = ?
@@ -43,6 +42,9 @@ _RELEASE = """
 UPDATE snapshot SET released = :now
  WHERE no = :no AND released IS NULL AND NOT EXISTS (SELECT 1 FROM record WHERE snapshot = :no)
 """
+_OTHERS = "SELECT EXISTS (SELECT 1 FROM snapshot WHERE store <> ?)"
+_STORE_OF = "SELECT store FROM snapshot WHERE no = ?"
+_ANY = "SELECT path, body_hash FROM snapshot WHERE store = ? AND released IS NULL LIMIT 1"
 _LOSE = "DELETE FROM snapshot WHERE no = ? AND body_hash = ?"
 _LOST = "UPDATE record SET snapshot = NULL WHERE snapshot = ?"
 _EXPIRE = """
@@ -90,13 +92,14 @@ class Snapshots:
     def __init__(self, store: SnapshotStore, connection: Connection) -> None:
         self._store = store
         self._failures = 0  #: consecutive batches of which nothing could be stored
-        connection.execute(_STORE, (store.url,))
-        self._no = int(connection.execute(_STORE_NO, (store.url,)).get)
+        self._no = snapshot_store_number(connection, store)
+        self._has_others: bool | None = None  #: whether other stores have rows; None: not looked
+        self._is_away = False
 
     def leftovers(self) -> SnapshotLeftovers | None:
         """Return the remover of orphaned files; None if the store is no folder."""
         folder = self._store.folder
-        return None if folder is None else SnapshotLeftovers(folder, self._store.url)
+        return None if folder is None else SnapshotLeftovers(folder, self._no)
 
     def put(self, connection: Connection, batch: Batch, now: int) -> dict[bytes, str]:
         """Store the bodies of a batch; return the paths of the new ones by hash.
@@ -130,6 +133,7 @@ class Snapshots:
             if digest in fresh or digest in again:
                 bodies[digest] = visit.answer.body
         paths |= self._paths(connection, fresh, now, set(paths.values()))
+        self._step_aside(paths, fresh, bodies, now)
         failed = self._put(paths, bodies)
         for visit in wanted:
             visit.snapshot_error = failed.get(visit.parsed.body_hash or b"")
@@ -151,7 +155,8 @@ class Snapshots:
         """
         if self._failures >= _PATIENCE:
             return dict.fromkeys(bodies, "the store failed before in this run")
-        errors = self._store.put_many([(paths[digest], body) for digest, body in bodies.items()])
+        files = [(paths[digest], body) for digest, body in bodies.items()]
+        errors = self._store.put_many(files, new=True)
         failed = {d: str(e) for d, e in zip(bodies, errors, strict=True) if e is not None}
         if failed and not self._failures:
             logger.warning(
@@ -214,6 +219,67 @@ class Snapshots:
             taken.add(paths[digest])
         return paths
 
+    def _step_aside(
+        self,
+        paths: dict[bytes, str],
+        fresh: Mapping[bytes, tuple[bytes, str]],
+        bodies: dict[bytes, bytes],
+        now: int,
+    ) -> None:
+        """Choose other paths for new bodies whose paths have files that no row names.
+
+        They are another registry's, or a killed process left them. A file under a second path that
+        has the body already is not written again: it goes out of ``bodies``.
+        """
+        if self._failures >= _PATIENCE:
+            return
+        taken = self._taken(paths, fresh)
+        for digest in taken:
+            paths[digest] = stored_snapshot_path(now, *fresh[digest], body_hash=digest)
+        for digest in self._taken(paths, taken):
+            try:
+                self._store.get(paths[digest], digest)
+            except SnapshotError:
+                paths[digest] = stored_snapshot_path(
+                    now, *fresh[digest], body_hash=digest, whole=True
+                )
+            else:
+                del bodies[digest]
+
+    def _taken(self, paths: Mapping[bytes, str], digests: Iterable[bytes]) -> list[bytes]:
+        looked = list(digests)
+        found = self._store.holds([paths[digest] for digest in looked])
+        return [digest for digest, there in zip(looked, found, strict=True) if there]
+
+    def is_readable(self, connection: Connection, snapshot: int) -> bool:
+        """Whether a snapshot is in today's store, and that store answers.
+
+        The store is asked once, for one of its bodies: where it is away, each page is as if it had
+        no snapshot.
+        """
+        if self._has_others is None:
+            self._has_others = bool(connection.execute(_OTHERS, (self._no,)).get)
+            self._is_away = self._looks_away(connection)
+        if self._is_away:
+            return False
+        return not self._has_others or connection.execute(_STORE_OF, (snapshot,)).get == self._no
+
+    def _looks_away(self, connection: Connection) -> bool:
+        row: Any = connection.execute(_ANY, (self._no,)).fetchone()
+        if row is None:
+            return False
+        try:
+            self._store.get(row[0], bytes(row[1]))
+        except SnapshotStoreError as error:
+            logger.warning(
+                "the snapshots are away: %s; pages whose configuration changed are fetched whole",
+                error,
+            )
+            return True
+        except SnapshotError:  # it answers: this one is missing or damaged
+            return False
+        return False
+
     def find(self, connection: Connection, page: int) -> Place:
         """Return the place of the snapshot of a page; other pages may share it.
 
@@ -224,9 +290,9 @@ class Snapshots:
         row: Any = connection.execute(_WHERE, (page,)).fetchone()
         if row is None:
             raise SnapshotMissingError("the snapshot that it shared with another page is lost")
-        if row[0] != self._store.url:
-            raise SnapshotStoreError(f"its snapshot is in {row[0]}, not in SNAPSHOT_STORE")
-        return Place(row[1], row[2], row[3] or "")
+        if row[0] != self._no:
+            raise SnapshotStoreError(f"its snapshot is in {row[1]}, not in SNAPSHOT_STORE")
+        return Place(row[2], row[3], row[4] or "")
 
     async def read(self, place: Place) -> bytes:
         """Return the body of a snapshot; a remote store is read in a thread.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from smartcrawl.model.urls import url_host_key
-from smartcrawl.registry.commit.leftovers import delete_mark_rows
+from smartcrawl.registry.commit.folder_marks import delete_mark_rows
 from smartcrawl.registry.database.integrity import unreadable_stored_values
 from smartcrawl.registry.database.sqlite import SqliteConnection
 from smartcrawl.registry.database.transactions import transaction

@@ -13,13 +13,20 @@ from smartcrawl.model.exceptions import (
     SnapshotError,
     SnapshotMissingError,
 )
-from smartcrawl.registry.commit.snapshot_store import SnapshotStore, is_stored_snapshot_path
+from smartcrawl.registry.commit.snapshot_store import (
+    SnapshotStore,
+    is_stored_snapshot_path,
+    stored_snapshot_path_aside,
+)
+from smartcrawl.registry.commit.store_rows import snapshot_store_number
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
 
 _AT_ONCE: Final = 100  #: bodies between two writes
 _ROWS: Final = """
 SELECT path, body_hash FROM snapshot WHERE path > ? GROUP BY path ORDER BY path LIMIT ?
 """
+_PATH: Final = "UPDATE snapshot SET path = ? WHERE path = ? AND body_hash = ?"
 
 
 @dataclass(slots=True)
@@ -51,11 +58,14 @@ def copy_registry_snapshots(
     source: SnapshotStore,
     target: SnapshotStore,
     report: Callable[[int], None],
+    *,
+    aside: bool = False,
 ) -> CopiedSnapshots:
     """Copy the bodies that a registry names from one store to another.
 
     A body that is in ``target`` already, unaltered, is left there. ``report`` is called with the
-    number of bodies that were looked at so far.
+    number of bodies that were looked at so far. ``aside``: where another file has its path, that
+    one stays, and the row gets another path.
 
     Raises:
         SnapshotStoreError: ``target`` cannot be written, or ``source`` cannot be read.
@@ -68,14 +78,37 @@ def copy_registry_snapshots(
                 found.kept += 1
                 continue
             try:
-                files.append((path, source.get(path, body_hash)))
+                body = source.get(path, body_hash)
             except (SnapshotMissingError, SnapshotDamagedError):
                 found.missing += 1
+                continue
+            place = path
+            if aside and target.holds([path]) == [True]:
+                place = stored_snapshot_path_aside(path, body_hash)
+                connection.execute(_PATH, (place, path, body_hash))
+            files.append((place, body))
         for error in target.put_many(files):
             if error is not None:
                 raise error
         found.copied += len(files)
         report(found.stored + found.missing)
+    return found
+
+
+def restore_registry_snapshots(
+    connection: Connection,
+    source: SnapshotStore,
+    target: SnapshotStore,
+    report: Callable[[int], None],
+) -> CopiedSnapshots:
+    """Bring the bodies of a backup into today's store, where its registry finds them from now on.
+
+    Raises:
+        SnapshotStoreError: ``target`` cannot be written, or ``source`` cannot be read.
+    """
+    found = copy_registry_snapshots(connection, source, target, report, aside=True)
+    with transaction(connection):
+        snapshot_store_number(connection, target, everywhere=True)
     return found
 
 
