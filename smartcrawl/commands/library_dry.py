@@ -36,6 +36,7 @@ class DryLibrarySpider(VisitSpider):
 
     name = "sharepoint"
     custom_settings = LISTING_RUN_SETTINGS
+    opens_run = False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
