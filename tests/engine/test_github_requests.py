@@ -12,6 +12,7 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from scrapy.utils.test import get_crawler
 
+from smartcrawl import settings as module
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import headers
 from smartcrawl.engine.download.github import RepositoryHandler
@@ -45,6 +46,8 @@ def test_a_proxy_that_cannot_be_used_is_refused_before_the_run(
 ):
     monkeypatch.setenv("https_proxy", "https://user:secret@proxy.example")
     settings = SETTINGS | {"DATA_DIR": str(tmp_path / "data"), "HTTPPROXY_ENABLED": True}
+    settings |= {name: getattr(module, name) for name in ("SCHEDULER", "DOWNLOADER_MIDDLEWARES")}
+    settings |= {"TWISTED_REACTOR_ENABLED": True}
 
     with pytest.raises(SettingError, match=r"https_proxy .* name a proxy by http://") as caught:
         GithubSpider.from_crawler(get_crawler(GithubSpider, settings), url=SITE)
