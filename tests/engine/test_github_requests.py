@@ -12,7 +12,6 @@ from scrapy.http import Response
 from scrapy.settings import BaseSettings
 from scrapy.utils.test import get_crawler
 
-from smartcrawl import settings as module
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import headers
 from smartcrawl.engine.download.github import RepositoryHandler
@@ -22,6 +21,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.listing.entries import Entry
+from smartcrawl.spiders import github
 from smartcrawl.spiders.github import GithubSpider
 from tests.github_peer import GithubPeer
 
@@ -46,8 +46,7 @@ def test_a_proxy_that_cannot_be_used_is_refused_before_the_run(
 ):
     monkeypatch.setenv("https_proxy", "https://user:secret@proxy.example")
     settings = SETTINGS | {"DATA_DIR": str(tmp_path / "data"), "HTTPPROXY_ENABLED": True}
-    settings |= {name: getattr(module, name) for name in ("SCHEDULER", "DOWNLOADER_MIDDLEWARES")}
-    settings |= {"TWISTED_REACTOR_ENABLED": True}
+    monkeypatch.setattr(github, "check_project_settings", lambda *_: None)  # it is no project
 
     with pytest.raises(SettingError, match=r"https_proxy .* name a proxy by http://") as caught:
         GithubSpider.from_crawler(get_crawler(GithubSpider, settings), url=SITE)
