@@ -25,7 +25,7 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
          WHERE origin IN ('https://' || h.name, 'http://' || h.name)),
        h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason,
        t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
-       t.contradictory, t.run, t.matched
+       t.contradictory, t.run, t.matched, t.unheard
   FROM host h LEFT JOIN page p ON p.host = h.no
   LEFT JOIN host_now n ON n.host = h.no
   LEFT JOIN trust t ON t.host = h.no
@@ -35,8 +35,9 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
 """
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured, t.contradictory, t.run, t.matched
-  FROM trust t JOIN host h ON h.no = t.host WHERE t.distrusted_at IS NOT NULL OR t.rotated > 1
+       t.honoured, t.contradictory, t.run, t.matched, t.unheard
+  FROM trust t JOIN host h ON h.no = t.host
+ WHERE t.distrusted_at IS NOT NULL OR t.rotated > 1 OR t.ignored > 0
 """
 _BLOCK = """
 INSERT INTO host (name, display, is_blocked, block_reason) VALUES (?, ?, TRUE, ?)
@@ -100,7 +101,7 @@ def host_rows(
 
 
 def distrusted_host_rows(connection: Connection) -> dict[str, Trust]:
-    """Return the trust records of hosts that are not fully trusted, as the next run sees them."""
+    """Return the trust records of hosts that lied or ignored a tag, as the next run sees them."""
     rows: Any = connection.execute(_TRUST)
     known = {name: Trust(*counts) for name, *counts in rows}
     return {name: trust.at(trust.run + 1) for name, trust in known.items()}

@@ -64,7 +64,11 @@ class TodayReport:
         """Return the trust record of a page's host."""
         return self._trust.get(url_host_key(entry.url), _BELIEVED) if self._trust else _BELIEVED
 
-    def believed(self, entry: ReportedRecord) -> int:
-        """Return the trusted validators of a page: 1 the ETag, 2 the date, 3 both."""
+    def believed(self, entry: ReportedRecord, *, coded: bool = False) -> int:
+        """Return the trusted validators of a page: 1 the ETag, 2 the date, 3 both.
+
+        ``coded``: its ETag has the suffix of a coding.
+        """
         trust, dated = self.trust(entry), entry.validators & 2 > 0
-        return entry.validators & (trust.believes_etag(dated=dated) + 2 * trust.believes_dates)
+        etag = trust.believes_etag(dated=dated, coded=coded)
+        return entry.validators & (etag + 2 * trust.believes_dates)

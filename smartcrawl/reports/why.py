@@ -42,7 +42,11 @@ from smartcrawl.reports.unlisted import UnlistedParts
 from smartcrawl.reports.vectors import reported_vectors_of_page
 from smartcrawl.rules.depth import DepthLimits
 from smartcrawl.rules.forecast import forecast_outcome, forecast_ways
-from smartcrawl.rules.http import http_conditional_headers, reason_against_http_validators
+from smartcrawl.rules.http import (
+    http_conditional_headers,
+    is_coded_etag,
+    reason_against_http_validators,
+)
 from smartcrawl.rules.model import Action, Outcome, RemovalRule, RunState, Standing, Status, Word
 from smartcrawl.rules.reindex import decide
 from smartcrawl.rules.seal import ordered_depth
@@ -254,20 +258,23 @@ class Stories:
         self, entry: ReportedRecord, record: dict[str, Any], source: Source | None
     ) -> dict[str, Any]:
         today = TodayReport(self._connection, source, self._options)
-        why, believed = today.reason_without_validators(entry), today.believed(entry)
+        trust, coded = today.trust(entry), is_coded_etag(record["httpEtag"])
+        why, believed = today.reason_without_validators(entry), today.believed(entry, coded=coded)
         is_listed = source is not None and source.lists(entry.url)  # a listing compares, no server
         by_http = entry.url.startswith(("http://", "https://")) and not is_listed
         etag = (record["httpEtag"] or record["fileEtag"]) if believed & 1 else None
         modified = record["lastModifiedReceived"] if believed & 2 else None
         if why is None and by_http:  # stored by a version that believed them
             why = reason_against_http_validators(etag, modified)
-        headers = http_conditional_headers(etag, modified, trusted=why is None and by_http)
+        headers = http_conditional_headers(
+            etag, modified, trusted=why is None and by_http, respelled=trust.respells
+        )
         return {
             "url": entry.url,
             "conditional": why is None,
             "why": why,
             "headers": dict(headers),
-            "distrusted": today.trust(entry).distrust_reasons(),
+            "distrusted": trust.distrust_reasons(),
         }
 
     def _canonical(

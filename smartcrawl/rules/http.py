@@ -75,6 +75,15 @@ def etag_in_both_spellings(etag: str) -> str:
     return f'{etag}, {tag[1]}"{plain}"' if tag and plain != tag[2] else etag
 
 
+def is_coded_etag(etag: str | None) -> bool:
+    """Whether an ETag has the suffix of a content coding, so that it has two spellings.
+
+    >>> is_coded_etag('"a-gzip"'), is_coded_etag('"a"'), is_coded_etag(None)
+    (True, False, False)
+    """
+    return etag is not None and etag_in_both_spellings(etag) != etag
+
+
 def http_validators_believed(
     etag: str | None, last_modified: str | None
 ) -> tuple[str | None, str | None]:

@@ -30,6 +30,7 @@ class Seen:
     same_content: bool
     dated: bool  #: it has a Last-Modified
     turned: bool  #: the previous body, too, had the same bytes and another ETag (TURNED)
+    respelled: bool = False  #: the request had a coded ETag in both spellings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,7 @@ class Trust:
     contradictory: int = 0  #: 304s that named another version than the one that was asked about
     run: int = 0  #: run.no of the last run with evidence about the host
     matched: int = 0  #: If-None-Match of dated pages with the mark TURNED that were answered 304
+    unheard: int = 0  #: coded ETags sent in both spellings in vain, since one was answered 304
 
     def after(self, seen: Seen) -> Trust:
         """Return the evidence after one more answer with a body.
@@ -73,6 +75,7 @@ class Trust:
             repeated=self.repeated + repeats,
             rotated=self.rotated + (repeats and seen.other_etag and seen.turned),
             ignored=self.ignored + (seen.conditional and seen.same_etag and seen.same_bytes),
+            unheard=self.unheard + (seen.respelled and seen.same_etag and seen.same_bytes),
         )
 
     def at(self, run: int) -> Trust:
@@ -115,14 +118,17 @@ class Trust:
 
         return Trust(**{field.name: count(field.name) for field in fields(self)})
 
-    def seen_304(self, *, turned: bool) -> Trust:
+    def seen_304(self, *, turned: bool = False, respelled: bool = False) -> Trust:
         """Return the evidence after a 304, which shows that the host evaluates conditions.
 
         ``turned``: it answered an If-None-Match of a page with a Last-Modified and the mark TURNED.
+        ``respelled``: the If-None-Match had a coded ETag in both spellings.
         """
-        if self.honoured and not turned:
+        news = turned or (respelled and self.unheard)
+        if self.honoured and not news:
             return self
-        return replace(self, honoured=1, matched=self.matched + turned)
+        matched, unheard = self.matched + turned, 0 if respelled else self.unheard
+        return replace(self, honoured=1, matched=matched, unheard=unheard)
 
     def contradicted(self) -> Trust:
         """Return the evidence after a 304 that named another than the requested version."""
@@ -151,14 +157,21 @@ class Trust:
         """
         return _most(self.rotated, self.repeated) and self.matched < self.rotated
 
-    def believes_etag(self, *, dated: bool) -> bool:
-        """Whether If-None-Match is worth sending; ``dated``: the page has a Last-Modified.
+    @property
+    def misses_coded_etags(self) -> bool:
+        """Whether coded ETags bring no 304 in either spelling."""
+        return self.unheard >= MIN_LIES
 
-        A rotating ETag costs nothing where there is no date to send in its place.
+    def believes_etag(self, *, dated: bool, coded: bool = False) -> bool:
+        """Whether If-None-Match is worth sending.
+
+        ``dated``: the page has a Last-Modified, ``coded``: its ETag has the suffix of a coding.
+        An ETag that brings no 304 costs nothing where there is no date to send in its place.
         """
         if _many(self.frozen, self.etags) or self.contradicts:
             return False
-        return not (self.rotates and dated and self.believes_dates)
+        in_vain = self.rotates or (coded and self.misses_coded_etags)
+        return not (in_vain and dated and self.believes_dates)
 
     @property
     def believes_dates(self) -> bool:
@@ -186,6 +199,11 @@ class Trust:
             found.append(
                 f"its ETags rotate: {self.rotated} of {self.repeated} unchanged pages came with"
                 " another one twice in a row"
+            )
+        if self.misses_coded_etags:
+            found.append(
+                f"its coded ETags bring no 304: {self.unheard} unchanged pages were asked for them"
+                " in both spellings"
             )
         if _many(self.false_dates, self.dates):
             found.append(

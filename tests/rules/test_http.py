@@ -22,6 +22,7 @@ from smartcrawl.rules.http import (
     http_validators_kept,
     is_304_of_other_date,
     is_304_of_other_version,
+    is_coded_etag,
     is_refresh_at_once,
     is_same_by_head,
     outcome_of_http_status,
@@ -423,6 +424,13 @@ def test_a_coded_etag_is_sent_in_both_spellings_only_where_one_was_ignored(etag:
 
     assert plain == {"If-None-Match": etag}
     assert both == {"If-None-Match": sent}
+
+
+def test_a_coded_etag_is_one_that_has_two_spellings():
+    assert is_coded_etag('W/"a;br"')
+    assert not is_coded_etag('"a-gzip-b"')
+    assert not is_coded_etag("a-gzip")
+    assert not is_coded_etag(None)
 
 
 def test_a_tag_without_an_end_has_no_other_spelling():

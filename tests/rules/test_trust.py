@@ -42,10 +42,11 @@ REBUILT = replace(PLAIN, other_etag=True, same_bytes=True, same_content=True, da
 ROTATED = replace(REBUILT, turned=True)
 CHANGED = replace(PLAIN, other_etag=True)
 IGNORED = replace(HONEST, conditional=True)
+UNHEARD = replace(IGNORED, respelled=True)
 
 
 def test_a_host_of_which_nothing_was_seen_is_believed():
-    assert astuple(Trust()) == (0,) * 11
+    assert astuple(Trust()) == (0,) * 12
 
 
 def test_each_answer_counts_for_what_it_shows():
@@ -66,6 +67,9 @@ def test_each_answer_counts_for_what_it_shows():
     assert after(replace(ROTATED, conditional=True)) == Trust(repeated=1, rotated=1)
     assert after(IGNORED) == Trust(etags=1, repeated=1, ignored=1)
     assert after(replace(FROZEN, conditional=True)) == Trust(etags=1, frozen=1)
+    assert after(UNHEARD) == Trust(etags=1, repeated=1, ignored=1, unheard=1)
+    assert after(replace(FROZEN, respelled=True)) == Trust(etags=1, frozen=1)
+    assert after(replace(REBUILT, respelled=True)) == Trust(repeated=1)
     seen = after(FROZEN, HONEST, FALSE_DATE, REBUILT, ROTATED, IGNORED)
     assert seen == Trust(3, 1, 1, 1, 4, 1, 1)
 
@@ -136,7 +140,7 @@ def test_what_is_not_believed_is_told_with_its_counts():
 
 
 @given(
-    st.builds(Trust, *[COUNTS] * 9, st.just(1), COUNTS),
+    st.builds(Trust, *[COUNTS] * 9, st.just(1), COUNTS, COUNTS),
     st.booleans(),
     st.booleans(),
 )
@@ -165,6 +169,34 @@ def test_a_host_that_ignored_an_own_tag_gets_coded_tags_in_both_spellings():
     assert not after(HONEST).respells
     assert after(IGNORED).respells
     assert after(IGNORED).seen_304(turned=True).at(9).respells, "it needs them for good"
+
+
+def test_a_coded_tag_that_is_unknown_in_both_spellings_is_left_out_where_there_is_a_date():
+    unheard = after(UNHEARD, UNHEARD)
+    marked = {"dated": True, "coded": True}
+
+    assert after(UNHEARD, IGNORED).believes_etag(**marked), "one page"
+    assert not unheard.believes_etag(**marked)
+    assert unheard.believes_etag(dated=True), "the tag is not coded"
+    assert unheard.believes_etag(dated=False, coded=True), "it costs nothing"
+    assert replace(unheard, dates=2, false_dates=2).believes_etag(**marked)
+    assert not replace(unheard, frozen=2).believes_etag(dated=False, coded=True)
+    assert unheard.at(9).at(10) == replace(unheard, repeated=0, run=10), "it is learnt for good"
+    (reason,) = replace(unheard, honoured=1).distrust_reasons()
+    assert reason == (
+        "its coded ETags bring no 304: 2 unchanged pages were asked for them in both spellings"
+    )
+
+
+def test_a_304_to_both_spellings_shows_that_one_of_them_is_known():
+    unheard = after(UNHEARD, UNHEARD).seen_304()
+
+    assert unheard.seen_304() is unheard
+    assert unheard.seen_304(turned=True).unheard == 2
+    assert unheard.seen_304(respelled=True) == replace(unheard, unheard=0)
+    known = after(HONEST).seen_304(respelled=True)
+    assert known.seen_304(respelled=True) is known, "it is no news"
+    assert known.seen_304(turned=True, respelled=True) == replace(known, matched=1)
 
 
 def turned_304s(trust: Trust, number: int) -> Trust:

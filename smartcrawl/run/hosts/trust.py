@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import ListedRecord, Page, Visit
 from smartcrawl.registry.host_facts import HostReader
-from smartcrawl.rules.http import is_304_of_other_version, is_same_by_head
+from smartcrawl.rules.http import is_304_of_other_version, is_coded_etag, is_same_by_head
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.trust import TURNED, UNCONFIRMED, Seen, Trust, is_sampled, is_unverified
 from smartcrawl.run.batches import Batches
@@ -33,13 +33,15 @@ class HostTrust:
     def validators(self, page: Page) -> tuple[str | None, str | None]:
         """Return (ETag, Last-Modified) of a page, each None where it is not trusted.
 
-        The visit after a sample sends the ETag of the sample, also where ETags rotate: this finds
-        hosts that stopped rotating them.
+        The visit after a sample sends the ETag of the sample, also where ETags bring no 304: this
+        finds hosts that answer them again.
         """
         record = page.record
         trust, date = self.of(page.host), record.last_modified
-        etag = record.etag if trust.believes_etag(dated=date is not None) else None
-        if etag is None and trust.rotates and trust.believes_etag(dated=False):
+        coded = is_coded_etag(record.etag)
+        believed = trust.believes_etag(dated=date is not None, coded=coded)
+        etag = record.etag if believed else None
+        if etag is None and trust.believes_etag(dated=False):
             ratio = self._options.trust_sample_ratio
             etag = record.etag if is_sampled(page.no, page.state.attempts - 1, ratio) else None
         return etag, date if trust.believes_dates else None
@@ -100,8 +102,8 @@ class HostTrust:
         before = self.of(page.host)
         if visit.not_modified:
             asked, dated = visit.traffic.asked_etag, page.record.last_modified
-            turned = page.state.etag_marks & TURNED > 0
-            after = before.seen_304(turned=turned and None not in (asked, dated))
+            turned = page.state.etag_marks & TURNED > 0 and None not in (asked, dated)
+            after = before.seen_304(turned=turned, respelled=_is_respelled(visit))
         elif visit.http_status == Fault.OTHER_VERSION:
             after = before.contradicted()
         elif (
@@ -120,6 +122,12 @@ class HostTrust:
             tally.trust = after
 
 
+def _is_respelled(visit: Visit) -> bool:
+    """Whether a page was asked for its ETag in both spellings."""
+    asked, etag = visit.traffic.asked_etag, visit.page.record.etag
+    return None not in (asked, etag) and asked != etag and is_coded_etag(etag)
+
+
 def _seen(visit: Visit) -> Seen:
     answer = visit.answer
     page = visit.page
@@ -135,6 +143,7 @@ def _seen(visit: Visit) -> Seen:
         same_content=visit.outcome is Outcome.SAME,
         dated=answer.last_modified is not None,
         turned=page.state.etag_marks & TURNED > 0,
+        respelled=_is_respelled(visit),
     )
 
 
