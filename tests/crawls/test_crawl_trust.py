@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.site_server import Page, Site, html
+from tests.site_server import Page, Site, _Answer, html
 
 PAGES = 40
 
@@ -301,3 +301,56 @@ def test_a_tag_that_was_weak_for_a_second_is_the_same_tag(site: Site, crawl: Cra
 
     asked = {r.headers.get("if-none-match") for r in site.log if r.path not in ("/", "/robots.txt")}
     assert asked == {'"a-gzip", "a"'}
+
+
+class DeafSite(Site):
+    """Takes the header If-None-Match for one tag, and so never finds a coded one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads_lists = False
+        self.asked: dict[str, tuple[str | None, bool]] = {}  #: by path: the tags, whether a date
+
+    def answer(self, method: str, path: str, headers: dict[str, str]) -> _Answer:
+        tags = headers.get("if-none-match")
+        self.asked[path] = tags, "if-modified-since" in headers
+        if tags is not None and not self.reads_lists:
+            headers = {name: value for name, value in headers.items() if name[:3] != "if-"}
+            headers |= {"if-none-match": tags.replace(",", ";")}
+        return super().answer(method, path, headers)
+
+
+@pytest.mark.covers("RD-04")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_a_date_stands_alone_where_a_coded_tag_is_unknown_in_both_spellings(
+    crawl: Crawl, lane: str
+):
+    crawl.environment |= {"TRUST_SAMPLE_RATIO": "0", "REVALIDATION_LANE": lane}
+    with DeafSite() as site:
+        fill(site, "one", last_modified="Mon, 05 Jan 2026 10:00:00 GMT")
+        coded = {path: replace(page, headers={"ETag": f'"{path}-gzip"'})
+                 for path, page in site.pages.items() if path not in ("/", "/p7")}  # fmt: skip
+        site.pages |= coded
+        site.pages["/p8"] = replace(site.pages["/p8"], last_modified=None)
+        for _ in range(2):
+            crawl(site.url("/"))
+        alone = [path for path, asked in site.asked.items() if asked == (None, True)]
+        assert len(alone) >= PAGES / 2, "two pages show it, the others profit"
+        crawl(site.url("/"))
+
+        assert {site.asked.pop(path) for path in coded if path != "/p8"} == {(None, True)}
+        assert site.asked["/p8"] == ('"/p8-gzip", "/p8"', False), "it has no date"
+        assert site.asked["/p7"][1] is True, "its tag is not coded"
+        assert site.asked["/p7"][0] is not None
+        assert crawl.runs()[0]["notModified"] == PAGES, "all but /p8"
+        assert "its coded ETags bring no 304" in crawl.run("why", site.url("/p1")).out
+        assert "If-None-Match" not in crawl.run("why", site.url("/p1")).out
+        news = replace(site.pages["/p1"], last_modified="Mon, 05 Jan 2026 10:00:01 GMT")
+        site.pages["/p1"] = replace(news, body=html("One", text="news"))
+        site.reads_lists = True
+        crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.1"})
+        assert crawl.outcomes()["/p1"] == "modified"
+        crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.1"})
+        crawl(site.url("/"))
+        assert site.asked["/p2"] == ('"/p2-gzip", "/p2"', True), "the one after a sample showed it"
+        assert crawl.runs()[0]["notModified"] == PAGES + 1
