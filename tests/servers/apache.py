@@ -32,7 +32,7 @@ Mutex file:{prefix}
 DocumentRoot "{root}"
 DirectoryIndex index.html
 AddType text/html .html
-FileETag MTime Size
+FileETag {tags}
 <Directory "{root}">
   Require all granted
 </Directory>
@@ -43,10 +43,13 @@ _NAMES = {"DEFLATE": "deflate", "BROTLI_COMPRESS": "brotli"}
 
 
 @contextmanager
-def apache(pages: Mapping[str, str], *, coding: str) -> Iterator[tuple[str, Path]]:
+def apache(
+    pages: Mapping[str, str], *, coding: str, tags: str = "MTime Size"
+) -> Iterator[tuple[str, Path]]:
     """Serve `pages` (by file name) on loopback, coded by a filter of httpd.
 
-    `coding` is the filter: DEFLATE or BROTLI_COMPRESS. Yields the address and the folder.
+    `coding` is the filter: DEFLATE or BROTLI_COMPRESS. `tags` are the attributes of a file that
+    make its ETag. Yields the address and the folder.
     """
     found = _lookup()
     if isinstance(found, UnavailableError):
@@ -70,6 +73,7 @@ def apache(pages: Mapping[str, str], *, coding: str) -> Iterator[tuple[str, Path
                 port=port,
                 root=root,
                 coding=coding,
+                tags=tags,
                 user="User nobody" if os.geteuid() == 0 else "",
             )
         )
