@@ -304,19 +304,18 @@ def test_a_tag_that_was_weak_for_a_second_is_the_same_tag(site: Site, crawl: Cra
 
 
 class DeafSite(Site):
-    """Takes the header If-None-Match for one tag, and so never finds a coded one."""
+    """Finds no coded ETag in either spelling, and looks at no date beside an ETag."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.reads_lists = False
+        self.is_deaf = True
         self.asked: dict[str, tuple[str | None, bool]] = {}  #: by path: the tags, whether a date
 
     def answer(self, method: str, path: str, headers: dict[str, str]) -> _Answer:
         tags = headers.get("if-none-match")
         self.asked[path] = tags, "if-modified-since" in headers
-        if tags is not None and not self.reads_lists:
+        if self.is_deaf and "-gzip" in (tags or ""):
             headers = {name: value for name, value in headers.items() if name[:3] != "if-"}
-            headers |= {"if-none-match": tags.replace(",", ";")}
         return super().answer(method, path, headers)
 
 
@@ -346,10 +345,12 @@ def test_a_date_stands_alone_where_a_coded_tag_is_unknown_in_both_spellings(
         assert "its coded ETags bring no 304" in crawl.run("why", site.url("/p1")).out
         assert "If-None-Match" not in crawl.run("why", site.url("/p1")).out
         news = replace(site.pages["/p1"], last_modified="Mon, 05 Jan 2026 10:00:01 GMT")
+        news = replace(news, headers={"ETag": '"/p1-news-gzip"'})
         site.pages["/p1"] = replace(news, body=html("One", text="news"))
-        site.reads_lists = True
-        crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.1"})
+        crawl(site.url("/"))
         assert crawl.outcomes()["/p1"] == "modified"
+        site.is_deaf = False
+        crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.1"})
         crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.1"})
         crawl(site.url("/"))
         assert site.asked["/p2"] == ('"/p2-gzip", "/p2"', True), "the one after a sample showed it"
