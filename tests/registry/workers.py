@@ -234,6 +234,9 @@ class Place:
     def retried(self, work: Callable[[], Any]) -> Any:
         return work()
 
+    def check_place(self, connection: Any) -> None:
+        """It is where it was."""
+
     def is_of_data(self, error: Exception) -> bool:
         return False
 

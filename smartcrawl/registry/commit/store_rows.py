@@ -85,7 +85,7 @@ def snapshot_store_number(
                 _forget_false_share(store)
     if urls[number] != store.url:
         connection.execute(_RENAME, (store.url, number))
-        logger.info("the snapshots of %s are found in %s now", urls[number], store.url)
+        logger.debug("the snapshots of %s are found in %s now", urls[number], store.url)
     return number
 
 

@@ -258,9 +258,13 @@ def test_private_addresses_are_blocked_unless_they_are_allowed(
     from ipaddress import ip_network  # noqa: PLC0415
 
     everywhere = (ip_network("0.0.0.0/0"), ip_network("::/0"))
-    open_server = library.server(allow_networks=everywhere)
+    metadata = (ip_network("169.254.169.254/32"),)
+    wide_server = library.server(allow_networks=everywhere)
+    open_server = library.server(allow_networks=everywhere + metadata)
 
     assert counts(library, f"http://{spelt}/x") == (0, 0, 1)
+    if spelt in ("169.254.169.254", "2852039166", "[::ffff:a9fe:a9fe]"):
+        assert counts(library, f"http://{spelt}/x", app=wide_server) == (0, 0, 1)
     if not spelt.startswith("metadata"):
         assert counts(library, f"http://{spelt}/x", app=open_server) == (1, 0, 0)
 
