@@ -14,7 +14,8 @@ from tests.server.test_bad_jobs import LOOPBACK, METADATA, spellings
 
 URLS = "/api/v1/frontier/urls"
 ROBOTS = "/api/v1/robots"
-EVERYWHERE = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+#: A network around the service of metadata does not open it.
+EVERYWHERE = tuple(map(ip_network, ("0.0.0.0/0", "::/0", "169.254.169.254/32")))
 HOSTS = [host for octets in (LOOPBACK, METADATA) for host in spellings(octets)]
 SEEDS = (
     "127.0.0.1", "[::ffff:7f00:1]", "[::7f00:1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::]",
