@@ -41,9 +41,7 @@ from smartcrawl.index.choice import (
 from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
 from smartcrawl.model.exceptions import (
     RegistryError,
-    RunHeldError,
     SinkError,
-    SmartcrawlError,
     UsageError,
 )
 from smartcrawl.model.options import Options
@@ -56,7 +54,6 @@ from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.absence import Loss, withholds_sweep
 from smartcrawl.terminal.bar import Bar
 from smartcrawl.terminal.command import (
-    FAILED,
     HELD,
     WITHHELD,
     ChangingCommand,
@@ -131,12 +128,9 @@ class Command(ChangingCommand):
             return
         if opts.repair or args:
             raise UsageError("--salvage goes with nothing else", print_help=False)
-        try:
+        with self.complaining():
             self.options = Options.of(self.settings)
             self._salvage(opts)
-        except SmartcrawlError as error:
-            print_complaint(self.name, str(error))
-            self.exitcode = HELD if isinstance(error, RunHeldError) else FAILED
 
     def _salvage(self, opts: Namespace) -> None:
         """Replace a damaged registry with a copy of everything that can be read of it."""

@@ -13,7 +13,7 @@ from typing import ClassVar
 from rich.markup import escape
 
 from smartcrawl.index.choice import begin_index_epoch, index_facts_of_registry
-from smartcrawl.model.exceptions import RegistryError, RunHeldError, SmartcrawlError
+from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.commit.snapshot_store import SnapshotStore
@@ -35,14 +35,12 @@ from smartcrawl.registry.repair.snapshot_backup import (
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.bar import Bar
 from smartcrawl.terminal.command import (
-    FAILED,
-    HELD,
     WITHHELD,
     RegistryCommand,
     print_json,
     single_terminal_argument,
 )
-from smartcrawl.terminal.output import Output, print_complaint, print_note
+from smartcrawl.terminal.output import Output, print_note
 from smartcrawl.terminal.standard_output import printed
 
 
@@ -83,7 +81,7 @@ class Command(RegistryCommand):
         word = single_terminal_argument(
             args, "file", f"{program_name()} restore registry-backup.db"
         )
-        try:
+        with self.complaining():
             self.options = Options.of(self.settings)
             self.database = database = registry_database(self.options.registry)
             if not isinstance(database, SqliteDatabase):
@@ -94,12 +92,6 @@ class Command(RegistryCommand):
                 )
             with printed(), database.none_runs():
                 self._restore(database, Path(word).absolute(), opts)
-        except RunHeldError as error:
-            print_complaint(self.name, str(error))
-            self.exitcode = HELD
-        except SmartcrawlError as error:
-            print_complaint(self.name, str(error))
-            self.exitcode = FAILED
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -119,7 +111,7 @@ class Command(RegistryCommand):
                 return
             epoch = self._begin_epoch(prepared)
             snapshots = self._snapshots(prepared, file)
-            aside = replace_registry(path, prepared, now)
+            aside = replace_registry(path, prepared, now, readable=before is not None)
         if opts.format == "json":
             print_json(
                 {

@@ -71,7 +71,7 @@ class RegistryCommand(BaseCommand):
         if args and not self.takes_words:
             word = redacted_line(args[0])
             raise UsageError(f"{word!r} is not understood; to name a source: --source {word}")
-        try:
+        with self.complaining():
             self.options = options = Options.of(self.settings)
             self.database = registry_database(options.registry)
             if not self.database.exists():
@@ -79,12 +79,15 @@ class RegistryCommand(BaseCommand):
             narrow_private_data(options.data_dir)
             with base_command_damage(self.database), printed():
                 self._work(args, opts)
-        except RunHeldError as error:
-            print_complaint(self.name, str(error))
-            self.exitcode = HELD
+
+    @contextmanager
+    def complaining(self) -> Iterator[None]:
+        """Print an error of smartcrawl's own as a message, and set the exit status."""
+        try:
+            yield
         except SmartcrawlError as error:
             print_complaint(self.name, str(error))
-            self.exitcode = FAILED
+            self.exitcode = HELD if isinstance(error, RunHeldError) else FAILED
 
     def _work(self, args: list[str], opts: Namespace) -> None:
         connection = self.opened()

@@ -181,17 +181,19 @@ def state_of_registry(path: Path) -> RegistryState | None:
         return None
 
 
-def replace_registry(path: Path, prepared: SqliteConnection, now: int) -> Path | None:
+def replace_registry(
+    path: Path, prepared: SqliteConnection, now: int, *, readable: bool
+) -> Path | None:
     """Put a prepared copy in the place of a registry, for processes that have it open, too.
 
-    A registry that cannot be read is kept under another name, which is returned. The caller has
-    the leases of all sources. ``now``: Unix seconds.
+    A registry that is not ``readable`` is kept under another name, which is returned. The caller
+    has the leases of all sources. ``now``: Unix seconds.
 
     Raises:
         RegistryError: the registry is as it was.
     """
     aside = None
-    if path.exists() and state_of_registry(path) is None:
+    if path.exists() and not readable:
         aside = set_registry_aside(path, now)
         path.unlink()
     with translated_sqlite_errors(path, "restore"):

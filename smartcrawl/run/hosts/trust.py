@@ -38,7 +38,7 @@ class HostTrust:
         """
         record = page.record
         trust, date = self.of(page.host), record.last_modified
-        coded = is_coded_etag(record.etag)
+        coded = trust.misses_coded_etags and is_coded_etag(record.etag)
         believed = trust.believes_etag(dated=date is not None, coded=coded)
         etag = record.etag if believed else None
         if etag is None and trust.believes_etag(dated=False):
