@@ -26,8 +26,8 @@ SCRAPY = VENV / "bin" / "scrapy"
 COMMAND = VENV / "bin" / "smartcrawl"
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / ".prepared"
-#: The command from any folder, started as pip's own scripts are where a path may have spaces. It
-#: and the processes that it starts find the checkout also where the environment has no path to it.
+#: Start of the command, from any folder, as pip's own scripts start where a path may have spaces.
+#: The checkout is found by it and its child processes where the environment has no path to it.
 _COMMAND = """\
 #!/bin/sh
 '''exec' {python} "$0" "$@"

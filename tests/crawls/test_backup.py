@@ -103,13 +103,13 @@ def test_a_backup_is_private_and_replaced_whole(shop, crawl):
     crawl(shop.url("/"))
     file = crawl.folder / "backup.db"
 
-    told = json.loads(crawl.run("backup", "--format", "json", str(file)).out)
+    printed = json.loads(crawl.run("backup", "--format", "json", str(file)).out)
 
-    assert told == {
+    assert printed == {
         "file": str(file),
         "size": file.stat().st_size,
         "runs": 1,
-        "changed": told["changed"],
+        "changed": printed["changed"],
     }
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     first = file.read_bytes()
@@ -130,9 +130,9 @@ def test_a_backup_of_a_damaged_registry_leaves_the_former_one(shop, crawl):
         connection.execute("PRAGMA writable_schema = 1").fetchall()
         connection.execute("UPDATE content SET text_length = 'many'").fetchall()
 
-    told = crawl.run("backup", str(file), expect=1).err
+    printed = crawl.run("backup", str(file), expect=1).err
 
-    assert "no backup was written" in told
+    assert "no backup was written" in printed
     assert file.read_bytes() == former
     assert not list(crawl.folder.glob(".backup*"))
 
@@ -141,7 +141,7 @@ def test_a_backup_of_a_damaged_registry_leaves_the_former_one(shop, crawl):
 def test_a_backup_is_written_over_nothing_but_a_backup(shop, crawl, name):
     crawl(shop.url("/"))
     other = crawl.folder / "other.txt"
-    other.write_text("a file of somebody else, which stays as it is " * 3)
+    other.write_text("a file of another program, which stays as it is " * 3)
     places = {
         "registry": (crawl.registry, "is the registry itself"),
         "other": (other, "is no backup of a registry; name another file"),
@@ -153,7 +153,7 @@ def test_a_backup_is_written_over_nothing_but_a_backup(shop, crawl, name):
 
     assert words in crawl.run("backup", str(place), expect=1).err
     assert crawl.registry.read_bytes() == before
-    assert other.read_text().startswith("a file of somebody else")
+    assert other.read_text().startswith("a file of another program")
 
 
 def test_newer_work_is_not_overwritten_without_yes(shop, crawl):
@@ -183,8 +183,8 @@ def test_no_backup_is_restored_under_a_crawl(shop, crawl):
     crawl.run("backup", str(file))
     (source,) = crawl.rows("SELECT name FROM source")[0]
     with crawl.held(source):
-        told = crawl.run("restore", "--yes", str(file), expect=4)
-    assert source in told.err
+        printed = crawl.run("restore", "--yes", str(file), expect=4)
+    assert source in printed.err
 
 
 def test_a_damaged_registry_is_kept_beside_the_restored_one(shop, crawl):
@@ -193,10 +193,10 @@ def test_a_damaged_registry_is_kept_beside_the_restored_one(shop, crawl):
     crawl.run("backup", str(file))
     crawl.registry.write_bytes(b"SQLite format 3\0" + os.urandom(50_000))
 
-    told = crawl.run("restore", str(file)).out
+    printed = crawl.run("restore", str(file)).out
 
     (aside,) = crawl.data_dir.glob("registry.db.damaged-*")
-    assert str(aside) in told
+    assert str(aside) in printed
     assert len(found(crawl)) == 13
 
 
@@ -207,9 +207,9 @@ def test_what_is_no_backup_is_refused_and_nothing_is_changed(shop, crawl, conten
     file.write_bytes(content)
     before = crawl.registry.read_bytes()
 
-    told = crawl.run("restore", "--yes", str(file), expect=1).err
+    printed = crawl.run("restore", "--yes", str(file), expect=1).err
 
-    assert f"{file} is no backup of a registry" in told
+    assert f"{file} is no backup of a registry" in printed
     assert crawl.registry.read_bytes() == before
     assert not list(crawl.data_dir.glob(".registry*"))
 
@@ -222,7 +222,9 @@ def test_snapshots_go_with_a_backup_and_come_back(shop, crawl):
     crawl(shop.url("/"))
     second = json.loads(crawl.run("backup", "--snapshots", "--format", "json", str(file)).out)
 
-    assert [(told["copied"], told["kept"], told["missing"]) for told in (first, second)] == [
+    assert [
+        (printed["copied"], printed["kept"], printed["missing"]) for printed in (first, second)
+    ] == [
         (13, 0, 0),
         (1, 13, 0),
     ], "the body before the edit is kept, since undo needs it"
@@ -235,8 +237,8 @@ def test_snapshots_go_with_a_backup_and_come_back(shop, crawl):
     for path in crawl.data_dir.glob("snapshots/*/*/*/*"):
         path.unlink()
     shutil.rmtree(f"{file}.snapshots")
-    told = crawl.run("backup", "--snapshots", str(file), expect=3).err
-    assert "14 snapshots could not be copied" in told
+    printed = crawl.run("backup", "--snapshots", str(file), expect=3).err
+    assert "14 snapshots could not be copied" in printed
 
 
 def test_a_registry_that_is_restored_elsewhere_finds_its_snapshots_there(shop, crawl):
@@ -270,9 +272,9 @@ def test_a_registry_in_postgresql_is_copied_by_its_own_program(shop, crawl, post
     crawl.registry = Remote(postgres_url)
     crawl(shop.url("/"))
 
-    told = crawl.run("backup", "b.db", expect=1).err
+    printed = crawl.run("backup", "b.db", expect=1).err
 
-    assert f"pg_dump --format=custom --file={Path('b.db').absolute()}" in told
+    assert f"pg_dump --format=custom --file={Path('b.db').absolute()}" in printed
     assert "pg_restore --clean" in crawl.run("restore", "b.db", expect=1).err
 
 
@@ -289,9 +291,9 @@ def test_a_restored_registry_begins_an_epoch_of_its_index(
     shop.pages["/p1"] = html("P1", text="edited words")
     crawl(shop.url("/"))
 
-    told = crawl.run("restore", "--yes", str(file)).out
+    printed = crawl.run("restore", "--yes", str(file)).out
 
-    assert "epoch 2 began" in told
+    assert "epoch 2 began" in printed
     crawl(shop.url("/"))
     assert crawl.hits("edited") == ["/p1"]
     crawl.run("audit")
