@@ -83,15 +83,15 @@ class Scrapyd:
             answer: dict[str, Any] = json.load(response)
         return answer
 
-    def job(self, **arguments: str) -> str:
-        """Schedule the spider `site`, wait for its end, and return what its log says."""
-        scheduled = self.ask("schedule.json", project="smartcrawl", spider="site", **arguments)
+    def job(self, *, project: str = "smartcrawl", spider: str = "site", **arguments: str) -> str:
+        """Schedule a spider, wait for its end, and return what its log says."""
+        scheduled = self.ask("schedule.json", project=project, spider=spider, **arguments)
         assert scheduled["status"] == "ok", scheduled
         job, deadline = scheduled["jobid"], time.monotonic() + _JOB_SECONDS
         while time.monotonic() < deadline:
-            finished = self.ask("listjobs.json", project="smartcrawl")["finished"]
+            finished = self.ask("listjobs.json", project=project)["finished"]
             if any(one["id"] == job for one in finished):
-                log = self.folder / "logs/smartcrawl/site" / f"{job}.log"
+                log = self.folder / "logs" / project / spider / f"{job}.log"
                 return log.read_text() if log.exists() else ""
             time.sleep(0.05)
         raise AssertionError(f"the job {arguments} did not end: {self.said()}")

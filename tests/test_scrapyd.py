@@ -1,6 +1,8 @@
 """The project in a real scrapyd: deployed by scrapyd-client, and run as if by hand."""
 
+import re
 import shutil
+import textwrap
 import urllib.error
 import zipfile
 from collections.abc import Iterator
@@ -235,6 +237,98 @@ def test_a_job_of_an_environment_with_the_checkout_says_that_no_egg_runs(
         log = server.job(url=site.url("/"))
 
     assert f"scrapyd runs smartcrawl {__version__} of {tmp_path}, and not version 1 of" in log
+
+
+_SHOP = """
+from smartcrawl.spiders.site import SiteSpider
+
+
+class Docs(SiteSpider):
+    name = "docs"
+    custom_settings = {"ITEM_PIPELINES": {"shop.pipelines.Lines": 300}}
+
+    def parse(self, response):
+        yield from super().parse(response)
+        if response.url.endswith("/"):
+            yield {"title": response.css("title::text").get()}
+"""
+_LINES = """
+class Lines:
+    def process_item(self, item):
+        with open(%r, "a") as file:
+            file.write(item["title"] + " of shop VERSION\\n")
+        return item
+"""
+
+
+class Shop:
+    """A foreign project with the add-on, as the manual has it for scrapyd."""
+
+    def __init__(self, folder: Path, server: Scrapyd) -> None:
+        self._folder, self.server = folder / "project", server
+        self.titles = folder / "titles"
+        manual = (ROOT / "docs/operations.md").read_text("utf-8")
+        (three,) = re.findall(r"    ADDONS = .*\n(?:    \w+ = .*\n){2}", manual)
+        (setup,) = re.findall(r"    from setuptools import .*?\n    \)\n", manual, re.DOTALL)
+        settings = textwrap.dedent(three).replace("/var/lib/smartcrawl", str(folder / "state"))
+        files = {
+            "scrapy.cfg": "[settings]\ndefault = shop.settings\n"
+            f"[deploy]\nurl = {server.url}\nproject = shop\n"
+            "username = $SCRAPYD_USERNAME\npassword = $SCRAPYD_PASSWORD\n",
+            "setup.py": textwrap.dedent(setup),
+            "shop/__init__.py": "",
+            "shop/spiders.py": _SHOP,
+            "shop/settings.py": f"SPIDER_MODULES = ['shop.spiders']\n{settings}",
+        }
+        for name, text in files.items():
+            (self._folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (self._folder / name).write_text(text)
+
+    def deploy(self, version: str, smartcrawl: Path | None) -> str:
+        """Deploy a version, with a copy of this smartcrawl in its egg; return what was said."""
+        lines = _LINES.replace("VERSION", version) % str(self.titles)
+        (self._folder / "shop/pipelines.py").write_text(lines)
+        if smartcrawl is not None:
+            shutil.copytree(smartcrawl, self._folder / "smartcrawl", dirs_exist_ok=True)
+        done = self.server.client("--version", version, cwd=self._folder)
+        return done.stdout + done.stderr
+
+    def job(self, **arguments: str) -> str:
+        """Run its spider, and return the log."""
+        return self.server.job(project="shop", spider="docs", **arguments)
+
+
+def test_a_foreign_project_brings_smartcrawl_in_its_egg(
+    deployment: SimpleNamespace, site: Site, tmp_path: Path
+):
+    """Its jobs run its own code, and those of smartcrawl beside it theirs."""
+    site.pages["/"] = html("Home", "/notes.md")
+    site.pages["/notes.md"] = Page("# Notes\n\nAbout oil.\n", content_type="text/markdown")
+    server, url = deployment.server, site.url("/")
+    shop, own = Shop(tmp_path, server), tmp_path / "own"
+    shutil.copytree(deployment.copy / "smartcrawl", own)
+    newer = (own / "__init__.py").read_text().replace(f'"{__version__}"', '"0.1.7"')
+
+    assert "No module named 'smartcrawl'" in shop.deploy("0", None)
+    assert '"status": "ok"' in shop.deploy("1", own)
+    (own / "__init__.py").write_text(newer)
+    assert '"status": "ok"' in shop.deploy("2", own)
+    listed = server.ask("listspiders.json", project="shop")["spiders"]
+    first = shop.job(url=url, _version="1")
+    second = shop.job(url=url)
+
+    assert listed == ["docs", "files", "github", "sharepoint", "site"]
+    egg = server.folder / "eggs/shop"
+    assert f"scrapyd runs version 1: smartcrawl {__version__} of {egg}/1.egg" in first
+    assert f"scrapyd runs version 2: smartcrawl 0.1.7 of {egg}/2.egg" in second
+    assert "2 requests, 2 of them conditional, 2 answered 304" in second
+    assert shop.titles.read_text().splitlines() == ["Home of shop 1", "Home of shop 2"]
+    for log in (first, second):
+        assert "WARNING" not in log
+        assert "Traceback" not in log
+    assert site.count("/notes.md") == 2
+    assert (tmp_path / "state/registry.db").exists()
+    assert runs("1", server) in server.job(url=url)
 
 
 def test_who_does_not_know_the_password_deploys_nothing(deployment: SimpleNamespace):
