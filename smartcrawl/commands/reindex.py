@@ -35,7 +35,7 @@ from smartcrawl.sources.files import STORE_SCHEMES
 from smartcrawl.sources.patterns import compile_scope_pattern
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import ChangingCommand, count_argument, print_json
-from smartcrawl.terminal.output import Output, print_note
+from smartcrawl.terminal.output import Output, print_complaint, print_note
 
 _SOURCES = "SELECT name FROM source ORDER BY name"
 
@@ -219,14 +219,18 @@ class Command(ChangingCommand):
         rows: Any = connection.execute(_SOURCES).fetchall()
         total = audit_rows.audited_index_page_count(connection, [])
         with self.leased([name for (name,) in rows]) as now, self.meter(total) as meter:
-            pages = write_index_anew(
-                self.options, connection, now, partial(meter.report, "written")
-            )
+            done = write_index_anew(self.options, connection, now, partial(meter.report, "written"))
         if opts.format == "json":
-            print_json({"written": pages})
+            print_json({"written": done.pages, "kept": done.left})
         else:
-            written = report_noun(pages, "page")
+            written = report_noun(done.pages, "page")
             print_note(f"the index was built anew out of the registry: {written}, no download")
+        if done.left:
+            print_complaint(
+                "reindex",
+                f"not made by this registry, and kept: {', '.join(done.left)}; delete in"
+                " Elasticsearch what is of no use",
+            )
 
     def _order(
         self,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.index import known
@@ -28,6 +29,11 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.choices import (
+    REGISTRY_ID,
+    stored_choices,
+    stored_registry_id,
+)
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.index_protocols import Indexing
 from smartcrawl.registry.pack import unpack_stored_document
@@ -118,12 +124,16 @@ def open_remote_index(
     """Open the Elasticsearch that a registry writes.
 
     Another process may write both in the meantime, so that the index is ahead of the facts that
-    were read from the registry. Then they are read again.
+    were read from the registry. Then they are read again. The registry gets its id, which the
+    indices that it makes have in their mapping.
 
     Raises:
         SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
     facts = index_facts_of_registry(connection)
+    if not facts.registry and how is not Opening.SEARCHED:
+        with transaction(connection):
+            facts = replace(facts, registry=stored_registry_id(connection))
     while True:
         try:
             return open_index_to_compare(options, facts, how, on_wait)
@@ -175,13 +185,14 @@ def _embedder_of_new_index(options: Options) -> EmbedderKey | None:
 
 def index_facts_of_registry(connection: Connection) -> Known:
     """Return the facts that a registry has recorded about its remote index."""
-    facts = known.read_index_facts(connection)
+    facts = stored_choices(connection)
     sealing = facts.get(known.SEALING)
     return Known(
         identity=facts.get(known.IDENTITY),
         epoch=int(facts.get(known.EPOCH, "1")),
         sealed=int(facts.get(known.SEALED, "0")),
         sealing=None if sealing is None else int(sealing),
+        registry=facts.get(REGISTRY_ID, ""),
     )
 
 
@@ -208,10 +219,17 @@ def begin_index_epoch(options: Options, connection: Connection) -> tuple[int, in
     return epoch, pages
 
 
+class WrittenAnew(NamedTuple):
+    """Result of an index that was written anew."""
+
+    pages: int
+    left: list[str]  #: indices with a name of our own form that another registry or program made
+
+
 def write_index_anew(
     options: Options, connection: Connection, now: int, report: Callable[[int], None]
-) -> int:
-    """Write an index anew out of the registry, without any download; return the number of pages.
+) -> WrittenAnew:
+    """Write an index anew out of the registry, without any download.
 
     Searches use the new index when it is complete. ``report`` is called with the number of pages
     written so far.
@@ -230,13 +248,13 @@ def write_index_anew(
                 connection.execute(_NO_VECTORS)
         count = indexing.write_all(connection, now, report)
         sink.refresh()
-        identity = sink.publish()
+        identity, left = sink.publish()
         with transaction(connection):
             known.note_index_facts(connection, identity=identity, embedder=_embedder_fact(sink))
         indexing.seal(connection)
     finally:
         indexing.close()
-    return count
+    return WrittenAnew(count, left)
 
 
 def has_remote_index(options: Options, connection: Connection) -> bool:

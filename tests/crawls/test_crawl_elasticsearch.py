@@ -312,8 +312,17 @@ def test_elasticsearch_is_built_anew_out_of_the_registry_without_a_download(
     assert "scrapy reindex --from-registry" in refused.err
     assert shop.log == [], "nothing is asked while the index is not what it was"
 
+    others = [f"{prefix}-pages-000007", f"{prefix}-pages-backup"]
+    for name in others:
+        elasticsearch.ask("PUT", f"/{name}")
+
     told = indexed.run("reindex", "--from-registry")
     assert "3 pages, no download" in told.out
+    assert f"not made by this registry, and kept: {others[0]}; delete" in told.err
+    again = json.loads(indexed.run("reindex", "--from-registry", "--format", "json").out)
+    assert again == {"written": 3, "kept": others[:1]}
+    exist = elasticsearch.ask("GET", f"/{prefix}-pages-*")
+    assert set(exist) == {*others, f"{prefix}-pages-000009"}
     assert shop.log == []
     assert indexed.hits("apple") == ["/a"]
     assert set(pages()) == {"/", "/a", "/b"}
@@ -321,6 +330,7 @@ def test_elasticsearch_is_built_anew_out_of_the_registry_without_a_download(
     shop.pages["/b"] = html("B", text="other words of b")
     indexed(shop.url("/"))
     assert indexed.hits('"other words"') == ["/b"]
+    assert all(elasticsearch.ask("GET", f"/{name}/_count")["count"] == 0 for name in others)
 
 
 @pytest.mark.sqlite

@@ -439,13 +439,115 @@ def test_elasticsearch_index_is_built_anew_beside_the_one_that_is_searched(
 
     with opened(elasticsearch.url, prefix, known, Opening.ANEW) as building:
         assert [one.key for one in building.scan()] == [new.key]  # it goes on with what it began
-        identity = building.publish()
+        identity, left = building.publish()
+        assert left == []
         assert identity == building.identity() != known.identity
         assert [hit.url for hit in building.search("words")] == [new.url]
     pages = set(client.indices.get(index=f"{prefix}-pages-*"))
     assert pages == {f"{prefix}-pages-000002"}
     assert "another identity" in refusal(elasticsearch.url, prefix, known)
     opened(elasticsearch.url, prefix, Known(identity)).close()
+
+
+ONE, TWO = "1111111111111111", "2222222222222222"  #: ids of registries
+
+
+def registry_of(client: Client, name: str) -> str | None:
+    """The registry that an index names as its own."""
+    meta = client.indices.get(index=name)[name]["mappings"]["_meta"]
+    return meta.get("registry")
+
+
+def built_anew(url: str, prefix: str, known: Known) -> tuple[str, list[str]]:
+    """The new identity of an index that a registry builds anew, and what it left alone."""
+    with opened(url, prefix, known, Opening.ANEW) as building:
+        return building.publish()
+
+
+def test_elasticsearch_index_that_is_built_anew_deletes_only_those_of_its_registry(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    """The names of others begin alike: their backups, and those of a longer prefix."""
+    with opened(elasticsearch.url, prefix, Known(registry=ONE)) as sink:
+        known = Known(sink.identity(), registry=ONE)
+    assert registry_of(client, f"{prefix}-pages-000001") == ONE
+    others = [f"{prefix}-pages-{end}" for end in (
+        "backup", "pages-000001", "meta", "1", "0000001", "000001-old", "000001x", "000003"
+    )]  # fmt: skip
+    for name in others:
+        client.indices.create(index=name)
+
+    _, left = built_anew(elasticsearch.url, prefix, known)
+
+    exist = set(client.indices.get(index=f"{prefix}-pages-*"))
+    assert exist == {*others, f"{prefix}-pages-000004"}
+    assert left == [f"{prefix}-pages-000003"]
+    assert set(client.indices.get(index=prefix)) == {f"{prefix}-pages-000004"}
+    assert set(client.indices.get(index=f"{prefix}-write")) == {f"{prefix}-pages-000004"}
+
+
+def test_elasticsearch_index_of_another_registry_outlives_being_replaced(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    with opened(elasticsearch.url, prefix, Known(registry=TWO)) as sink:
+        sink.write([entry(page("theirs", "words"))])
+        sink.refresh()
+    with opened(elasticsearch.url, prefix, Known(registry=TWO), Opening.ANEW) as begun:
+        begun.write([entry(page("begun", "words"))])
+
+    identity, left = built_anew(elasticsearch.url, prefix, Known(registry=ONE))
+
+    assert left == [f"{prefix}-pages-000001", f"{prefix}-pages-000002"]
+    for alias in (prefix, f"{prefix}-write"):
+        assert set(client.indices.get(index=alias)) == {f"{prefix}-pages-000003"}
+    with opened(elasticsearch.url, prefix, Known(identity, registry=ONE)) as sink:
+        assert list(sink.scan()) == []
+    assert len(client.search(index=f"{prefix}-pages-000001")["hits"]["hits"]) == 1
+
+
+@pytest.mark.parametrize("said", [None, TWO], ids=["of-a-former-version", "taken-over"])
+@pytest.mark.parametrize("is_opened", [True, False])
+def test_elasticsearch_index_that_a_registry_knows_is_adopted(
+    elasticsearch: Elasticsearch, client: Client, prefix: str, said: str | None, is_opened: bool
+):
+    with opened(elasticsearch.url, prefix) as sink:
+        known = Known(sink.identity(), registry=ONE)
+    name = f"{prefix}-pages-000001"
+    meta = client.indices.get(index=name)[name]["mappings"]["_meta"] | {"registry": said}
+    if said is None:
+        del meta["registry"]
+    client.indices.put_mapping(index=name, meta=meta)
+
+    if is_opened:
+        opened(elasticsearch.url, prefix, known).close()
+        assert registry_of(client, name) == ONE
+        assert client.indices.get(index=name)[name]["mappings"]["_meta"] == meta | {"registry": ONE}
+    _, left = built_anew(elasticsearch.url, prefix, known)
+
+    assert left == []
+    assert set(client.indices.get(index=f"{prefix}-pages-*")) == {f"{prefix}-pages-000002"}
+
+
+def test_elasticsearch_index_of_another_name_is_never_adopted(
+    elasticsearch: Elasticsearch, client: Client, prefix: str
+):
+    """Somebody restored it under a name of theirs, and pointed our aliases at it."""
+    with opened(elasticsearch.url, prefix, Known(registry=ONE)) as sink:
+        known = Known(sink.identity(), registry=ONE)
+    theirs, alias = f"{prefix}-pages-restored", {"alias": f"{prefix}-write"}
+    client.indices.create(index=theirs)
+    client.indices.update_aliases(actions=[
+        {"remove": {"index": f"{prefix}-pages-000001", **alias}},
+        {"add": {"index": theirs, **alias, "is_write_index": True}},
+        {"add": {"index": theirs, "alias": prefix}},
+    ])  # fmt: skip
+
+    built_anew(elasticsearch.url, prefix, known)
+
+    assert set(client.indices.get(index=f"{prefix}-pages-*")) == {
+        theirs, f"{prefix}-pages-000002"
+    }  # fmt: skip
+    assert set(client.indices.get(index=prefix)) == {f"{prefix}-pages-000002"}
 
 
 def test_elasticsearch_index_that_was_deleted_is_built_anew(

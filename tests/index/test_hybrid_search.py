@@ -751,7 +751,7 @@ def test_an_index_that_was_made_without_an_embedder_is_searched_by_words(
             searched.answer("fruit", mode)
     asked = len(server.asked)
 
-    assert write_index_anew(searched.options, searched.desk.connection, LATER, print) == 3
+    assert write_index_anew(searched.options, searched.desk.connection, LATER, print).pages == 3
 
     assert set(searched.find("fruit", VECTOR, limit=2)) == {"docs/apple", "docs/late"}
     assert len(server.asked) == asked + 1  # the query

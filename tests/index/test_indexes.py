@@ -9,6 +9,7 @@ from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
+from smartcrawl.registry.database.choices import stored_registry_id
 from smartcrawl.registry.database.transactions import transaction
 from tests.registry.build import Desk
 
@@ -55,7 +56,10 @@ def test_an_index_that_another_process_wrote_meanwhile_is_opened_with_what_that_
     monkeypatch.setattr(choice, "open_index_to_compare", opened_as)
 
     assert choice.open_remote_index(options, desk.connection) is cast("Any", index)
-    assert asked == [Known(), Known(identity="index 1", sealed=7)]
+    own = stored_registry_id(desk.connection)
+    assert asked == [
+        Known(registry=own), Known(identity="index 1", sealed=7, registry=own)
+    ]  # fmt: skip
 
 
 def test_an_index_that_does_not_fit_is_refused_at_once(
@@ -72,7 +76,7 @@ def test_an_index_that_does_not_fit_is_refused_at_once(
 
     with pytest.raises(SinkError, match="was written by another registry"):
         choice.open_remote_index(options, desk.connection)
-    assert asked == [Known()]
+    assert asked == [Known(registry=stored_registry_id(desk.connection))]
 
 
 def test_what_another_process_noted_of_the_index_meanwhile_is_not_noted_anew(

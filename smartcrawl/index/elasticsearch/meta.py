@@ -38,6 +38,7 @@ class Known:
     epoch: int = 1
     sealed: int = 0  #: version (versions.py) of the last seal that the index acknowledged
     sealing: int | None = None  #: version of the last seal that was sent to the index
+    registry: str = ""  #: the registry's own id, which the indices that it makes have
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from smartcrawl.model.index_pages import EmbedderKey
 _MAJORS: Final = ("8", "9")
 _WITH_VECTORS: Final = (8, 13)  #: the first version that searches vectors of nested chunks
 _SHOWN: Final = 3  #: differences that a message lists
+_REGISTRY: Final = "registry"  #: name in the mapping's ``_meta`` of the registry that made an index
 CLUSTER_RIGHTS: Final = ("monitor", "manage_index_templates")
 INDEX_RIGHTS: Final = ("read", "write", "manage")
 _BLOCKS: Final = ("read_only", "read_only_allow_delete", "write", "read", "metadata")
@@ -53,6 +54,20 @@ class IndexNames(NamedTuple):
         """
         return f"{self.template}-{place:06}"
 
+    def number(self, name: str) -> int | None:
+        """Return the number of an index by its name; None unless the name is of our own form.
+
+        >>> names = IndexNames.of("docs")
+        >>> names.number("docs-pages-000012"), names.number("docs-pages-1000000")
+        (12, 1000000)
+        >>> names.number("docs-pages-backup"), names.number("docs-pages-12")
+        (None, None)
+        """
+        digits = name.removeprefix(f"{self.template}-")
+        if not (digits.isascii() and digits.isdecimal()):
+            return None
+        return int(digits) if name == self.numbered(int(digits)) else None
+
 
 class Index(NamedTuple):
     """An index of pages."""
@@ -60,6 +75,15 @@ class Index(NamedTuple):
     name: str
     uuid: str
     embedder: EmbedderKey | None = None  #: whose vectors it has; None: it has no field for them
+    #: Id of the registry that made it; None: another program did, or a former version of this one.
+    registry: str | None = None
+
+    @classmethod
+    def of(cls, name: str, about: Mapping[str, Any]) -> Self:
+        """Read an index from the server's answer about it."""
+        mappings = about["mappings"]
+        registry = mappings.get("_meta", {}).get(_REGISTRY)
+        return cls(name, about["settings"]["index"]["uuid"], mapped_embedder(mappings), registry)
 
 
 def connect_elasticsearch(target: ElasticsearchTarget, timeout: float) -> library.Elasticsearch:
@@ -122,7 +146,11 @@ def _lacking(client: library.Elasticsearch, prefix: str) -> Iterator[str]:
 
 
 class Indices:
-    """The indices of pages under one prefix."""
+    """The indices of pages under one prefix.
+
+    ``registry`` is the id of the registry that writes them. Only indices with a name of our own
+    form and this id in their mapping are deleted: other indices under the prefix are of others.
+    """
 
     def __init__(
         self,
@@ -130,11 +158,13 @@ class Indices:
         names: IndexNames,
         name: str,
         patience: ElasticsearchPatience,
+        registry: str = "",
     ) -> None:
         self._client = client
         self._names = names
         self._name = name
         self._patience = patience
+        self._registry = registry
 
     def written(self) -> Index | None:
         """Return the index behind the write alias; None where there is none.
@@ -151,8 +181,7 @@ class Indices:
         for name, about in found.items():
             if name == self._names.write:
                 raise self._taken(name)
-            found_embedder = mapped_embedder(about["mappings"])
-            return Index(name, about["settings"]["index"]["uuid"], found_embedder)
+            return Index.of(name, about)
         return None
 
     def searched(self) -> Index | None:
@@ -164,12 +193,26 @@ class Indices:
         shown = about["aliases"].get(self._names.search, {})
         if shown.get("filter") != LIVING or _wrong(about):
             return None
-        embedder = mapped_embedder(about["mappings"])
-        return Index(name, about["settings"]["index"]["uuid"], embedder)
+        return Index.of(name, about)
 
-    def exist(self) -> list[str]:
-        """Return the names of all indices under the prefix."""
-        return sorted(self._found(self._names.pattern))
+    def exist(self) -> list[Index]:
+        """Return all indices with a name of our own form, of any registry, by their number."""
+        found = self._found(self._names.pattern)
+        numbered = {name: self._names.number(name) for name in found}
+        own = sorted((no, name) for name, no in numbered.items() if no is not None)
+        return [Index.of(name, found[name]) for _, name in own]
+
+    def adopt(self, index: Index) -> Index:
+        """Write the id of the registry into an index that is the registry's own, and return it.
+
+        The caller has checked that: by its UUID, which the metadata names, and their identity.
+        """
+        if index.registry == self._registry or self._names.number(index.name) is None:
+            return index
+        mappings = self._found(index.name)[index.name]["mappings"]
+        meta = {**mappings.get("_meta", {}), _REGISTRY: self._registry}
+        self._ask(partial(self._client.indices.put_mapping, index=index.name, meta=meta))
+        return index._replace(registry=self._registry)
 
     def check(self) -> None:
         """Check that the written index has the expected settings and fields, and takes writes.
@@ -220,23 +263,35 @@ class Indices:
         self._ask(
             partial(self._client.indices.put_index_template, name=self._names.template, **wanted)
         )
-        exist = self.exist()
-        numbers = [int(one[-6:]) for one in exist if one[-6:].isdecimal()]
-        place = max(numbers, default=0)
-        name = self._names.numbered(max(1, place if searched else place + 1))
-        made = self._ask(
-            partial(self._client.options(ignore_status=400).indices.create, index=name)
-        )
-        fault = made.get("error", {})
+        name = self._next(searched=searched)
+        meta = {**index_mappings(embedder)["_meta"], _REGISTRY: self._registry}
+        make = self._client.options(ignore_status=400).indices.create
+        fault = self._ask(partial(make, index=name, mappings={"_meta": meta})).get("error", {})
         if fault and fault.get("type") != "resource_already_exists_exception":
             raise SinkError(f"{self._name} does not make {name}: {fault.get('reason')}")
+        write = self._names.write
         actions: list[dict[str, Any]] = [
-            {"remove": {"index": one, "alias": self._names.write, "must_exist": False}}
-            for one in exist
-            if one != name
+            *self._out_of(write, name),
+            {"add": {"index": name, "alias": write, "is_write_index": True}},
         ]
-        actions.append({"add": {"index": name, "alias": self._names.write, "is_write_index": True}})
         self._point([*actions, *([self._shown(name)] if searched else [])])
+
+    def _next(self, *, searched: bool) -> str:
+        """Return the name of the index that ``make`` creates; a searched one may be there."""
+        exist = self.exist()
+        numbers = [self._names.number(index.name) or 0 for index in exist]
+        place = max(numbers, default=0)
+        if searched and exist and exist[-1].registry in (None, self._registry):
+            return exist[-1].name  # an opening was interrupted
+        return self._names.numbered(place + 1)
+
+    def _out_of(self, alias: str, kept: str) -> list[dict[str, Any]]:
+        """Return the actions that take all indices but one out of an alias."""
+        return [
+            {"remove": {"index": name, "alias": alias, "must_exist": False}}
+            for name in self._found(alias)
+            if name not in (kept, alias)
+        ]
 
     def _check_vectors(self) -> None:
         version = str(self._ask(self._client.info)["version"]["number"])
@@ -247,17 +302,23 @@ class Indices:
                 " leave EMBEDDER empty, or upgrade it"
             )
 
-    def publish(self) -> Index:
-        """Let searches see the written index, and delete the others."""
+    def publish(self) -> tuple[Index, list[str]]:
+        """Let searches see the written index alone, and delete the others of this registry.
+
+        Returns the index, and the names of the indices of our own form that others made: they stay.
+        """
         index = self.written()
         if index is None:
             raise SinkError(f"{self._name} lacks the alias {self._names.write}; {REBUILD}")
-        others = [name for name in self.exist() if name != index.name]
+        others = [one for one in self.exist() if one.name != index.name]
+        gone = [one.name for one in others if one.registry == self._registry]
+        hidden = self._out_of(self._names.search, index.name)
         self._point([
-            *({"remove_index": {"index": name}} for name in others),
+            *(one for one in hidden if one["remove"]["index"] not in gone),
+            *({"remove_index": {"index": name}} for name in gone),
             self._shown(index.name),
         ])  # fmt: skip
-        return index
+        return index, [one.name for one in others if one.name not in gone]
 
     def _shown(self, name: str) -> dict[str, Any]:
         return {"add": {"index": name, "alias": self._names.search, "filter": LIVING}}

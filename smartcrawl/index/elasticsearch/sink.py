@@ -63,7 +63,7 @@ class ElasticsearchSink:
         target: ElasticsearchTarget,
         opened: tuple[str, EmbedderKey | None],
         *,
-        epoch: int,
+        known: Known,
         patience: ElasticsearchPatience,
         now: Callable[[], float],
     ) -> None:
@@ -74,13 +74,13 @@ class ElasticsearchSink:
         self._names = names
         self._name = target.url
         self._identity, self.embedder = opened
-        self._epoch = epoch
+        self._epoch = known.epoch
         self._patience = patience
         self._meta = IndexMetaDocument(client, names.meta, *server)
-        self._indices = Indices(client, names, *server)
+        self._indices = Indices(client, names, *server, known.registry)
         self._scanner = IndexScanner(client, names.write, *server)
         self._writer = BulkWriter(
-            client, names.write, target.url, epoch=epoch, patience=patience, now=now
+            client, names.write, target.url, epoch=known.epoch, patience=patience, now=now
         )
 
     @classmethod
@@ -115,15 +115,15 @@ class ElasticsearchSink:
                 soon = patience.at_most(_STARTING)
                 names = IndexNames.of(target.prefix)
                 meta = IndexMetaDocument(client, names.meta, target.url, soon)
-                indices = Indices(client, names, target.url, soon)
+                indices = Indices(client, names, target.url, soon, known.registry)
                 if how is Opening.ANEW:
-                    opened = _anew(meta, indices, embedder())
+                    opened = _anew(meta, indices, known, embedder())
                 else:
                     opened = _checked(meta, indices, target, known, how, embedder=embedder)
         except BaseException:
             client.close()
             raise
-        return cls(client, target, opened, epoch=known.epoch, patience=patience, now=now)
+        return cls(client, target, opened, known=known, patience=patience, now=now)
 
     def close(self) -> None:
         """Close the connections."""
@@ -201,16 +201,16 @@ class ElasticsearchSink:
         with closing(self._scanner.held(old)) as found:
             return self._writer.purge((one.key, one.version) for one in found)
 
-    def publish(self) -> str:
-        """Let searches use the index that was built ``ANEW``, and delete the old one.
+    def publish(self) -> tuple[str, list[str]]:
+        """Let searches use the index that was built ``ANEW``, and delete the registry's old ones.
 
-        Returns the new identity of the index.
+        Returns the new identity of the index, and the names of the indices that others made.
         """
-        index = self._indices.publish()
+        index, left = self._indices.publish()
         identity = uuid4().hex
         self._meta.change(self._identity, identity=identity, index=index.uuid, building=None)
         self._identity = identity
-        return identity
+        return identity, left
 
     def search(
         self,
@@ -322,8 +322,10 @@ def _checked(
     indices.check()
     if is_known and known.identity is None and not indices.is_empty():
         raise SinkError(f"{where} {FOREIGN}")
-    indices.show()
     assert index is not None, "it was checked"
+    if is_known:
+        indices.adopt(index)
+    indices.show()
     return meta.change(memory.identity, index=index.uuid).identity, index.embedder
 
 
@@ -350,15 +352,22 @@ def _searched(
 
 
 def _anew(
-    meta: IndexMetaDocument, indices: Indices, embedder: EmbedderKey | None
+    meta: IndexMetaDocument, indices: Indices, known: Known, embedder: EmbedderKey | None
 ) -> tuple[str, EmbedderKey | None]:
     """Begin a new index, or continue one; return its identity until it is published.
 
-    One that was begun with another embedder is not continued. Second, return the embedder.
+    One that another registry or another embedder began is not continued. Second, return the
+    embedder.
     """
     memory, index = meta.found(), indices.written()
+    if memory.identity == known.identity:
+        for one in indices.exist():  # those of a former version, or taken over from another one
+            if one.uuid in (memory.index, memory.building):
+                indices.adopt(one)
+        index = indices.written()
     is_begun = index is not None and memory.building == index.uuid
-    if index is None or not is_begun or index.embedder != embedder:
+    is_own = index is not None and index.registry == known.registry
+    if index is None or not (is_begun and is_own) or index.embedder != embedder:
         indices.make(embedder, searched=False)
         index = indices.written()
     indices.check()

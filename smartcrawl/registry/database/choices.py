@@ -9,6 +9,7 @@ from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 
 ITEMS: Final = "IngestItems"
+REGISTRY_ID: Final = "registry id"
 _CHOSEN = "SELECT name, value FROM choice"
 _CHOOSE = """
 INSERT INTO choice (name, value) VALUES (?, ?)
@@ -20,8 +21,8 @@ INSERT INTO choice (name, value) VALUES ('table', ?)
 ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
 """
 #: If several processes begin at once, one draws the id, and the others read it.
-_OWN_ID = """
-INSERT INTO choice (name, value) VALUES ('registry id', ?)
+_OWN_ID = f"""
+INSERT INTO choice (name, value) VALUES ('{REGISTRY_ID}', ?)
 ON CONFLICT (name) DO UPDATE SET value = choice.value RETURNING value
 """
 _TAKEN = "SELECT name FROM relation WHERE lower(name) = lower(?)"
