@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from smartcrawl.extract.robots_txt import is_robots_txt
 from smartcrawl.model.exceptions import RegistryError, UsageError
 from smartcrawl.model.program import program_name
 from smartcrawl.model.urls import url_host_key
@@ -83,7 +84,12 @@ class Command(RegistryCommand):
             else:
                 print_note(f"{host} was not blocked; nothing changed. {_blocked(connection)}")
         else:
-            found = host_rows(connection, sources=sources, is_running=self.database.is_held)
+            found = host_rows(
+                connection,
+                sources=sources,
+                is_running=self.database.is_held,
+                is_robots_txt=is_robots_txt,
+            )
             rows = list(found)
             if opts.format == "json":
                 print_json(rows)

@@ -21,6 +21,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.listing.entries import Listing
 from smartcrawl.terminal.command import RegistryCommand, count_argument, print_json
 from smartcrawl.terminal.output import Output
+from smartcrawl.terminal.wrong_tables import print_wrong_tables
 
 _BEFORE = " " * 12  #: columns of a label
 _SOURCES = "SELECT name, no FROM source ORDER BY name"
@@ -69,7 +70,8 @@ class Command(RegistryCommand):
         settings = self.settings
         declared = load_stored_jobs_and_sources(self.options, connection)
         known: Any = dict(connection.execute(_SOURCES).fetchall())
-        names = sources or sorted({*known, *declared})
+        names = sources or sorted({*known, *declared, *declared.wrong})
+        print_wrong_tables(self.name, declared, sources)
         if opts.simulate is not None:
             simulation.print_simulate_command(
                 connection,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
+from collections.abc import Collection
 
 from rich.markup import escape
 
@@ -19,6 +19,7 @@ from smartcrawl.model.program import program_argument, program_crawl_line
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.reports.concerns import reported_concerns, status_report_verdict
 from smartcrawl.reports.sources_today import vanished_sources
 from smartcrawl.reports.status import SourceStatus, status_report, status_report_data
@@ -26,6 +27,8 @@ from smartcrawl.reports.text import report_time_span, run_state_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import only_not_due
 from smartcrawl.terminal.command import RegistryCommand, print_json
+from smartcrawl.terminal.output import print_complaint
+from smartcrawl.terminal.wrong_tables import print_wrong_tables
 
 
 class Command(RegistryCommand):
@@ -62,10 +65,10 @@ class Command(RegistryCommand):
     ) -> None:
         """Print the status of each source, and of all of them together."""
         now = int(time.time())
-        vanished: list[str] = []
-        with suppress(SourceError):  # a crawl names what is wrong in sources.toml
-            vanished = vanished_sources(connection, self.options)
-        *found, total = status_report(connection, now, sources=sources, vanished=vanished)
+        vanished, wrong = self._undeclared(connection, sources)
+        *found, total = status_report(
+            connection, now, sources=sources, vanished=vanished, wrong=wrong
+        )
         longest = self.options.schedule.longest
         if opts.format == "json":
             rows = [status_report_data(one) for one in found]
@@ -88,6 +91,21 @@ class Command(RegistryCommand):
         ):
             for line in lines:
                 line.print()
+
+    def _undeclared(
+        self, connection: Connection, sources: list[str]
+    ) -> tuple[Collection[str], Collection[str]]:
+        """Return the sources that are declared no more, and those whose tables have mistakes.
+
+        What is wrong in sources.toml is printed, and the registry shown nevertheless.
+        """
+        try:
+            declared = load_stored_jobs_and_sources(self.options, connection)
+        except SourceError as error:
+            print_complaint(self.name, str(error))
+            return (), ()
+        print_wrong_tables(self.name, declared, sources)
+        return vanished_sources(connection, self.options, declared), declared.wrong
 
     def _block(self, status: SourceStatus, now: int) -> list[Line]:
         """Return the lines of one source: its run, the verdict, the figures, the concerns."""

@@ -19,6 +19,7 @@ from smartcrawl.reports.why import Stories
 from smartcrawl.sources.fields import declared_web_address
 from smartcrawl.terminal.addresses import address_argument
 from smartcrawl.terminal.command import RegistryCommand, print_json, single_terminal_argument
+from smartcrawl.terminal.wrong_tables import print_wrong_tables
 
 
 class Command(RegistryCommand):
@@ -63,6 +64,9 @@ class Command(RegistryCommand):
         )
         stories = Stories(connection, self.options, known, robots, again=self.again)
         answer = stories.about(url, sources)
+        holders = [story["record"]["source"] for story in answer["records"]]
+        if holders:
+            print_wrong_tables(self.name, known, holders)
         if not answer["records"] and url_item_kind(normalize_url(url)) == "url":
             _check_address(url)
         if opts.format == "json":

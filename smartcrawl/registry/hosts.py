@@ -39,6 +39,7 @@ SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated,
   FROM trust t JOIN host h ON h.no = t.host
  WHERE t.distrusted_at IS NOT NULL OR t.rotated > 1 OR t.ignored > 0
 """
+_ROBOTS = "SELECT body FROM robots WHERE origin IN (?, ?) AND status < 400"
 _BLOCK = """
 INSERT INTO host (name, display, is_blocked, block_reason) VALUES (?, ?, TRUE, ?)
 ON CONFLICT (name) DO UPDATE SET is_blocked = TRUE, block_reason = excluded.block_reason
@@ -57,6 +58,7 @@ def host_rows(
     *,
     sources: Sequence[str] = (),
     is_running: Callable[[str], bool] = lambda source: False,
+    is_robots_txt: Callable[[bytes], bool] = lambda body: True,
 ) -> Iterator[dict[str, Any]]:
     """Yield every host, ordered by name; with ``sources`` only hosts with pages of those.
 
@@ -64,7 +66,8 @@ def host_rows(
 
     ``is_running`` returns whether a source is being crawled; the figures of the running crawl are
     empty for a source whose process died. ``robots`` is ``rules``, ``none`` (robots.txt answered
-    4xx), ``unknown`` (the last request for it failed) or None (it was never requested).
+    4xx, or a body that is none by ``is_robots_txt``), ``unknown`` (the last request for it failed)
+    or None (it was never requested).
     """
     row: Any
     served = Many([kind.name for kind in KINDS.values() if kind.is_polite])
@@ -75,7 +78,12 @@ def host_rows(
         retry_after, asked_at, fetched_at, status, failed_at, error, blocked, reason = row[11:19]
         trust = Trust(*(count or 0 for count in row[19:]))
         unknown = failed_at is not None and failed_at > (fetched_at or 0)
-        robots = None if status is None else "rules" if status < 400 else "none"
+        robots = None if status is None else "none"
+        if status is not None and status < 400:
+            bodies = connection.execute(_ROBOTS, (f"https://{name}", f"http://{name}"))
+            robots = (
+                "rules" if any(is_robots_txt(body) for (body,) in bodies.fetchall()) else "none"
+            )
         values = (
             name,
             pages,

@@ -49,6 +49,11 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
             " declare it again, or",
             ("forget", *only),
         )
+    if status.is_wrong:
+        yield Concern(
+            "its table in sources.toml has a mistake: its pages stay searchable and are neither"
+            " visited nor removed until that is corrected"
+        )
     for reason in reasons:
         assert run is not None, "it has the reasons"
         why = reported_reason(reason, run.no, is_library=status.is_library)
@@ -118,6 +123,8 @@ def status_report_verdict(status: SourceStatus, now: int, *, longest: int) -> St
 def _stale(status: SourceStatus, longest: int) -> str | None:
     if status.is_vanished:
         return "it is declared no more, and no run visits it"
+    if status.is_wrong:
+        return "its table has a mistake, and no run visits it"
     if status.ages.most is None:
         return "nothing is stored"
     if status.ages.most > longest:

@@ -14,7 +14,11 @@ from smartcrawl.registry.removal.known_before import EVERY, lowest_stored_number
 from smartcrawl.registry.removal.purge import Target, withheld_candidate_rows
 from smartcrawl.reports.entries import ReportedRecord, reported_proposal, reported_records
 from smartcrawl.reports.listed_walk import ListedWalkReport
-from smartcrawl.reports.sources_today import reported_source_today
+from smartcrawl.reports.sources_today import (
+    WRONG_TABLE,
+    reason_without_source,
+    reported_source_today,
+)
 from smartcrawl.reports.stored_robots import RobotsOfSources
 from smartcrawl.reports.walk import WalkReport
 from smartcrawl.rules.absence import Loss, withholds_sweep
@@ -59,7 +63,8 @@ def plan_reports(
                 connection, number, source, options, obeyed, listing=listing(source)
             )
         else:
-            walk = WalkReport(connection, number, source, options, obeyed)
+            why = reason_without_source(declared, name)
+            walk = WalkReport(connection, number, source, options, obeyed, without=why)
         found.append(_as_data(name, walk, waiting, limit))
     return found
 
@@ -191,6 +196,11 @@ def _as_data(name: str, walk: WalkReport, waiting: list[Target], limit: int) -> 
 
 
 def _note(walk: WalkReport) -> str | None:
+    if walk.source is None and walk.without == WRONG_TABLE:
+        return (
+            "its table in sources.toml has a mistake: until that is corrected it stays searchable,"
+            " is not crawled and never swept"
+        )
     if walk.source is None:
         return "not in sources.toml any more: it stays searchable, is not crawled and never swept"
     return walk.cut_reason

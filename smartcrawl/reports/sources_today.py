@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
@@ -11,11 +12,16 @@ from smartcrawl.registry.jobs import load_stored_jobs_and_sources
 from smartcrawl.registry.runs.runs import Role, declared_source_rows
 from smartcrawl.registry.runs.starts import last_root_row, last_start_rows
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.declared import DeclaredSources
 from smartcrawl.sources.files import ad_hoc_files_source
 from smartcrawl.sources.github.source import ad_hoc_repository_source
 from smartcrawl.sources.kinds import GITHUB, SHAREPOINT, source_kind_named
 from smartcrawl.sources.refusals import belongs_to_source, source_refusals
 from smartcrawl.sources.site import SiteSource
+
+#: Why no run takes a source.
+NOT_DECLARED: Final = "its source is not in sources.toml any more"
+WRONG_TABLE: Final = "the table of its source in sources.toml has a mistake"
 
 _KIND = "SELECT kind FROM source WHERE name = ?"
 
@@ -31,12 +37,14 @@ class AddressHolders:
 def reported_source_today(
     connection: Connection, declared: Mapping[str, Source], name: str
 ) -> Source | None:
-    """Return a source as its next run would use it; None if it is no longer declared.
+    """Return a source as its next run would use it; None if it is no longer declared, or wrongly.
 
     An ad-hoc source has the start addresses or the root of its last run (registry.runs.starts).
     """
     if name in declared:
         return declared[name]
+    if has_wrong_table(declared, name):
+        return None
     root = last_root_row(connection, name)
     if root is not None:
         kind = connection.execute(_KIND, (name,)).get
@@ -47,13 +55,28 @@ def reported_source_today(
     return SiteSource(name=name, seeds=seeds, sitemaps=sitemaps, ad_hoc=True) if starts else None
 
 
-def vanished_sources(connection: Connection, options: Options) -> list[str]:
+def has_wrong_table(declared: Mapping[str, Source], name: str) -> bool:
+    """Whether sources.toml has a table of this name with a mistake, so that no run takes it."""
+    return isinstance(declared, DeclaredSources) and name in declared.wrong
+
+
+def reason_without_source(declared: Mapping[str, Source], name: str) -> str:
+    """Return why no run takes a source that ``reported_source_today`` does not find."""
+    return WRONG_TABLE if has_wrong_table(declared, name) else NOT_DECLARED
+
+
+def vanished_sources(
+    connection: Connection, options: Options, declared: DeclaredSources | None = None
+) -> list[str]:
     """Return the stored sources that were declared at their last crawl, and are no more.
+
+    ``declared``: the sources of today, where they were read already.
 
     Raises:
         SourceError: sources.toml cannot be read.
     """
-    declared = load_stored_jobs_and_sources(options, connection)
+    if declared is None:
+        declared = load_stored_jobs_and_sources(options, connection)
     return [name for name in declared_source_rows(connection) if not declared.declares(name)]
 
 

@@ -198,6 +198,7 @@ class SourceStatus:
     trimmed: int = 0  #: items that a library lacks in its last listing, beyond those accepted
     is_library: bool = False  #: whether the commands of libraries crawl it
     is_vanished: bool = False  #: whether it was declared at its last crawl, and is no more
+    is_wrong: bool = False  #: whether its table in sources.toml has a mistake
 
 
 def status_report(
@@ -206,10 +207,12 @@ def status_report(
     *,
     sources: Sequence[str] = (),
     vanished: Collection[str] = (),
+    wrong: Collection[str] = (),
 ) -> list[SourceStatus]:
     """Return the status of some sources (of all where none is named), and last their total.
 
     A source is listed from its first run on. ``vanished``: those that are declared no more.
+    ``wrong``: those whose tables have mistakes.
     """
     with read_transaction(connection):
         rows = _rows(connection, _SOURCES, {"sources": Many(sources), "every": not sources})
@@ -241,6 +244,7 @@ def status_report(
             0 if (lacking := shortfalls.get(no)) is None else lacking.trimmed,
             kind == SHAREPOINT.name,
             name in vanished,
+            name in wrong,
         )
         for no, (name, kind) in names.items()
     ]

@@ -23,6 +23,7 @@ from smartcrawl.reports.entries import (
     reported_records,
     reported_runs,
 )
+from smartcrawl.reports.sources_today import NOT_DECLARED
 from smartcrawl.reports.stored_robots import StoredRobotsReport
 from smartcrawl.reports.today import TodayReport
 from smartcrawl.rules.absence import Look, lets_page_go
@@ -47,13 +48,15 @@ class WalkReport:
 
     connection: Connection
     source_no: int
-    source: Source | None  #: None: no longer declared, so never crawled nor swept
+    source: Source | None  #: None: no run takes it, so it is never crawled nor swept
     options: Options
     robots: StoredRobotsReport | None
     entries: dict[int, ReportedRecord] = field(default_factory=dict)
     asked: dict[int, int] = field(default_factory=dict)  #: numbers and depths, breadth first
     refused: set[int] = field(default_factory=set)  #: reached, but disallowed by robots.txt
     new: set[str] = field(default_factory=set)  #: addresses without a record
+    without: str = NOT_DECLARED  #: why there is no ``source``
+    _behind: set[int] | None = None  #: to which only refused pages lead; None: not looked for yet
     _depths: DepthLimits = field(default_factory=DepthLimits)
     #: what lies deeper than this run was ordered to go, unless it is ``asked``: numbers, addresses
     _beyond: set[int] = field(default_factory=set)
@@ -150,12 +153,30 @@ class WalkReport:
         if entry.no in self.asked:
             return None
         if self.source is None:
-            return "its source is not in sources.toml any more"
+            return self.without
         if entry.no in self.refused:
             return "robots.txt forbids it"
         if entry.no in self._beyond:
             return f"it is deeper than DEPTH_LIMIT={self._depths.ordered} of this run"
-        return "it is out of scope" if self._outside(entry) else "no link leads to it"
+        if self._outside(entry):
+            return "it is out of scope"
+        if entry.no in self._behind_refused(self.source):
+            return "robots.txt forbids the pages that lead to it"
+        return "no link leads to it"
+
+    def _behind_refused(self, source: Source) -> set[int]:
+        """Return the pages that are not reached, but are behind those that robots.txt forbids."""
+        if self._behind is None:
+            self._behind, waiting = set(), list(self.refused)
+            while waiting:
+                entry = self.entries[waiting.pop()]
+                found = set(self._targets(entry, source, set())) if entry.standing > 0 else set()
+                if entry.redirect_no is not None:
+                    found.add(entry.redirect_no)
+                more = (found & self.entries.keys()) - self._behind - self.asked.keys()
+                self._behind |= more
+                waiting.extend(more - self.refused)
+        return self._behind
 
     def _outside(self, entry: ReportedRecord) -> bool:
         assert self.source is not None

@@ -32,6 +32,7 @@ from smartcrawl.reports.pushed import reported_store_files_of_page
 from smartcrawl.reports.sources_today import (
     is_reported_library,
     is_reported_page_listed,
+    reason_without_source,
     reported_source_today,
     reported_sources_today,
 )
@@ -180,7 +181,7 @@ class Stories:
             record,
             Standing(entry.standing).name.lower(),
             story.reported_text_length(connection, page.no),
-            self._decision(page, entry, history, record, is_listed=is_listed),
+            self._decision(page, entry, history, record, shown_in, is_listed=is_listed),
             self._request(entry, record, source),
             history,
             {"count": count_in, "shown": shown_in},
@@ -194,7 +195,7 @@ class Stories:
             iso_time(pinned),
             self._proposal(page),
             None if is_listed else self._robots_rule(entry.url, page.source),
-            _scope_today(source, entry, self._options),
+            self._scope(page, source, entry),
             self._removal(page, entry, past, is_listed=is_listed),
             self._next_visit(page, entry, past, source),
             None if vectors is None else vectors.as_data(),
@@ -210,10 +211,11 @@ class Stories:
         entry: ReportedRecord,
         history: list[dict[str, Any]],
         record: dict[str, Any],
+        leading: Sequence[str],
         *,
         is_listed: bool,
     ) -> dict[str, Any]:
-        """Return the rule that decided about a page last, and the run."""
+        """Return the rule that decided about a page last, and the run; ``leading``: links in."""
         visited = record["lastChecked"]
         word = None if entry.word is None else Word(entry.word)
         marks = [event for event in history if event["event"] in ("removed", "restored")]
@@ -232,6 +234,9 @@ class Stories:
                 links = report_noun(entry.depth, "link")
                 text = f"left out by order: it is {links} from a seed, and the run went no deeper"
                 return _decided(f"{text} than {most}; it does not age by that", run, None)
+            if word is Word.ORPHANED and leading and not is_listed:
+                text = f"{self._unfollowed(page.source, leading)}; {_STAYS}"
+                return _decided(text, run, None)
             return _decided(unasked.get(word, word.word), run, None)
         run = entry.visited_run
         outcome = forecast_outcome(Status(entry.status), word, entry.http_status)
@@ -253,6 +258,14 @@ class Stories:
         is_held_list = action is Action.HOLD and standing is Standing.LINKS
         text = f"{text}; {_LINKS_HELD if is_held_list else _DONE[action]}"
         return _decided(text, run, visited, outcome=outcome.value, action=action.value)
+
+    def _unfollowed(self, source: str, leading: Sequence[str]) -> str:
+        """Return why no run reached a page to which stored links lead."""
+        robots = self._robots.of(source)
+        if self._robots.is_obeyed(source) and all(map(robots.forbids, leading)):
+            them = "the page that links" if len(leading) == 1 else "the pages that link"
+            return f"no seed led to it, and robots.txt forbids {them} to it"
+        return "no seed and no link that the run followed led to it"
 
     def _request(
         self, entry: ReportedRecord, record: dict[str, Any], source: Source | None
@@ -334,6 +347,14 @@ class Stories:
             "obeyed": self._robots.is_obeyed(source),
         }
 
+    def _scope(
+        self, page: KnownRecord, source: Source | None, entry: ReportedRecord
+    ) -> dict[str, Any]:
+        if source is not None:
+            return _scope_today(source, entry, self._options)
+        why = reason_without_source(self._declared, page.source)
+        return {"allowed": None, "why": why, "depth": entry.depth, "maxDepth": None}
+
     def _removal(
         self, page: KnownRecord, entry: ReportedRecord, past: ReportedRuns, *, is_listed: bool
     ) -> list[dict[str, Any]]:
@@ -371,7 +392,7 @@ class Stories:
         running = last is not None and last[2] in (RunState.OPEN, RunState.VERIFYING)
         last_run = last[0] if last else 0
         if source is None:
-            text = "none: its source is not in sources.toml any more"
+            text = f"none: {reason_without_source(self._declared, page.source)}"
         elif not source.scope.allows(entry.url):
             text = "none: it is out of scope"
         elif entry.pinned:
@@ -400,13 +421,14 @@ def _decided(
     return {"run": run, "at": at, "outcome": outcome, "action": action, "text": text}
 
 
+_STAYS = "the stored page stays for now"
 _UNASKED = {
-    Word.ORPHANED: "no seed and no link led to it; the stored page stays for now",
+    Word.ORPHANED: f"no seed and no link led to it; {_STAYS}",
     Word.SKIPPED: "it was reached, and not visited before the run ended",
     Word.EXCLUDED: "it is out of scope, so it was not asked",
 }
 _UNLISTED = {
-    Word.ORPHANED: "it was not in the listing; the stored page stays for now",
+    Word.ORPHANED: f"it was not in the listing; {_STAYS}",
     Word.SKIPPED: "it was in the listing, and not read before the run ended",
     Word.EXCLUDED: "it is out of scope, so it was not read",
 }
@@ -417,11 +439,9 @@ _HELD = {
 }
 
 
-def _scope_today(source: Source | None, entry: ReportedRecord, options: Options) -> dict[str, Any]:
+def _scope_today(source: Source, entry: ReportedRecord, options: Options) -> dict[str, Any]:
     """Return whether a page is in scope, by its address and by its links from a seed."""
     depth: dict[str, Any] = {"depth": entry.depth, "maxDepth": None}
-    if source is None:
-        return {"allowed": None, "why": "the source is not in sources.toml any more"} | depth
     limits = DepthLimits.of(source.max_depth, options.depth_limit, by_order=False)
     if source.lists(entry.url):
         limits, depth["depth"] = DepthLimits(), None

@@ -1232,6 +1232,64 @@ def test_why_names_a_robots_txt_that_is_a_web_page(world: World):
     ).out.replace("\n             ", " ")
 
 
+def test_a_page_behind_one_that_robots_txt_forbids_is_told_so(world: World):
+    world.crawl(
+        {"/": "home", "/a": "a", "/b": "b", "/c": "c"},
+        {"/": ["/a"], "/a": ["/b"], "/b": ["/c"], "/c": []},
+    )
+    insert = "INSERT INTO robots (origin, fetched_at, status, body) VALUES (?, ?, 200, ?)"
+    rules = (SITE, NOW, b"User-agent: *\nDisallow: /a")
+    world.desk.connection.execute(insert, rules)
+    world.crawl({"/": True, "/a": None}, now=LATER)
+
+    def decided(path: str) -> str:
+        return str(world.story(path)["decision"]["text"])
+
+    stays = "the stored page stays for now"
+    forbidden = f"no seed led to it, and robots.txt forbids the page that links to it; {stays}"
+    assert decided("/b") == forbidden
+    assert decided("/c") == f"no seed and no link that the run followed led to it; {stays}"
+    assert world.plan()["skips"] == {
+        "robots.txt forbids it": 1, "robots.txt forbids the pages that lead to it": 2,
+    }  # fmt: skip
+    world.crawl({"/": True}, {"/": []}, now=LATER)
+    assert world.plan()["skips"] == {"no link leads to it": 3}
+
+
+def test_a_table_with_a_mistake_is_named_and_its_source_shown(orphaned: World):
+    """So is one of a source that was never crawled; a file that is no TOML hides no status."""
+    orphaned.declare(SOURCES + "max_dept = 2\n\n[sources.next]\n")
+    problems = r"has 2 problems:\s+\[sources.docs\] max_dept: unknown key, did.*\[sources.next\]"
+
+    told = orphaned.run("status", "--format", "json")
+    assert re.search(problems, told.err, re.DOTALL)
+    (verdict,) = json.loads(told.out)["verdicts"]
+    assert verdict["text"].startswith("not fresh: its table has a mistake, and no run visits it;")
+    shown = " ".join(orphaned.run("status", "--details").out.split())
+    assert "look at its table in sources.toml has a mistake: its pages stay searchable" in shown
+
+    told = orphaned.run("plan", "--format", "json")
+    assert re.search(problems, told.err, re.DOTALL)
+    docs, new = json.loads(told.out)
+    assert (docs["source"], new["source"]) == ("docs", "next")
+    assert docs["note"].startswith("its table in sources.toml has a mistake: until that")
+    assert docs["skips"] == {"the table of its source in sources.toml has a mistake": 4}
+    assert (docs["asks"], docs["removes"], new["note"]) == (0, {}, docs["note"])
+    assert "[sources.next]" not in orphaned.run("plan", "--source", "docs").err
+
+    told = orphaned.run("why", f"{SITE}/a", "--format", "json")
+    (story,) = json.loads(told.out)["records"]
+    assert story["scope"]["why"] == "the table of its source in sources.toml has a mistake"
+    assert story["nextVisit"]["text"] == f"none: {story['scope']['why']}"
+    assert "[sources.docs] max_dept" in told.err
+    assert "[sources.next]" not in told.err
+
+    orphaned.declare(SOURCES + "[[[")
+    told = orphaned.run("status")
+    assert "sources.toml is no TOML" in told.err
+    assert "fresh" in told.out
+
+
 def test_why_of_a_withheld_page_has_the_command_that_goes_on(withheld: World):
     story = withheld.story("/a")
 
@@ -1341,7 +1399,7 @@ def test_why_shows_each_source_that_knows_the_address(orphaned: World):
     assert [story["record"]["source"] for story in one] == ["other"]
     assert one[0]["scope"] == {
         "allowed": None,
-        "why": "the source is not in sources.toml any more",
+        "why": "its source is not in sources.toml any more",
         "depth": 0,
         "maxDepth": None,
     }

@@ -485,6 +485,8 @@ def test_hosts_shows_what_a_host_asked_for_and_that_it_is_left_alone(site: Site,
     [
         (Page("User-agent: *\nDisallow: /x"), "rules"),
         (Page("no", status=404), "none"),
+        (Page("<!doctype html><p>Welcome to the shop"), "none"),
+        (Page("# no rules\n"), "rules"),
         (Page("no", status=503), "unknown"),
     ],
 )
