@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import lru_cache, partial
 from pathlib import Path
+from typing import Final, TypeVar
 
 from smartcrawl.index.embedded.vectors import (
     QueryMeaning,
@@ -14,15 +16,24 @@ from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
     whole_index_embedders,
 )
-from smartcrawl.index.embedding.choice import open_embedder_of
-from smartcrawl.index.embedding.ports import Embedder, RefusedText
+from smartcrawl.index.embedding.ports import RefusedText, Vector
 from smartcrawl.index.queries import search_query_text
+from smartcrawl.index.question_embedders import SECONDS, QuestionEmbedders
 from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
-from smartcrawl.model.exceptions import EmbedderError, NoVectorsError
+from smartcrawl.model.exceptions import (
+    EmbedderError,
+    NoVectorsError,
+    SettingError,
+    SmartcrawlError,
+)
 from smartcrawl.model.index_pages import EmbedderKey
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
+
+_T = TypeVar("_T")
+
+EMBEDDERS: Final = QuestionEmbedders()  #: of this process
 
 
 class SearchMode(StrEnum):
@@ -34,17 +45,106 @@ class SearchMode(StrEnum):
     HYBRID = "hybrid"  #: both, joined by their ranks
 
 
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A question for an embedder."""
+
+    stored: StoredEmbedder  #: that made the vectors of the chunks
+    options: EmbedderOptions
+    text: str
+
+
+class UnembeddedError(Exception):
+    """A question has no vector yet; its embedder is asked while no connection is lent."""
+
+    def __init__(self, asked: _Asked) -> None:
+        super().__init__(asked.text)
+        self.asked = asked
+
+
+class QuestionVectors:
+    """The vectors of the question of one search, also of its corrected form."""
+
+    def __init__(self, *, at_once: bool = False, embedders: QuestionEmbedders = EMBEDDERS) -> None:
+        """With ``at_once`` the embedder is asked in the search, while its connection is lent."""
+        self._at_once, self._embedders = at_once, embedders
+        self._found: dict[_Asked, Vector | SmartcrawlError] = {}
+        self._left = SECONDS
+
+    def vector(self, asked: _Asked) -> Vector:
+        """Return the vector of a question.
+
+        Raises:
+            UnembeddedError: it was not asked for.
+            NoVectorsError: its text has no meaning for the model.
+            EmbedderError: the embedder does not answer, or this installation has another version
+                of it.
+            SettingError: it cannot be opened: a package or the key is missing.
+        """
+        if asked not in self._found:
+            if not self._at_once:
+                raise UnembeddedError(asked)
+            self.embed(asked)
+        found = self._found[asked]
+        if isinstance(found, SmartcrawlError):
+            raise found
+        return found
+
+    def embed(self, asked: _Asked) -> None:
+        """Ask the embedder for a question; all of a search have two seconds together."""
+        began = time.monotonic()
+        try:
+            self._found[asked] = self._embedded(asked)
+        except (NoVectorsError, EmbedderError, SettingError) as error:
+            self._found[asked] = error
+        self._left -= time.monotonic() - began
+
+    def _embedded(self, asked: _Asked) -> Vector:
+        text = search_query_text(asked.text)
+        found, model = self._embedders.answer(asked.options, text, self._left)
+        if model != asked.stored.model:  # another version of the package
+            raise EmbedderError(
+                f"the vectors are of {asked.stored.model}, and this installation has {model}:"
+                f" run {program_name()} embed",
+                lasting=True,
+            )
+        if isinstance(found, RefusedText):
+            raise NoVectorsError(f"the query has no vector, {found.reason}")
+        return found
+
+
+def answer_with_question_vectors(
+    read: Callable[[Callable[[Connection], _T | UnembeddedError]], _T | UnembeddedError],
+    work: Callable[[Connection, QuestionVectors], _T],
+) -> _T:
+    """Return the result of ``work``; for each try ``read`` lends a connection.
+
+    A question is embedded between two tries, so that no connection waits for an embedder.
+    """
+    vectors = QuestionVectors()
+
+    def tried(connection: Connection) -> _T | UnembeddedError:
+        try:
+            return work(connection, vectors)
+        except UnembeddedError as error:
+            return error  # an error would cost the connection
+
+    while isinstance(found := read(tried), UnembeddedError):
+        vectors.embed(found.asked)
+    return found
+
+
 def query_meaning(
     connection: Connection,
     options: Options,
     mode: SearchMode,
+    vectors: QuestionVectors,
     indexed: EmbedderKey | None = None,
 ) -> QueryMeaning | None:
     """Return the function that finds the vector of a query; None: only words count.
 
-    ``indexed``: the embedder whose vectors an index elsewhere has. The function raises
-    NoVectorsError where the query has no meaning, EmbedderError where the embedder does not answer,
-    and SettingError where it cannot be opened.
+    ``indexed``: the embedder whose vectors an index elsewhere has. The function raises what
+    ``QuestionVectors.vector`` does.
 
     Raises:
         NoVectorsError: ``mode`` needs vectors, and there are none.
@@ -56,37 +156,17 @@ def query_meaning(
         if mode is SearchMode.BEST:
             return None
         raise NoVectorsError(_missing(options, mode, indexed))
-    return partial(_query_vector, stored, _options_of(stored, options), mode)
+    chosen = _options_of(stored, options)
 
+    def meaning(query: str) -> VectorQuery:
+        return VectorQuery(
+            stored.no,
+            vectors.vector(_Asked(stored, chosen, query)),
+            only=mode is SearchMode.VECTOR,
+            reads_sentences=stored.name != LOCAL,  # which adds up the words of a text
+        )
 
-def _query_vector(
-    stored: StoredEmbedder, options: EmbedderOptions, mode: SearchMode, query: str
-) -> VectorQuery:
-    """Return the vector of a query by the embedder that made the stored vectors.
-
-    Raises:
-        NoVectorsError: its text has no meaning for the model.
-        EmbedderError: the embedder does not answer, or this installation has another version of it.
-        SettingError: it cannot be opened: a package or the key is missing.
-    """
-    try:
-        embedder = _opened(options)
-        if embedder.model != stored.model:  # another version of the package
-            raise EmbedderError(
-                f"the vectors are of {stored.model}, and this installation has {embedder.model}:"
-                f" run {program_name()} embed",
-                lasting=True,
-            )
-        found = embedder.embed_query(search_query_text(query))
-    except EmbedderError as error:
-        if error.lasting:  # for a run; the next search of this process asks again
-            _opened.cache_clear()
-        raise
-    if isinstance(found, RefusedText):
-        raise NoVectorsError(f"the query has no vector, {found.reason}")
-    reads = embedder.name != LOCAL  # which adds up the words of a text
-    only = mode is SearchMode.VECTOR
-    return VectorQuery(stored.no, found, only=only, reads_sentences=reads)
+    return meaning
 
 
 def _missing(options: Options, mode: SearchMode, indexed: EmbedderKey | None) -> str:
@@ -144,8 +224,3 @@ def _options_of(stored: StoredEmbedder, options: Options) -> EmbedderOptions:
     if stored.name == ONNX:
         return replace(found, folder=Path(stored.location))
     return replace(found, url=stored.location)
-
-
-@lru_cache(2)
-def _opened(options: EmbedderOptions) -> Embedder:
-    return open_embedder_of(options)

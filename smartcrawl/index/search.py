@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from smartcrawl.index.queries import (
     search_query_place,
     search_query_with_sources,
 )
-from smartcrawl.index.query_vectors import SearchMode, query_meaning
+from smartcrawl.index.query_vectors import QuestionVectors, SearchMode, query_meaning
 from smartcrawl.model.exceptions import EmbedderError, NoVectorsError, SettingError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
@@ -54,22 +55,26 @@ def search_index(
     marks: tuple[str, str] = ("[", "]"),
     mode: SearchMode = SearchMode.BEST,
     language: str = "",
+    vectors: QuestionVectors | None = None,
 ) -> Answer:
     """Return the pages that answer ``query``, best first, after the first ``offset``.
 
     ``sources`` empty means all, and ``language`` (ISO 639-1) any. A page that several sources have
     is one hit, which names them. ``marks`` are put around the words found. At most
-    ``MOST_PROPOSED`` pages answer a query.
+    ``MOST_PROPOSED`` pages answer a query. ``vectors``: of the question; None: the embedder is
+    asked while the connection waits. Where it gives none, only words count, with a note.
 
     Raises:
         UnknownNameError: in: or -in: of the query names a source that does not exist.
         SearchQueryError: site: or -site: of the query names no address.
         SinkError: the index does not answer, or is not the one that the registry wrote.
         NoVectorsError: ``mode`` needs vectors, and there are none, or none of the query.
-        EmbedderError: ``mode`` needs the embedder, which does not answer.
-        SettingError: ``mode`` needs the embedder, which cannot be opened.
+        EmbedderError: ``mode`` is of vectors alone, and the embedder does not answer.
+        SettingError: ``mode`` is of vectors alone, and the embedder cannot be opened.
+        UnembeddedError: ``vectors`` has none of the question yet.
     """
     query = _query_of_sources(connection, query)
+    vectors = vectors or QuestionVectors(at_once=True)
     within: dict[str, Any] = {
         "sources": sources,
         "limit": limit,
@@ -79,13 +84,28 @@ def search_index(
     }
     if options.elasticsearch is None:
         search = partial(embedded.search_embedded_index, connection, query, **within)
-        return _answer(search, query_meaning(connection, options, mode), mode, options)
+        meaning = query_meaning(connection, options, mode, vectors)
+        return _answer(search, _asked_first(meaning, query), mode, options)
     from smartcrawl.index.choice import open_searched_index  # noqa: PLC0415  # the embedded index needs none of it
 
     with open_searched_index(options, connection) as index:
-        meaning = query_meaning(connection, options, mode, index.embedder)
+        meaning = query_meaning(connection, options, mode, vectors, index.embedder)
         search = partial(_remote_answer, connection, index, query, **within)
-        return _answer(search, meaning, mode, options)
+        return _answer(search, _asked_first(meaning, query), mode, options)
+
+
+def _asked_first(meaning: QueryMeaning | None, query: str) -> QueryMeaning | None:
+    """Return the meaning after a look whether the query as it was asked has its vector.
+
+    The search itself, which is slow, is then made once for most queries.
+
+    Raises:
+        UnembeddedError: it was not asked for.
+    """
+    if meaning is not None and parsed_search_query(query).terms:
+        with suppress(NoVectorsError, EmbedderError, SettingError):  # the search says it
+            meaning(query)
+    return meaning
 
 
 def _query_of_sources(connection: Connection, query: str) -> str:
@@ -121,6 +141,8 @@ def _answer(
 ) -> Answer:
     """Search by words and meaning; only by words, with a note, where the query has no vector.
 
+    In mode ``vector`` that is an error.
+
     Where no setting asks for vectors, an embedder that this process cannot open is noted once.
     """
     try:
@@ -130,10 +152,11 @@ def _answer(
             raise
         note = f"only words counted: {error}"
     except (EmbedderError, SettingError) as error:
-        if mode is not SearchMode.BEST:
+        if mode is SearchMode.VECTOR:
             raise
         note = f"only words counted: {error}"
-        if options.embedder is None and isinstance(error, SettingError):
+        is_wanted = mode is SearchMode.HYBRID or options.embedder is not None
+        if isinstance(error, SettingError) and not is_wanted:
             note = _once(note)
     return replace(search(), note=note)
 

@@ -117,6 +117,18 @@ class EmbedderError(SmartcrawlError):
         self.lasting = lasting  #: whether to ask no more in this run
 
 
+class EmbedderAwayError(EmbedderError):
+    """An embedder is away or busy, and is asked nothing for some seconds."""
+
+    def __init__(self, host: str, reason: str, seconds: float) -> None:
+        super().__init__(
+            f"{host} makes no vectors now ({reason}): it is asked again after"
+            f" {max(1, round(seconds))} s",
+            lasting=False,
+        )
+        self.host, self.reason, self.seconds = host, reason, seconds
+
+
 class PushError(SmartcrawlError):
     """A push to a vector store ends: the store is gone, away for too long, or refuses."""
 

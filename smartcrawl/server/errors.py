@@ -16,7 +16,12 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import Receive, Scope, Send
 
-from smartcrawl.model.exceptions import FrontierError, RegistryError, SinkError
+from smartcrawl.model.exceptions import (
+    EmbedderError,
+    FrontierError,
+    RegistryError,
+    SinkError,
+)
 from smartcrawl.model.redaction import redacted_line
 from smartcrawl.sources.jobs.errors import JobError
 
@@ -123,6 +128,7 @@ def add_error_handlers(api: FastAPI) -> None:
         RegistryError: _of_store,
         SinkError: _of_store,
         FrontierError: _of_store,
+        EmbedderError: _of_store,
         Exception: _of_anything,
     }
     for kind, error_of in kinds.items():
@@ -152,6 +158,7 @@ def _of_store(_: Request, error: Exception) -> ApiError:
         RegistryError: "the registry",
         SinkError: "the search index",
         FrontierError: "Redis",
+        EmbedderError: "the embedder of the vectors",
     }
     what = next(name for kind, name in kinds.items() if isinstance(error, kind))
     return api_unavailable(f"{what} is not available")

@@ -394,11 +394,13 @@ def test_the_default_search_notes_that_only_words_counted(place: Place, server: 
     place.run("embed")
     server.answer = lambda asked: error("busy", 503)
 
-    default = place.run("search", "apple")
-    asked = place.run("search", "--mode", "hybrid", "apple", expect=1)
+    note = f"note: only words counted: {server.host} makes no vectors now"
+    for mode in ([], ["--mode", "hybrid"]):
+        found = place.run("search", *mode, "apple")
+        assert found.err.startswith(note)
+        assert "http://shop.example/0" in found.out
+    asked = place.run("search", "--mode", "vector", "apple", expect=1)
 
-    assert default.err.startswith(f"note: only words counted: {server.host} makes no vectors now")
-    assert "http://shop.example/0" in default.out
     assert f"{server.host} makes no vectors now" in asked.err
     assert asked.out == ""
 

@@ -1,6 +1,8 @@
 """Searches by meaning, and by words and meaning, over the vectors of registries."""
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from smartcrawl.index.embedding.choice import open_embedder_of
 from smartcrawl.index.embedding.local import LocalEmbedder
 from smartcrawl.index.hits import Answer
 from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.question_embedders import SECONDS
 from smartcrawl.index.ranking import MOST_PARTS, Ranked
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
@@ -36,6 +39,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit
 from smartcrawl.rules.fusion import fuse
 from smartcrawl.rules.model import Outcome
+from smartcrawl.server.stores import READING
 from tests.choices import options
 from tests.index.embedding.embeddings_server import (
     Asked,
@@ -77,10 +81,10 @@ def server() -> Iterator[EmbeddingsServer]:
 @pytest.fixture(autouse=True)
 def fresh_embedders() -> Iterator[None]:
     """Let no test find the embedder of another one: servers may have equal ports."""
-    query_vectors._opened.cache_clear()
+    query_vectors.EMBEDDERS.forget()
     search._noted.clear()
     yield
-    query_vectors._opened.cache_clear()
+    query_vectors.EMBEDDERS.forget()
 
 
 class Place(NamedTuple):
@@ -763,26 +767,14 @@ def test_the_default_falls_back_to_words_with_a_note_while_the_embedder_is_away(
 ):
     server.answer = lambda asked: error("busy", 503)
 
-    answer = searched.answer("banana", SearchMode.BEST)
-
-    assert answer.hits == searched.answer("banana", TEXT).hits != []
-    assert answer.note.startswith(f"only words counted: {server.host} makes no vectors now")
-    assert "the text" not in answer.note
-    for mode in (VECTOR, HYBRID):
-        with pytest.raises(EmbedderError, match="makes no vectors now"):
-            searched.answer("banana", mode)
+    for mode in (SearchMode.BEST, HYBRID):
+        answer = searched.answer("banana", mode)
+        assert answer.hits == searched.answer("banana", TEXT).hits != []
+        assert answer.note.startswith(f"only words counted: {server.host} makes no vectors now")
+        assert "run" not in answer.note
+    with pytest.raises(EmbedderError, match="makes no vectors now"):
+        searched.answer("banana", VECTOR)
     assert searched.answer("banana", TEXT).note == ""
-
-
-@DATABASES
-def test_an_embedder_that_refused_its_key_is_asked_again_by_the_next_search(
-    searched: Searched, server: EmbeddingsServer
-):
-    """A server that searches lives longer than the failure, such as a quota that was used up."""
-    server.replies = [error("no more", 429, "insufficient_quota")]
-
-    assert "only words counted" in searched.answer("fruit", SearchMode.BEST).note
-    assert searched.answer("fruit", SearchMode.BEST).note == ""
 
 
 @DATABASES
@@ -795,11 +787,11 @@ def test_a_former_embedder_that_cannot_be_opened_leaves_the_words(
     statement = "UPDATE embedder SET location = 'https://api.openai.com/v1'"
     searched.desk.connection.execute(statement).fetchall()
 
-    answer = searched.answer("banana", SearchMode.BEST)
-
-    assert answer.hits == searched.answer("banana", TEXT).hits != []
-    assert answer.note.startswith("only words counted: ")
-    assert "OPENAI_API_KEY" in answer.note
+    for mode in (SearchMode.BEST, HYBRID):
+        answer = searched.answer("banana", mode)
+        assert answer.hits == searched.answer("banana", TEXT).hits != []
+        assert answer.note.startswith("only words counted: ")
+        assert "OPENAI_API_KEY" in answer.note
     with pytest.raises(SettingError, match="OPENAI_API_KEY"):
         searched.answer("banana", VECTOR)
 
@@ -994,8 +986,58 @@ def test_the_api_serves_each_mode_and_names_the_one_that_it_cannot(
     assert found(q="😀", mode="vector") == []
 
     server.answer = lambda asked: error("busy", 503)
-    assert refused(q="fruit", mode="vector")[0] == 503
+    status, details = refused(q="fruit", mode="vector")
+    assert (status, details["reason"]) == (503, "the embedder of the vectors is not available")
     assert found(q="apple") == [BASE + "apple"]
+    hybrid = library.read("/api/Search", params={"q": "apple", "mode": "hybrid"})
+    assert [hit["url"] for hit in hybrid["hits"]] == [BASE + "apple"]
+    assert hybrid["note"].startswith(f"only words counted: {server.host} makes no vectors now")
+    desk.close()
+    library.close()
+
+
+@pytest.mark.covers("E-16")
+def test_questions_that_wait_for_an_embedder_hold_no_connection_to_the_registry(
+    tmp_path: Path, server: EmbeddingsServer
+):
+    """More of them than the server has connections for reading."""
+    library = Library(tmp_path / "registry.db", tmp_path)
+    desk = Desk(tmp_path / "registry.db")
+    desk.open()
+    desk.index(BASE + "apple", "an apple a day")
+    chosen = embedder_options(server)
+    pay(desk.connection, open_embedder_of(chosen))
+    library.app = library.server(embedder=chosen)
+    server.asked.clear()
+    server.hangs.set()
+
+    def found(mode: str) -> tuple[int, list[str], str | None]:
+        answer = library.get("/api/Search", params={"q": "apple", "mode": mode})
+        return (
+            answer.status_code,
+            [hit["url"] for hit in answer.json()["hits"]],
+            answer.json()["note"],
+        )
+
+    with ThreadPoolExecutor(READING + 2) as pool:
+        began = time.monotonic()
+        waiting = [pool.submit(found, "hybrid") for _ in range(READING + 2)]
+        while len(server.asked) < READING + 2:
+            time.sleep(0.01)
+        text, at_once = found("text"), time.monotonic() - began
+        hybrid = [one.result() for one in waiting]
+    took = time.monotonic() - began
+    server.asked.clear()
+    later = found("hybrid")
+
+    why = (
+        f"only words counted: {server.host} makes no vectors now (no vector of the question within"
+    )
+    assert text == (200, [BASE + "apple"], None)
+    assert at_once < SECONDS < took
+    assert {(status, *urls) for status, urls, _ in (*hybrid, later)} == {(200, BASE + "apple")}
+    assert all(note.startswith(why) for _, _, note in (*hybrid, later))
+    assert server.asked == []  # the pause is that of all requests
     desk.close()
     library.close()
 

@@ -145,11 +145,7 @@ class EmbeddingsApi:
         return self._lasting(message, "check EMBEDDING_URL, which ends in /v1, and EMBEDDING_MODEL")
 
     def _lasting(self, message: str, remedy: str) -> EmbedderError:
-        return EmbedderError(
-            f"{self._host} makes no vectors ({message}): {remedy}; texts stay without vectors"
-            " until then",
-            lasting=True,
-        )
+        return EmbedderError(f"{self._host} makes no vectors ({message}): {remedy}", lasting=True)
 
     def _shown(self, text: str) -> str:
         return openai_text_shown(text, self._key)

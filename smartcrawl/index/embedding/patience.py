@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from smartcrawl.index.outage import AwayError, Outage
-from smartcrawl.model.exceptions import EmbedderError
+from smartcrawl.model.exceptions import EmbedderAwayError
 
 PAUSE: Final = 60.0  #: seconds after an outage's wait in which the server is asked nothing
 
@@ -30,33 +30,26 @@ class EmbedderPatience:
         """Refuse a request while the server is given a rest.
 
         Raises:
-            EmbedderError: it is; the message says for how long.
+            EmbedderAwayError: it is; the message says for how long.
         """
         if self._paused is not None and self._clock() < self._paused[0]:
-            raise self._away(self._paused[1], self._paused[0] - self._clock())
+            end, reason = self._paused
+            raise EmbedderAwayError(self._host, reason, end - self._clock())
 
     def wait(self, failure: AwayError) -> None:
         """Wait before the next try.
 
         Raises:
-            EmbedderError: the outage would be waited for too long.
+            EmbedderAwayError: the outage would be waited for too long.
         """
         wait = self._outage.next_wait(failure)
         if wait is None:
             pause = PAUSE if failure.wait is None else max(PAUSE, float(failure.wait))
             self._paused = (self._clock() + pause, str(failure))
-            raise self._away(str(failure), pause) from None
+            raise EmbedderAwayError(self._host, str(failure), pause) from None
         self._sleep(wait)
 
     def end_outage(self) -> None:
         """Note that the server answered."""
         self._outage.end()
         self._paused = None
-
-    def _away(self, reason: str, seconds: float) -> EmbedderError:
-        return EmbedderError(
-            f"{self._host} makes no vectors now ({reason}): it is asked again after"
-            f" {max(1, round(seconds))} s, and texts that get no vector in this run get it in a"
-            " later one",
-            lasting=False,
-        )

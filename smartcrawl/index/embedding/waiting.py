@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Generic, TypeVar
 
@@ -26,11 +26,12 @@ class Waiting(Generic[_T]):
         self._open: set[SimpleQueue[_T | BaseException]] = set()
         self._is_over = False
 
-    def made(self, call: Callable[[], _T]) -> _T:
-        """Return the result of a call.
+    def made(self, call: Callable[[], _T], seconds: float | None = None) -> _T:
+        """Return the result of a call, for which ``seconds`` are waited; None: as long as it takes.
 
         Raises:
             GivenUpError: ``give_up`` was called, before or meanwhile.
+            TimeoutError: it takes longer.
         """
         ended: SimpleQueue[_T | BaseException] = SimpleQueue()
 
@@ -45,9 +46,13 @@ class Waiting(Generic[_T]):
                 raise GivenUpError
             self._open.add(ended)
         Thread(target=work, name="embedding", daemon=True).start()
-        found = ended.get()
-        with self._lock:
-            self._open.discard(ended)
+        try:
+            found = ended.get(timeout=seconds)
+        except Empty:
+            raise TimeoutError from None
+        finally:
+            with self._lock:
+                self._open.discard(ended)
         if isinstance(found, BaseException):
             raise found
         return found

@@ -210,6 +210,9 @@ class Hits(Answer):
     meant: str | None = Field(
         description="The query that was answered instead, if a word of it was misspelt"
     )
+    note: str | None = Field(
+        description="Why meaning did not count, or does not count for all pages"
+    )
     pagination: Window
 
 

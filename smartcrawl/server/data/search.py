@@ -12,14 +12,17 @@ from pydantic import Field, field_validator
 
 from smartcrawl.index.images import images_to_index
 from smartcrawl.index.proposing import MOST_PROPOSED
-from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.query_vectors import (
+    QuestionVectors,
+    SearchMode,
+    answer_with_question_vectors,
+)
 from smartcrawl.index.search import search_hit_as_data, search_index
 from smartcrawl.model.exceptions import (
     EmbedderError,
     NoVectorsError,
     SearchQueryError,
     SettingError,
-    SinkError,
     UnknownNameError,
 )
 from smartcrawl.model.options import Options
@@ -72,12 +75,17 @@ class SearchQuery(Query):
         return text
 
 
-def api_search(connection: Connection, query: SearchQuery, options: Options) -> dict[str, Any]:
+def api_search(
+    connection: Connection, query: SearchQuery, options: Options, vectors: QuestionVectors
+) -> dict[str, Any]:
     """Return the hits of a query, with the keys of ``scrapy search --format json``.
 
     Raises:
         ApiError: the registry has no such source, or none that the query names.
         SinkError: the index does not answer.
+        EmbedderError: a search by meaning alone has no vector of its query.
+        NoVectorsError: the mode needs vectors, and there are none.
+        UnembeddedError: the query has not been embedded yet.
     """
     if query.collection is not None and query.collection not in stored_source_names(connection):
         raise api_invalid_input("collection", "collection must be a source that was crawled")
@@ -92,6 +100,7 @@ def api_search(connection: Connection, query: SearchQuery, options: Options) -> 
             offset=query.offset,
             marks=_MARKS,
             mode=SearchMode(query.mode),
+            vectors=vectors,
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise api_invalid_input("q", str(error)) from error
@@ -101,6 +110,7 @@ def api_search(connection: Connection, query: SearchQuery, options: Options) -> 
     return {
         "hits": [search_hit_as_data(hit, images.get(hit.no)) for hit in found.hits],
         "meant": found.meant or None,
+        "note": found.note or None,
         "pagination": {"offset": query.offset, "limit": query.limit},
     }
 
@@ -121,9 +131,12 @@ def add_routes(context: Context, router: APIRouter) -> None:
     def search(query: Annotated[SearchQuery, InQuery()]) -> Response:
         try:
             return json_response(
-                context.stores.read(lambda connection: api_search(connection, query, options))
+                answer_with_question_vectors(
+                    context.stores.read,
+                    lambda connection, vectors: api_search(connection, query, options, vectors),
+                )
             )
-        except (EmbedderError, SettingError) as error:
-            raise SinkError(str(error)) from error
+        except SettingError as error:
+            raise EmbedderError(str(error), lasting=True) from error
         except NoVectorsError as error:
             raise api_invalid_input("mode", f"mode must be text: {error}") from error

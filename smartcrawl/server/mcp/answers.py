@@ -48,7 +48,7 @@ class McpHits(_Answer):
         description="The query that was answered instead, if a word of it was misspelt"
     )
     note: str | None = Field(
-        description="Why meaning did not count, although the pages have vectors"
+        description="Why meaning did not count, or does not count for all pages"
     )
     next_offset: int | None = Field(description="The offset of the next pages; null: no more")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from smartcrawl.index.hits import Hit, HitChunk, is_lost_hit
 from smartcrawl.index.proposing import MOST_PROPOSED
-from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.query_vectors import QuestionVectors, SearchMode
 from smartcrawl.index.search import search_index
 from smartcrawl.model.exceptions import SearchQueryError, UnknownNameError
 from smartcrawl.model.file_urls import url_item_kind
@@ -70,14 +70,17 @@ class McpQuestion:
     offset: int = 0
 
 
-def mcp_search(connection: Connection, question: McpQuestion, options: Options) -> McpHits:
+def mcp_search(
+    connection: Connection, question: McpQuestion, options: Options, vectors: QuestionVectors
+) -> McpHits:
     """Return the pages that answer a question, each with the chunk that answers best.
 
     Raises:
         McpRefusalError: the question has no word, or names a source that is not known.
         SinkError: the index does not answer.
         NoVectorsError: its mode needs vectors, and there are none.
-        EmbedderError: its mode needs the embedder, which does not answer.
+        EmbedderError: it searches by meaning alone, and the embedder does not answer.
+        UnembeddedError: it has not been embedded yet.
     """
     if not any(map(str.isalnum, question.query)):
         raise McpRefusalError("the query has no letter and no digit: give the words to search for")
@@ -93,6 +96,7 @@ def mcp_search(connection: Connection, question: McpQuestion, options: Options) 
             marks=_MARKS,
             mode=question.mode,
             language=question.language,
+            vectors=vectors,
         )
     except (UnknownNameError, SearchQueryError) as error:
         raise McpRefusalError(str(error)) from error

@@ -19,7 +19,7 @@ from pydantic import ConfigDict, Field
 
 from smartcrawl import __version__
 from smartcrawl.index.proposing import MOST_PROPOSED
-from smartcrawl.index.query_vectors import SearchMode
+from smartcrawl.index.query_vectors import SearchMode, answer_with_question_vectors
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.server.keys import Key, Scope
@@ -134,7 +134,10 @@ def _search_of(stores: Stores, options: Options) -> Callable[..., McpHits]:
             offset,
         )
         with _errors_for_client():
-            return stores.read_moment(lambda found: mcp_search(found, question, options))
+            return answer_with_question_vectors(
+                stores.read_moment,
+                lambda found, vectors: mcp_search(found, question, options, vectors),
+            )
 
     return search
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from smartcrawl.index.query_vectors import QuestionVectors
 from smartcrawl.model.documents import Section
 from smartcrawl.server.mcp.reading import McpQuestion, mcp_page, mcp_search, mcp_sources
 from smartcrawl.server.mcp.texts import McpRefusalError
@@ -34,7 +35,7 @@ def desk(file: Path, database: str) -> Desk:
 
 def test_pages_are_searched_fetched_and_counted(desk: Desk, tmp_path: Path):
     choices = options(tmp_path)
-    (found,) = mcp_search(desk.connection, McpQuestion("spare"), choices).results
+    (found,) = mcp_search(desk.connection, McpQuestion("spare"), choices, QuestionVectors()).results
     by_id = mcp_page(desk.connection, found.id, choices)
 
     assert (found.path, found.number) == (["Guide", "Fuses"], desk.number(f"{BASE}a"))
@@ -49,10 +50,12 @@ def test_pages_are_searched_fetched_and_counted(desk: Desk, tmp_path: Path):
 
 @pytest.mark.covers("M-47")
 def test_a_hit_has_the_chunks_of_the_index(desk: Desk, tmp_path: Path):
-    (found,) = mcp_search(desk.connection, McpQuestion("words guide"), options(tmp_path)).results[
-        :1
-    ]
-    (wordless,) = mcp_search(desk.connection, McpQuestion("three"), options(tmp_path)).results
+    (found,) = mcp_search(
+        desk.connection, McpQuestion("words guide"), options(tmp_path), QuestionVectors()
+    ).results[:1]
+    (wordless,) = mcp_search(
+        desk.connection, McpQuestion("three"), options(tmp_path), QuestionVectors()
+    ).results
 
     assert found.text == "First of all, some words."
     assert [chunk.model_dump() for chunk in found.chunks] == [
