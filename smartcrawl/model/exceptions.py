@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from smartcrawl.model.program import program_argument
 
 
@@ -88,6 +90,17 @@ class RunPausedError(SmartcrawlError):
         self.source = source
         self.run = run
         self.since = since
+
+
+class RunDiffersError(SmartcrawlError):
+    """A worker has other rules than the workers of the run that it was to join."""
+
+    def __init__(self, source: str, run: int, keys: Sequence[str]) -> None:
+        super().__init__(
+            f"other workers crawl {source} in run {run} with another {', '.join(keys)}: give this"
+            " one the same sources.toml, settings and arguments, and start it again"
+        )
+        self.keys = tuple(keys)
 
 
 class FrontierError(SmartcrawlError):

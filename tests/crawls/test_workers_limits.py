@@ -158,6 +158,25 @@ def test_worker_that_is_late_for_a_job_finds_it_over(site: Site, crew: Crew):
 # Refusals: nothing is asked, and nothing is written
 
 
+def test_worker_with_another_sources_toml_is_refused_with_the_key(site: Site, crew: Crew):
+    """It left out links that the others follow, and their pages became orphans."""
+    fan(site, 40, 0.2)
+    crew.crawl.environment |= {"CONCURRENT_REQUESTS_PER_DOMAIN": "1"}
+    declared = f'[sources.docs]\nseeds = ["{site.url("/")}"]\n'
+    crew.crawl.declare(declared)
+    workers = crew.begin(None, 1)
+    wait_until(lambda: len(site.log) > 2, "the run is open")
+    crew.crawl.declare(declared + "excluded_patterns = ['/secret-part']\n")
+    [refused] = crew.end(crew.join(None), statuses=(1,))
+
+    assert "other workers crawl docs in run 1 with another excluded_patterns: give" in refused.err
+    assert "secret-part" not in refused.err + str(crew.crawl.rows("SELECT rules FROM run"))
+    crew.crawl.declare("# the same\n" + declared)
+    crew.end(*workers, crew.join(None))
+    [run] = crew.crawl.runs()
+    assert (run["complete"], run["new"]) == (True, 41)
+
+
 @pytest.fixture
 def alone(tmp_path: Path, ask: Scrapy, redis_url: str) -> Crawl:
     """A worker whose registry is a file."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.model.exceptions import RunHeldError
+from smartcrawl.model.exceptions import RunDiffersError, RunHeldError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import heartbeat
 from smartcrawl.registry.database.postgres import PostgresDatabase
@@ -85,6 +85,37 @@ def test_postgres_worker_joins_the_run_that_another_is_at(join: Join, control: C
     assert one.others(control)
     assert two.others(control)
     assert at_work(control) == [1, 1]
+
+
+def test_postgres_worker_with_other_rules_is_refused_with_their_keys(
+    join: Join, control: Connection
+):
+    _, opened = join(rules={"seeds": "1", "max_depth": "2", "LLMS_TXT": "3"})
+    assert opened is not None
+
+    with pytest.raises(
+        RunDiffersError, match=r"run 1 with another seeds, LLMS_TXT: give"
+    ) as caught:
+        join(rules={"seeds": "0", "max_depth": "2", "LLMS_TXT": "0"})
+    assert caught.value.keys == ("seeds", "LLMS_TXT")
+    for rules in ({"max_depth": "2", "of_a_later_version": "5"}, {}):
+        _, joined = join(rules=rules)
+        assert joined is not None
+        assert (joined.no, joined.joined) == (opened.no, True)
+
+
+def test_postgres_run_that_is_resumed_has_the_rules_of_today(join: Join, control: Connection):
+    member, opened = join(rules={"max_depth": "2"})
+    bury(control, member)
+
+    _, resumed = join(rules={"max_depth": "7"}, resume=True)
+
+    assert opened is not None
+    assert resumed is not None
+    assert (resumed.no, resumed.resumed) == (opened.no, True)
+    assert join(rules={"max_depth": "7"})[1] is not None
+    with pytest.raises(RunDiffersError, match="another max_depth"):
+        join(rules={"max_depth": "2"})
 
 
 def test_postgres_workers_that_start_at_once_open_one_run(place: PostgresDatabase):

@@ -14,6 +14,7 @@ from smartcrawl.registry.database.session import PostgresConnection
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.job_runs import store_job_process_row
 from smartcrawl.registry.runs.last_runs import LastRun
+from smartcrawl.registry.runs.run_rules import check_run_row_rules, store_run_row_rules
 from smartcrawl.registry.runs.runs import (
     OpenRun,
     RunRequest,
@@ -84,6 +85,7 @@ class Membership(HeartbeatLease):
 
         Raises:
             RunPausedError: the last run is paused, and ``resume`` is not set.
+            RunDiffersError: the other workers have another scope or other rules.
         """
         with transaction(connection):
             connection.execute(LOCK, (self.source,))
@@ -104,11 +106,13 @@ class Membership(HeartbeatLease):
                 if found is Beginning.WAIT or (at_work and last.state in _ENDING):
                     return None
                 if at_work and last.state in BEFORE_SEAL:
+                    check_run_row_rules(connection, self.source, last.no, request.rules)
                     opened = _shared(joined_run_row(connection, source, last))
                 if job is not None and last.job == job and last.state in RESUMABLE:
                     request = replace(request, resume=True)
             if opened is None:
                 opened = _shared(open_run_row_within(connection, request, source, now))
+                store_run_row_rules(connection, opened.no, request.rules)
             self.run = opened.no
             store_job_process_row(connection, request.job_run, opened.no, now)
             self._take_place(connection)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -127,6 +127,8 @@ class RunRequest:
     due: bool = False  #: request only the pages that are due
     job: str | None = None  #: workers with the same job work on the same run
     job_run: str | None = None  #: job_run.id, if a job of the HTTP API asks for it
+    #: digests of scope and rules, which workers that join must have, too (run_rules)
+    rules: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

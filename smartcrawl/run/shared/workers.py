@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -39,6 +39,7 @@ from smartcrawl.run.shared.frontier import SharedFrontier
 from smartcrawl.run.shared.gate import SharedGate
 from smartcrawl.run.shared.last_steps import SharedLastSteps
 from smartcrawl.run.shared.notes import SharedNotes
+from smartcrawl.run.shared.rules import shared_run_rules
 from smartcrawl.run.shared.turns import SharedTurns
 from smartcrawl.run.workers import Load
 from smartcrawl.sources.base import Source
@@ -123,7 +124,11 @@ class SharedWorkers:
     def open(
         cls, registry: Registry, source: Source, options: Options, orders: Orders, now: int
     ) -> Self:
-        """Join or open a run in a registry in PostgreSQL."""
+        """Join or open a run in a registry in PostgreSQL.
+
+        Raises:
+            RunDiffersError: other workers crawl the source with another scope or other rules.
+        """
         database, connection = registry.database, registry.connection
         assert isinstance(database, PostgresDatabase)
         assert isinstance(connection, PostgresConnection)
@@ -135,7 +140,8 @@ class SharedWorkers:
         membership = Membership.enter(database, source.name, since)
         try:
             closing = run_closing_from_orders(source, options, orders)
-            opened = _joined(registry, membership, closing, source, orders=orders)
+            rules = shared_run_rules(source, options, orders)
+            opened = _joined(registry, membership, closing, source, orders=orders, rules=rules)
             with transaction(connection):
                 registry_id = stored_registry_id(connection)
             redis = RedisFrontier(
@@ -263,6 +269,7 @@ def _joined(
     source: Source,
     *,
     orders: Orders,
+    rules: Mapping[str, str],
 ) -> OpenRun:
     """Join or open a run; where one is being ended, wait for that."""
     request = RunRequest(
@@ -274,6 +281,7 @@ def _joined(
         declared=not source.ad_hoc,
         job=orders.job,
         job_run=orders.job_run,
+        rules=rules,
     )
     began, logged = time.monotonic(), False
     while True:
