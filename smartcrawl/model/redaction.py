@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, Final
@@ -11,11 +12,14 @@ from smartcrawl.model.exceptions import SettingError
 FORMATS: Final = ("text", "json")
 LONGEST: Final = 8_192  #: characters of a message, and of each line of a traceback
 HIDDEN: Final = "…"  #: mark in place of a secret, and of text that was cut off
-#: Controls (C0, DEL, C1), line and paragraph separator, bidirectional controls, lone surrogates.
+#: Controls (C0, DEL, C1), line and paragraph separator, bidirectional controls, lone surrogates,
+#: and tag characters, which are invisible to people and read by language models.
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
-_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_JSON = re.compile(
+    "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
+)
 
 
 def escaped_text(text: str) -> str:
@@ -35,7 +39,7 @@ def json_safe_text(text: str) -> str:
     >>> json_safe_text('{"title": "a\u2028b\x85"}')
     '{"title": "a\\u2028b\\u0085"}'
     """
-    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1], text)
 
 
 # Repetitions are possessive (*+, ++) and never backtrack, so that every pattern reads a text once,
