@@ -12,7 +12,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.network import installed_resolver
+from smartcrawl.engine.download.network import protect_run_connections
 from smartcrawl.engine.download.soft404 import Soft404Probe
 from smartcrawl.engine.items import VisitDone
 from smartcrawl.engine.scheduler import NumberScheduler
@@ -52,7 +52,7 @@ class ExtractPipeline(VisitPipeline):
             self._reading = Reading(
                 run,
                 is_soft_404=Soft404Probe(crawler, run).is_soft_404,
-                scope_moved=partial(_protect, run),
+                scope_moved=partial(protect_run_connections, run),
                 is_stopping=partial(is_crawler_stopping, crawler),
             )
 
@@ -115,12 +115,6 @@ class ExtractPipeline(VisitPipeline):
         """End the processes that read documents."""
         if self._reading is not None:
             await self._reading.close()
-
-
-def _protect(run: Run) -> None:
-    """Permit the name resolver to connect to the hosts of a scope that moved."""
-    if (resolver := installed_resolver()) is not None:
-        resolver.protect(run.seeds.endpoints(), run.seeds.ports())
 
 
 class DecidePipeline(VisitPipeline):

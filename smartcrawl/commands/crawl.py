@@ -92,6 +92,7 @@ class Command(ScrapyCrawl):
             " -a force=1 asks for every page without validators,"
             " -a resume=1 goes on with an interrupted run, -a max_pages=N stops after N pages,"
             " -a lost_threshold=N removes what N runs in a row found gone,"
+            " -a allow_private=NAME permits the seed on host NAME to lead into private networks,"
             " -a job=NAME joins the run of all workers with that name."
             " Exit status: 0 complete, 3 incomplete, 4 another run is open or the last one is"
             " paused, 1 not carried out."

@@ -16,6 +16,7 @@ _ARGUMENTS: Final = (
     ("--sitemap", "URL", "read a sitemap or feed, too, or only that"),
     ("--max-pages", "N", "stop after N pages"),
     ("--lost-threshold", "N", "remove what N runs in a row found gone"),
+    ("--allow-private", "NAME", "permit the seed on host NAME to lead into private networks"),
     ("--job", "NAME", "join the run of all workers with that name"),
 )
 _SWITCHES: Final = (

@@ -17,7 +17,7 @@ from scrapy.exceptions import DontCloseSpider, NotConfigured
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.delays import download_slot_now
-from smartcrawl.engine.download.network import installed_resolver
+from smartcrawl.engine.download.network import installed_resolver, protect_run_connections
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
 from smartcrawl.engine.items import VisitDone
@@ -91,10 +91,7 @@ class RunLifecycle:
                 run.source.name,
                 "" if run.library is not None else resume,  # its commands have no such argument
             )
-        resolver = installed_resolver()
-        if resolver is not None:
-            proxies = environment_proxy_endpoints(self._crawler.settings)
-            resolver.protect([*run.seeds.endpoints(), *proxies], run.seeds.ports())
+        protect_run_connections(run, environment_proxy_endpoints(self._crawler.settings))
         run.batches.observe = partial(download_slot_now, self._crawler)
         if run.due_pages is not None:  # it may not fetch robots.txt again
             run.sitemaps.named_before(robots_txt_sitemaps)
@@ -187,6 +184,8 @@ class RunLifecycle:
                 await pay_debts_at_crawler_end(self._crawler, run)
                 await push_pages_at_crawler_end(self._crawler, run)
         finally:
+            if (resolver := installed_resolver()) is not None:
+                resolver.learnt = None  # the registry of the run is closed
             close_embedder_at_crawler_end(run)
             self._collection.close()
         if stale := run.batches.progress.stale:

@@ -12,8 +12,8 @@ from smartcrawl.model.exceptions import SettingError
 FORMATS: Final = ("text", "json")
 LONGEST: Final = 8_192  #: characters of a message, and of each line of a traceback
 HIDDEN: Final = "…"  #: mark in place of a secret, and of text that was cut off
-#: Controls (C0, DEL, C1), line and paragraph separator, bidirectional controls, lone surrogates,
-#: and tag characters, which are invisible to people and read by language models.
+#: Controls (C0, DEL, C1), separators of lines and paragraphs, bidirectional controls, lone
+#: surrogates. Tag characters are invisible to people and read by language models.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )

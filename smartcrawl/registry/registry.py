@@ -23,6 +23,7 @@ from smartcrawl.registry.runs import runs
 from smartcrawl.registry.runs.run_orders import is_run_row_before_seal
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
+from smartcrawl.registry.seed_names import SeedNameRows
 from smartcrawl.registry.spellings import gather_spelling_rows
 from smartcrawl.rules.model import RunState
 
@@ -63,6 +64,7 @@ class Registry:
         self.connection = connection  #: for opening, sealing and settling runs, and for reports
         self._control = DatabaseControl(database, connection)
         self.numbers = RecordNumbers(self._control)
+        self.seed_names = SeedNameRows(self._control)
         self.collapsed = collapsed.CollapsedPageRows(self._control)
 
     def choose(self, *, partition: str, table: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from enum import IntEnum
 from ipaddress import (
     IPv4Address,
     IPv4Network,
@@ -97,6 +98,14 @@ def connection_ipv4_address(address: Address) -> Address:
     return address
 
 
+class SeedReach(IntEnum):
+    """The addresses to which the name of a seed may lead: of the kind that it had at first."""
+
+    PUBLIC = 0
+    PRIVATE = 1  #: to special blocks alone
+    ANY = 2  #: the operator said so
+
+
 class ConnectionGuard:
     """Decides which addresses may be connected to."""
 
@@ -106,6 +115,7 @@ class ConnectionGuard:
         self._ports = PORTS.union(ports)
         self._endpoints: set[tuple[str, int]] = set()
         self._named: set[tuple[str, int]] = set()
+        self._reaches: dict[str, SeedReach | None] = {}
 
     def permit(self, host: str, port: int) -> None:
         """Allow one host and port, whatever it resolves to: the operator named it as a seed."""
@@ -114,6 +124,53 @@ class ConnectionGuard:
     def permit_port(self, host: str, port: int) -> None:
         """Allow a port of a public host, because the source names them together."""
         self._named.add((bare_connection_host(host), port))
+
+    def hold(self, host: str, reach: SeedReach | None) -> None:
+        """Hold a permitted name to its reach; None: it keeps what its first answer shows."""
+        name = bare_connection_host(host)
+        if reach is not None or name not in self._reaches:
+            self._reaches[name] = reach
+
+    def reach_refusal(self, addresses: Sequence[str], *, host: str, port: int) -> str | None:
+        """Return why a permitted name may not lead to these addresses, by what it was at first.
+
+        A public name may not turn to special addresses, and no name may have both. ALLOW_NETWORKS
+        permits either.
+
+        >>> guard = ConnectionGuard()
+        >>> guard.permit("docs.example", 443)
+        >>> guard.hold("docs.example", SeedReach.PUBLIC)
+        >>> guard.reach_refusal(["10.0.0.1"], host="docs.example", port=443)
+        'address not allowed: private (10.0.0.1), and docs.example was public at its first crawl'
+
+        Source: ATT-6, ATT-65; docs/adr/0123.
+        """
+        name = bare_connection_host(host)
+        reach = self._reaches.get(name, SeedReach.ANY)
+        if reach is SeedReach.ANY or (name, port) not in self._endpoints:
+            return None
+        purposes = {address: _purpose(_forms(address)) for address in addresses}
+        for address, purpose in purposes.items():
+            if purpose is None or _are_within(_forms(address), self._networks):
+                continue
+            if reach is SeedReach.PUBLIC:
+                return f"{_refused(purpose, address)}, and {name} was public at its first crawl"
+            if None in purposes.values():
+                return f"{_refused(purpose, address)}, and {name} has a public address, too"
+        return None
+
+    def learn(self, addresses: Sequence[str], *, host: str) -> SeedReach | None:
+        """Return the reach that a name shows by its first answer; None: nothing is to be learnt.
+
+        A name that has public addresses as well is a public one.
+        """
+        name = bare_connection_host(host)
+        if not addresses or self._reaches.get(name, SeedReach.ANY) is not None:
+            return None
+        is_private = all(_purpose(_forms(address)) is not None for address in addresses)
+        reach = SeedReach.PRIVATE if is_private else SeedReach.PUBLIC
+        self._reaches[name] = reach
+        return reach
 
     def refusal(self, address: str, *, host: str, port: int) -> str | None:
         """Return why ``address``, which ``host`` resolved to, may not be connected to.
@@ -142,10 +199,10 @@ class ConnectionGuard:
         found = literal_connection_address(address)
         if found is None:
             return f"address not allowed: it is none ({address})"
-        forms = {found, connection_ipv4_address(found)}
+        forms = _forms(address)
         purpose = _purpose(forms)
         if purpose is not None and not self._opens(forms, host, given=given, purpose=purpose):
-            return f"address not allowed: {purpose} ({found})"
+            return _refused(purpose, str(found))
         if given or _are_within(forms, self._networks):
             return None
         if port not in self._ports and (host, port) not in self._named:
@@ -163,6 +220,16 @@ class ConnectionGuard:
         if purpose == METADATA:
             return _are_within(forms, self._metadata)
         return given or _are_within(forms, self._networks)
+
+
+def _refused(purpose: str, address: str) -> str:
+    return f"address not allowed: {purpose} ({address})"
+
+
+def _forms(address: str) -> set[Address]:
+    """Return an address and the IPv4 address that it carries."""
+    found = literal_connection_address(address)
+    return set() if found is None else {found, connection_ipv4_address(found)}
 
 
 def _are_within(forms: AbstractSet[Address], networks: Iterable[Network]) -> bool:

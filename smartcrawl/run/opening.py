@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from importlib import import_module
 from typing import Any
+from urllib.parse import urlsplit
 
 from smartcrawl.index.embedded.vectors import prepare_index_for_vectors
 from smartcrawl.index.embedding.choice import open_embedder
@@ -15,6 +16,7 @@ from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_numb
 from smartcrawl.model.meant import meant_word
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_argument, program_argument_label
+from smartcrawl.model.urls import request_url, url_endpoint
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.jobs import load_sources_with_stored_jobs
 from smartcrawl.registry.runs.job_runs import PREFIX
@@ -38,7 +40,7 @@ from smartcrawl.sources.sharepoint.source import SharepointSource
 
 logger = logging.getLogger(__name__)
 
-_OF_RUNS = ("force", "resume", "max_pages", "lost_threshold", "job")
+_OF_RUNS = ("force", "resume", "max_pages", "lost_threshold", "allow_private", "job")
 ARGUMENTS = ("url", "sitemap", "source", *_OF_RUNS)  #: of the spider site
 FILES_ARGUMENTS = ("root", "source", *_OF_RUNS)  #: of the spider files
 GITHUB_ARGUMENTS = ("url", "source", *_OF_RUNS)  #: of the spider github
@@ -55,6 +57,7 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         RunHeldError: another process crawls this source alone.
         SmartcrawlError: the run cannot be opened; the message names the remedy.
     """
+    _check_allowed_names(source, orders)
     with ExitStack() as failed:
         embedder = open_embedder(options)  # first: a wrong setting is no run
         if embedder is not None:
@@ -81,6 +84,27 @@ def _open(source: Source, options: Options, orders: Orders, now: int) -> Run:
     shared: Any = import_module("smartcrawl.run.shared.workers")
     run: Run = shared.join_shared_run(source, options, orders, now)
     return run
+
+
+def _check_allowed_names(source: Source, orders: Orders) -> None:
+    """Refuse to permit a name that is no seed's.
+
+    Raises:
+        SourceError: the source has no seed or sitemap on the host of a name.
+    """
+    hosts = {url_endpoint(url)[0] for url in (*source.seeds, *source.sitemaps)}
+    for name in orders.allow_private:
+        said = f"{program_argument('allow_private', name)}:"
+        if source.of_job:
+            raise SourceError(
+                f"{said} {source.name} is a job, whose private networks ALLOW_NETWORKS permits"
+            )
+        if name not in hosts:
+            known = ", ".join(sorted(hosts)) or "on no host"
+            raise SourceError(
+                f"{said} {source.name} has no seed of that name; its seeds are {known}."
+                f" To crawl one source alone: {program_argument('source', 'NAME')}"
+            )
 
 
 def _open_alone(source: Source, options: Options, orders: Orders, now: int) -> Run:
@@ -299,9 +323,27 @@ def orders_of_run_arguments(arguments: dict[str, Any]) -> Orders:
         max_pages=most_pages,
         retry_batches=1 if most_pages else rounds,  # a limit counts each request of an item
         lost_threshold=losses,
+        allow_private=_seed_names(arguments),
         job=str(arguments["job"]) if arguments.get("job") else None,
         job_run=_job_run(arguments),
     )
+
+
+def _seed_names(arguments: dict[str, Any]) -> tuple[str, ...]:
+    """Return the names of seeds that ``allow_private`` has, as addresses have them.
+
+    Raises:
+        SourceError: a word is no host name.
+    """
+    found = []
+    for word in str(arguments.get("allow_private", "")).replace(",", " ").split():
+        url = request_url(f"http://{word}/")
+        if url is None or urlsplit(url).netloc != urlsplit(url).hostname or "/" in word:
+            raise SourceError(
+                f"allow_private is {word!r}: it takes names of hosts such as docs.example.com"
+            )
+        found.append(url_endpoint(url)[0])
+    return tuple(found)
 
 
 def _job_run(arguments: dict[str, Any]) -> str | None:

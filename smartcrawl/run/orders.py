@@ -25,6 +25,7 @@ class Orders:
     max_pages: int = 0  #: 0: no limit
     lost_threshold: int | None = None  #: None: as the settings say
     retry_batches: int = RETRY_BATCHES  #: how often failed items of a library are requested
+    allow_private: tuple[str, ...] = ()  #: names of seeds that may lead into private networks
     job: str | None = None  #: name that all workers of one run are given
     job_run: str | None = None  #: id of the run of a job of the HTTP API
 

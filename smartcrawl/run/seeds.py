@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from smartcrawl.model.pages import Page
 from smartcrawl.model.urls import url_endpoint, url_has_port, url_host_key
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun, Role
+from smartcrawl.rules.connections import (
+    SeedReach,
+    bare_connection_host,
+    literal_connection_address,
+)
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.scope import Scope
 
@@ -68,6 +73,22 @@ class Seeds:
         if self._source.of_job:
             return []
         return [url_endpoint(url) for url in (*self._source.seeds, *self._source.sitemaps)]
+
+    def reaches(self, allowed: Collection[str] = ()) -> dict[str, SeedReach | None]:
+        """Return the stored reach of each name among the hosts of ``endpoints``; None: new.
+
+        The ``allowed`` names may lead anywhere from now on: the operator says so.
+        """
+        hosts = {bare_connection_host(host) for host, _ in self.endpoints()}
+        names = sorted(host for host in hosts if literal_connection_address(host) is None)
+        for name in names:
+            if name in allowed:
+                self.store_reach(name, SeedReach.ANY)
+        return self._registry.seed_names.reaches(names)
+
+    def store_reach(self, name: str, reach: SeedReach) -> None:
+        """Store the reach of a seed's name, which its first answer or the operator showed."""
+        self._registry.seed_names.store(name, reach)
 
     def ports(self) -> list[tuple[str, int]]:
         """Return the (host, port) pairs that the source names as its own."""

@@ -141,12 +141,14 @@ def test_every_option_reaches_the_spider_or_scrapy():
         "docs", "--sitemap", "https://a.example/map.xml", "--force", "--resume", "--max-pages", "7",
         "--lost-threshold", "1", "--job", "night", "-a", "url=x", "-s", "LOG_LEVEL=DEBUG",
         "--data-dir", "state", "--progress", "json", "-L", "INFO", "--logfile", "log", "--nolog",
+        "--allow-private", "docs.example",
     )  # fmt: skip
 
     pairs = set(zip(found[1::2], found[2::2], strict=False))
     assert pairs == {
         ("-a", "source=docs"), ("-a", "sitemap=https://a.example/map.xml"), ("-a", "force=1"),
         ("-a", "resume=1"), ("-a", "max_pages=7"), ("-a", "lost_threshold=1"), ("-a", "job=night"),
+        ("-a", "allow_private=docs.example"),
         ("-a", "url=x"), ("-s", "LOG_LEVEL=DEBUG"), ("--data-dir", "state"), ("--progress", "json"),
         ("--loglevel", "INFO"), ("--logfile", "log"),
     }  # fmt: skip

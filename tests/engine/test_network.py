@@ -1,6 +1,6 @@
 """The resolver: it leaves out the addresses to which the guard allows no connection."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +10,7 @@ from twisted.internet.interfaces import IHostnameResolver, IResolutionReceiver
 from zope.interface import implementer
 
 from smartcrawl.engine.download.network import GuardedResolver
+from smartcrawl.rules.connections import SeedReach
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
@@ -120,6 +121,48 @@ def test_an_answer_from_the_cache_is_filtered_by_port_all_the_same(
         assert resolve(resolver, "inside.example", 8000) == ["10.0.0.1"]
         assert resolve(resolver, "inside.example", 9200) == []
     assert len(names.asked) < 4, "the cache was asked"
+
+
+def test_a_seed_that_turns_inside_is_refused_with_the_remedy(
+    resolver: GuardedResolver, names: Names
+):
+    """ATT-65: also in a mixed answer, and what is refused teaches nothing."""
+    learnt: list[tuple[str, SeedReach]] = []
+    resolver.hold({"inside.example": SeedReach.PUBLIC, "mixed.example": None}, record(learnt))
+    resolver.protect([("inside.example", 443), ("mixed.example", 443)])
+
+    assert resolve(resolver, "inside.example", 443) == []
+    assert resolver.refused["inside.example", 443] == (
+        "address not allowed: private (10.0.0.1), and inside.example was public at its first"
+        " crawl; to permit that name: -a allow_private=inside.example"
+    )
+    assert resolve(resolver, "mixed.example", 443) == []
+    assert "mixed.example has a public address, too; to" in resolver.refused["mixed.example", 443]
+    assert learnt == []
+
+    resolver.hold({"inside.example": SeedReach.ANY, "mixed.example": SeedReach.ANY}, None)
+    assert resolve(resolver, "inside.example", 443) == ["10.0.0.1"]
+    assert resolve(resolver, "mixed.example", 443) == ["10.0.0.1", "8.8.8.8"]
+    assert resolver.refused == {}
+
+
+def test_the_first_answer_of_a_seed_is_learnt_once(resolver: GuardedResolver, names: Names):
+    learnt: list[tuple[str, SeedReach]] = []
+    seeds = ("inside.example", "outside.example", "8.8.8.8")
+    resolver.hold({"Inside.example": None, "outside.example": None}, record(learnt))
+    resolver.protect([(seed, 80) for seed in seeds])
+
+    for _ in range(2):
+        for seed in seeds:
+            assert resolve(resolver, seed) != []
+    assert learnt == [("inside.example", SeedReach.PRIVATE), ("outside.example", SeedReach.PUBLIC)]
+    names.addresses["outside"] = ["127.0.0.1"]
+    dnscache.clear()
+    assert resolve(resolver, "outside.example") == []
+
+
+def record(learnt: list[tuple[str, SeedReach]]) -> Callable[[str, SeedReach], None]:
+    return lambda name, reach: learnt.append((name, reach))
 
 
 # The whole way

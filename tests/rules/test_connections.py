@@ -7,6 +7,7 @@ import pytest
 from smartcrawl.rules.connections import (
     SPECIAL,
     ConnectionGuard,
+    SeedReach,
     bare_connection_host,
     connection_ipv4_address,
     literal_connection_address,
@@ -256,6 +257,94 @@ def test_what_the_operator_named_is_asked_at_every_port():
     assert allows(guard, "1.1.1.1", "seed.example", 8080)
     assert not allows(guard, "1.1.1.1", port=9200)
     assert not allows(guard, "1.1.1.1", "seed.example", 9200)
+
+
+_TURNED = "{} and seed.example was public at its first crawl"
+_MIXED = "{} and seed.example has a public address, too"
+
+
+def held_guard(reach: SeedReach | None, *networks: str) -> ConnectionGuard:
+    guard = ConnectionGuard([ip_network(network) for network in networks])
+    guard.permit("Seed.example", 80)
+    guard.hold("SEED.example", reach)
+    return guard
+
+
+@pytest.mark.parametrize(
+    ("reach", "addresses", "networks", "refusal"),
+    [
+        (SeedReach.PUBLIC, ["8.8.8.8", "1.1.1.1"], [], None),
+        (SeedReach.PUBLIC, ["10.0.0.1"], [], _TURNED.format("private (10.0.0.1),")),
+        (SeedReach.PUBLIC, ["8.8.8.8", "::1"], [], _TURNED.format("loopback (::1),")),
+        (SeedReach.PUBLIC, ["::ffff:10.0.0.1"], [], _TURNED.format("private (::ffff:10.0.0.1),")),
+        (SeedReach.PUBLIC, ["10.0.0.1"], ["10.0.0.0/8"], None),
+        (SeedReach.PUBLIC, ["10.0.0.1", "172.16.0.1"], ["10.0.0.0/8"],
+         _TURNED.format("private (172.16.0.1),")),
+        (SeedReach.PRIVATE, ["10.0.0.1", "127.0.0.1"], [], None),
+        (SeedReach.PRIVATE, ["8.8.8.8"], [], None),
+        (SeedReach.PRIVATE, ["8.8.8.8", "10.0.0.1"], [], _MIXED.format("private (10.0.0.1),")),
+        (SeedReach.PRIVATE, ["8.8.8.8", "10.0.0.1"], ["10.0.0.0/8"], None),
+        (None, ["8.8.8.8"], [], None),
+        (None, ["10.0.0.1"], [], None),
+        (None, ["100.64.0.1", "2606:4700::1111"], [], _MIXED.format("shared (100.64.0.1),")),
+        (None, ["10.0.0.1", "172.16.0.1"], ["10.0.0.0/8"], None),
+        (None, [], [], None),
+        (SeedReach.ANY, ["8.8.8.8", "10.0.0.1"], [], None),
+        (SeedReach.ANY, ["127.0.0.1"], [], None),
+    ],
+)  # fmt: skip
+def test_the_name_of_a_seed_stays_what_it_was_at_first(
+    reach: SeedReach | None, addresses: list[str], networks: list[str], refusal: str | None
+):
+    """ATT-65."""
+    guard = held_guard(reach, *networks)
+
+    told = guard.reach_refusal(addresses, host="seed.EXAMPLE", port=80)
+    assert told == (None if refusal is None else f"address not allowed: {refusal}")
+    assert guard.reach_refusal(["10.0.0.1"], host="seed.example", port=81) is None, "not permitted"
+    assert guard.reach_refusal(["10.0.0.1"], host="other.example", port=80) is None
+
+
+def test_a_permitted_name_that_is_not_held_may_lead_anywhere():
+    """Such as a proxy of the environment."""
+    guard = ConnectionGuard()
+    guard.permit("proxy.example", 3128)
+
+    assert guard.reach_refusal(["10.0.0.1", "8.8.8.8"], host="proxy.example", port=3128) is None
+    assert guard.learn(["10.0.0.1"], host="proxy.example") is None
+
+
+@pytest.mark.parametrize(
+    ("addresses", "reach"),
+    [
+        (["8.8.8.8"], SeedReach.PUBLIC),
+        (["10.0.0.1"], SeedReach.PRIVATE),
+        (["10.0.0.1", "::1", "64:ff9b::a00:1"], SeedReach.PRIVATE),
+        (["10.0.0.1", "8.8.8.8"], SeedReach.PUBLIC),
+        ([], None),
+    ],
+)
+def test_the_first_answer_shows_what_a_name_is(addresses: list[str], reach: SeedReach | None):
+    guard = held_guard(None)
+
+    assert guard.learn(addresses, host="seed.example") == reach
+    if reach is not None:
+        assert guard.learn(["8.8.8.8"], host="SEED.example") is None, "the first answer counts"
+        turned = guard.reach_refusal(["10.0.0.1"], host="seed.example", port=80)
+        assert (turned is None) == (reach is SeedReach.PRIVATE)
+
+
+def test_reaches_are_stored_by_these_numbers():
+    assert {reach.name: int(reach) for reach in SeedReach} == {"PUBLIC": 0, "PRIVATE": 1, "ANY": 2}
+
+
+def test_what_a_name_is_known_for_is_not_forgotten_and_a_word_of_the_operator_counts():
+    guard = held_guard(SeedReach.PUBLIC)
+
+    guard.hold("seed.example", None)
+    assert guard.reach_refusal(["10.0.0.1"], host="seed.example", port=80) is not None
+    guard.hold("seed.example", SeedReach.ANY)
+    assert guard.reach_refusal(["10.0.0.1"], host="seed.example", port=80) is None
 
 
 @pytest.mark.parametrize(

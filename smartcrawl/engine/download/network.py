@@ -5,7 +5,7 @@ Every connection passes the resolver, address literals included.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 from urllib.request import getproxies
 
@@ -20,13 +20,16 @@ from zope.interface import implementer
 from smartcrawl.engine.project_settings import end_scrapy_process
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.options import Options
+from smartcrawl.model.program import program_argument
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import (
     METADATA_NAMES,
     ConnectionGuard,
+    SeedReach,
     bare_connection_host,
     literal_connection_address,
 )
+from smartcrawl.run.run import Run
 
 
 class GuardedResolver(CachingHostnameResolver):
@@ -43,6 +46,7 @@ class GuardedResolver(CachingHostnameResolver):
         self.guard = ConnectionGuard()
         self.guarding = False
         self.refused: dict[tuple[str, int], str] = {}
+        self.learnt: Callable[[str, SeedReach], None] | None = None  #: stores the reach of a name
 
     @classmethod
     def from_crawler(cls, crawler: Crawler, reactor: ReactorBase) -> Self:
@@ -68,6 +72,29 @@ class GuardedResolver(CachingHostnameResolver):
             self.guard.permit(host, port)
         for host, port in ports:
             self.guard.permit_port(host, port)
+
+    def hold(
+        self,
+        reaches: Mapping[str, SeedReach | None],
+        learnt: Callable[[str, SeedReach], None] | None,
+    ) -> None:
+        """Hold the names of seeds to their reaches; ``learnt`` stores one that is new."""
+        self.learnt = learnt
+        for host, reach in reaches.items():
+            self.guard.hold(host, reach)
+
+    def answer_refusal(self, addresses: Sequence[str], host: str, port: int) -> str | None:
+        """Return why a host that resolved to ``addresses`` is refused; learn its reach if not."""
+        for address in addresses:
+            if (refusal := self.guard.refusal(address, host=host, port=port)) is not None:
+                return refusal
+        name = bare_connection_host(host)
+        if (refusal := self.guard.reach_refusal(addresses, host=host, port=port)) is not None:
+            return f"{refusal}; to permit that name: {program_argument('allow_private', name)}"
+        reach = self.guard.learn(addresses, host=host)
+        if reach is not None and self.learnt is not None:
+            self.learnt(name, reach)
+        return None
 
     def refusal(self, host: str, port: int) -> str | None:
         """Return why a host is refused by its spelling, without a look-up: literals and names."""
@@ -108,25 +135,23 @@ class _Filter:
         self._host = host
         self._port = port
         self._found: list[Any] = []
-        self._refusal: str | None = None
 
     def resolutionBegan(self, resolutionInProgress: Any) -> None:
         self._receiver.resolutionBegan(resolutionInProgress)
 
     def addressResolved(self, address: Any) -> None:
-        guard = self._resolver.guard
-        refusal = guard.refusal(address.host, host=self._host, port=self._port)
-        self._refusal = self._refusal or refusal
         self._found.append(address)
 
     def resolutionComplete(self) -> None:
         key = bare_connection_host(self._host), self._port
-        if self._refusal is None:
+        addresses = [address.host for address in self._found]
+        refusal = self._resolver.answer_refusal(addresses, self._host, self._port)
+        if refusal is None:
             self._resolver.refused.pop(key, None)
             for address in self._found:
                 self._receiver.addressResolved(address)
         else:
-            self._resolver.refused[key] = self._refusal
+            self._resolver.refused[key] = refusal
         self._receiver.resolutionComplete()
 
 
@@ -191,6 +216,16 @@ class AddressCheck:
         if (host, port) not in self._looked_up:
             self._looked_up[host, port] = await resolve_for_proxy(resolver, host, port)
         return self._looked_up[host, port]
+
+
+def protect_run_connections(run: Run, proxies: Iterable[tuple[str, int]] = ()) -> None:
+    """Guard the connections of a run, and permit those to its seeds and to proxies."""
+    resolver = installed_resolver()
+    if resolver is None:
+        return
+    seeds = run.seeds
+    resolver.hold(seeds.reaches(run.orders.allow_private), seeds.store_reach)
+    resolver.protect([*seeds.endpoints(), *proxies], seeds.ports())
 
 
 def downloads_have_proxies() -> bool:

@@ -1,0 +1,31 @@
+"""The names of seeds with their reaches."""
+
+from pathlib import Path
+
+from smartcrawl.registry.database.control import DatabaseControl
+from smartcrawl.registry.database.sqlite import SqliteDatabase
+from smartcrawl.registry.seed_names import SeedNameRows
+from smartcrawl.rules.connections import SeedReach
+from tests.registry.build import Desk, begin_registry
+
+
+def test_the_first_reach_of_a_name_stays_unless_the_operator_permits_it(file: Path):
+    """ATT-65: also where two workers learn at once."""
+    begin_registry(file)
+    database = (Desk.database or SqliteDatabase)(file)
+    connection = database.open()
+    rows = SeedNameRows(DatabaseControl(database, connection))
+    names = ["a.example", "b.example", "c.example"]
+    assert rows.reaches(names) == dict.fromkeys(names)
+    assert rows.reaches([]) == {}
+
+    rows.store("a.example", SeedReach.PUBLIC)
+    rows.store("a.example", SeedReach.PRIVATE)
+    rows.store("b.example", SeedReach.PRIVATE)
+    assert list(rows.reaches(names).values()) == [SeedReach.PUBLIC, SeedReach.PRIVATE, None]
+
+    rows.store("a.example", SeedReach.ANY)
+    rows.store("a.example", SeedReach.PUBLIC)
+    rows.store("c.example", SeedReach.ANY)
+    assert list(rows.reaches(names).values()) == [SeedReach.ANY, SeedReach.PRIVATE, SeedReach.ANY]
+    connection.close()
