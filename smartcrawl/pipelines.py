@@ -65,12 +65,11 @@ class ExtractPipeline(VisitPipeline):
         run = self.run
         if not isinstance(item, Visit) or run is None:
             return item
-        visit = self._settled(run, item)
+        visit = self._settled(run, self._counting(item))
         if visit.page.plan.verify:
             return visit
         await self._read(run, visit)
         if visit.respelled is not None:
-            visit.postponed = True
             self._ask(visit, *visit.respelled)
         if run.spellings.is_open(visit):  # its body is no page
             visit = self._settled(run, visit)
@@ -78,6 +77,20 @@ class ExtractPipeline(VisitPipeline):
         if run.spellings.adds_nothing(visit):
             visit.postponed = True
             raise DropItem("the page is not there under this spelling either", log_level="DEBUG")
+        return visit
+
+    def _counting(self, visit: Visit) -> Visit:
+        """Return the visit that counts, if a page came on the way that a redirect led.
+
+        Raises:
+            DropItem: that page led on.
+        """
+        if visit.attempt is None or visit.attempt.away is None:
+            return visit
+        assert self._reading is not None, "the spider has a run"
+        visit = self._reading.on_the_way(visit)
+        if visit.respelled is not None:
+            self._ask(visit, *visit.respelled)
         return visit
 
     async def _read(self, run: Run, visit: Visit) -> None:
@@ -101,7 +114,7 @@ class ExtractPipeline(VisitPipeline):
         return self._ask(visit, run.spellings.following(visit))
 
     def _ask(self, visit: Visit, url: str, cookie: str = "") -> NoReturn:
-        attempt = visit.attempt
+        attempt, visit.postponed = visit.attempt, True
         assert attempt is not None, "it was requested"
         scheduler = self.crawler.engine.scheduler
         assert isinstance(scheduler, NumberScheduler)

@@ -17,6 +17,7 @@ from smartcrawl.rules.http import is_refresh_at_once
 MAX_LINKS: Final = 50_000  #: distinct links kept of one page
 MAX_OVERLONG: Final = 1_000  #: links that are reported as too long
 _DIGITS: Final = 9  #: of a delay; more are a longer one anyway
+_LONGEST_STUB: Final = 64 * 1024  #: bytes of a page that is asked only for where it leads
 _SHOWN: Final = 200  #: characters of a link that is too long
 
 _HTTP: Final = ("http://", "https://")
@@ -170,6 +171,15 @@ def refresh_target_at_once(content: str, base: can_ada.URL, page: can_ada.URL) -
     if not is_refresh_at_once(seconds):
         return None
     return join_url(base, address) if address else str(page)
+
+
+def may_lead_on(header: str | None, body: bytes) -> bool:
+    """Whether a page may have a refresh: in the header ``Refresh``, or in its short ``body``.
+
+    >>> may_lead_on(None, b"<META HTTP-EQUIV=Refresh CONTENT='0; url=y'>"), may_lead_on(None, b"")
+    (True, False)
+    """
+    return header is not None or (len(body) <= _LONGEST_STUB and b"refresh" in body.lower())
 
 
 def _refresh_address(match: re.Match[str]) -> str:

@@ -297,6 +297,7 @@ class VisitCookies:
     received: tuple[Cookie, ...] = ()  #: those that redirects of the visit set
     sent: dict[str, str] = field(default_factory=dict)  #: Cookie of the last request, by URL
     left_at: int = 0  #: requests of the visit before the first other address
+    left_bare: bool = False  #: whether the page led there without a cookie
     led_back: bool = False  #: whether redirects led to other addresses and back to the page
 
 
@@ -315,7 +316,7 @@ class VisitAttempt:
     asked: set[str] = field(default_factory=set)  #: addresses that were asked as other spellings
     answers: list[Visit] = field(default_factory=list)  #: those that did not bring the page
     over: bool = False  #: whether no other spelling is left
-    cookies: VisitCookies | None = None  #: None: no redirect set any
+    cookies: VisitCookies | None = None  #: None: nothing was redirected
     away: Visit | None = None  #: the redirect to another address that is asked now, in its visit
 
     def begins(self, spelling: str) -> None:

@@ -16,7 +16,9 @@ from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.moves import login_wall
 from smartcrawl.run.seeds import Seeds
 
-MOST_IN_VAIN: Final = 5  #: detours in a row that did not lead back, to one place in one run
+#: Detours in a row that did not lead back, to one place in one run; without a cookie, of one host.
+MOST_IN_VAIN: Final = 5
+MOST_BARE: Final = 2  #: other addresses of a way that are asked before one sets a cookie
 
 
 class Redirect(NamedTuple):
@@ -24,6 +26,7 @@ class Redirect(NamedTuple):
 
     asked: str  #: the address that answered
     target: str  #: absolute
+    status: int  #: HTTP status; that of a refresh is REFRESHED
     set_cookies: tuple[str, ...] = ()  #: Set-Cookie, one for each header line
     sent: str = ""  #: the Cookie of the request
     reloads: bool = False  #: whether it is a refresh of a page, which counts if it stays the same
@@ -34,7 +37,7 @@ class Detours:
 
     A visit goes on where the target is another spelling of the same address, or that address
     itself after a cookie was set. It also goes on over other addresses of the same origin, in
-    scope, after a temporary redirect that set a cookie: these may lead back. Each address is asked
+    scope, after a temporary redirect: these may set a cookie and lead back. Each address is asked
     at most once more, and only with another Cookie. Cookies go back to their origin alone, and end
     with the visit.
 
@@ -58,6 +61,7 @@ class Detours:
         self._seeds = seeds
         self._forces = forces
         self._in_vain: Counter[str] = Counter()  #: by target without its query
+        self._bare_in_vain: Counter[str] = Counter()  #: those that began without a cookie, by host
 
     def next_cookies(self, visit: Visit, redirect: Redirect, now: int) -> str | None:
         """Return the Cookie to ask the target with ("": none), as the next request of the visit.
@@ -71,22 +75,23 @@ class Detours:
         cookies = self._received(attempt, redirect, now)
         own = self._is_same(target, trail[0])
         visit.answer.location = target
-        if not own and not self._may_lead_back(visit, target, cookies):
+        if not own and not self._may_lead_back(visit, redirect, cookies):
             return None
         header = redirect.sent
-        if cookies is not None:
+        if cookies.received:
             header = merged_cookie_header(cookies.given, cookies.received, target)
         is_circle = len(trail) > most or self._repeats(attempt, target, header)
         stops = is_exact and not self._may_follow(visit.page.no, visit.redirects)
         if is_circle and (most >= MAX_REDIRECTS or not stops):
-            if not redirect.reloads and (own or (cookies is not None and cookies.led_back)):
-                self._fail(visit, target, with_cookies=bool(cookies and cookies.received))
+            # The settlement judges a circle of other addresses without cookies.
+            may_fail = own and (attempt.away is None or cookies.received)
+            if not redirect.reloads and (may_fail or cookies.led_back):
+                self._fail(visit, target, with_cookies=bool(cookies.received))
             return None
         if stops:  # as the operator wants it
             return None
-        if cookies is not None:
-            self._go_on(visit, cookies, own=own)
-            cookies.sent[target] = header
+        self._go_on(visit, cookies, own=own)
+        cookies.sent[target] = header
         if trail[-1] == target:
             trail.append(target)
         if own:
@@ -96,62 +101,73 @@ class Detours:
     def counting(self, visit: Visit) -> Visit:
         """Return the visit that counts: that of the redirect, if a detour did not lead back.
 
-        A page with stored content is not judged by a redirect whose target did not answer.
+        A page with stored content is not judged by a redirect whose target did not answer, if that
+        came with a cookie.
         """
         attempt = visit.attempt
         first = attempt.away if attempt is not None else None
         if attempt is None or first is None or visit.http_status == Fault.REDIRECT_LOOP:
             return visit
-        attempt.away = None
-        if attempt.cookies is not None:
-            del attempt.trail[attempt.cookies.left_at :]  # it ends where the redirect began
+        attempt.away, cookies = None, attempt.cookies
+        assert cookies is not None, "the visit went on with them"
+        del attempt.trail[cookies.left_at :]  # it ends where the redirect began
         self._in_vain[login_wall(first.answer.location or "")] += 1
+        self._bare_in_vain[visit.page.host] += cookies.left_bare
         held = visit.page.state.standing is Standing.HELD
-        if held and visit.outcome in (Outcome.TRANSIENT, Outcome.UNREACHABLE):
+        if (
+            held
+            and not cookies.left_bare
+            and visit.outcome in (Outcome.TRANSIENT, Outcome.UNREACHABLE)
+        ):
             visit.error = visit.error or f"HTTP status {visit.http_status}"
             visit.error = f"redirected to {first.answer.location}: {visit.error}"[:1024]
             return visit
+        first.respelled, first.postponed = None, False
         return first
 
-    def _received(self, attempt: VisitAttempt, redirect: Redirect, now: int) -> VisitCookies | None:
-        """Return the cookies of the visit after an answer; None: no server set any."""
+    @staticmethod
+    def _received(attempt: VisitAttempt, redirect: Redirect, now: int) -> VisitCookies:
+        """Return the cookies of the visit after an answer."""
         if attempt.cookies is None:
-            if not redirect.set_cookies:
-                return None
             attempt.cookies = VisitCookies(given=redirect.sent)
         cookies = attempt.cookies
-        cookies.received = cookies_after_answer(
-            cookies.received, redirect.set_cookies, redirect.asked, now
-        )
+        if redirect.set_cookies:
+            cookies.received = cookies_after_answer(
+                cookies.received, redirect.set_cookies, redirect.asked, now
+            )
         return cookies
 
-    def _may_lead_back(self, visit: Visit, target: str, cookies: VisitCookies | None) -> bool:
+    def _may_lead_back(self, visit: Visit, redirect: Redirect, cookies: VisitCookies) -> bool:
         """Whether a redirect to another address may be one to set or to check a cookie.
 
         One that a run found to be a plain redirect is not tried again, so that refreshes need no
-        more requests.
+        more requests. Without a cookie, only pages with content are tried wherever they lead.
         """
-        attempt, page = visit.attempt, visit.page
+        attempt, page, target = visit.attempt, visit.page, redirect.target
         assert attempt is not None
-        if cookies is None or not cookies.received:
-            return False
         if not (is_same_origin(attempt.trail[0], target) and self._seeds.scope.allows(target)):
             return False
         if attempt.away is not None:
-            return True
+            return bool(cookies.received) or len(attempt.trail) - cookies.left_at < MOST_BARE
+        is_bare, is_held = not cookies.received, page.state.standing is Standing.HELD
         plain = (
             page.record.moved
-            and page.state.standing is not Standing.HELD
+            and (is_bare or not is_held)
             and page.state.http_status != Fault.REDIRECT_LOOP
             and not self._forces(page)
         )
         in_vain = self._in_vain[login_wall(target)] >= MOST_IN_VAIN
-        return visit.http_status in TEMPORARY and not (plain or in_vain)
+        if redirect.status not in TEMPORARY or plain or in_vain:
+            return False
+        if not is_bare or (is_held and not page.plan.verify):
+            return True
+        return page.kind == 0 and self._bare_in_vain[page.host] < MOST_IN_VAIN
 
-    def _repeats(self, attempt: VisitAttempt, target: str, header: str) -> bool:
+    @staticmethod
+    def _repeats(attempt: VisitAttempt, target: str, header: str) -> bool:
         """Whether the visit asked an address before, and has no other Cookie for it."""
         asked, cookies = attempt.trail.count(target), attempt.cookies
-        if asked != 1 or cookies is None:
+        if asked != 1 or cookies is None or not cookies.received:
             return asked > 0
         return header == cookies.sent.get(target, cookies.given)
 
@@ -160,11 +176,11 @@ class Detours:
         assert attempt is not None
         if not own and attempt.away is None:
             attempt.away, cookies.left_at = visit, len(attempt.trail)
-        elif not own:
-            return
-        elif attempt.away is not None:
+            cookies.left_bare = not cookies.received
+        elif own and attempt.away is not None:
             cookies.led_back = True
             self._in_vain.pop(login_wall(attempt.away.answer.location or ""), None)
+            self._bare_in_vain.pop(visit.page.host, None)
             attempt.away = None
 
     def _is_same(self, url: str, other: str) -> bool:

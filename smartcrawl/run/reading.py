@@ -205,15 +205,13 @@ class Reading:
         By its header ``Refresh``, or by its ``document``. One that reloads the page is followed
         with the first cookie that the visit got, and is the page itself otherwise.
         """
-        run, answer, parsed = self._run, visit.answer, visit.parsed
+        run, answer = self._run, visit.answer
         kind, brings = run.source.kind_of(visit.page.url), (Outcome.CHANGED, Outcome.NOT_MODIFIED)
         if not kind.is_shielded or visit.outcome not in brings:
             return False
         here = document_base_url(visit.url)
-        if document is not None:
-            target = document.refresh
-        else:
-            target = refresh_target_at_once(answer.refresh, here, here) if answer.refresh else None
+        header = answer.refresh or ""
+        target = document.refresh if document else refresh_target_at_once(header, here, here)
         reloads = target == str(here)
         if target is None or (reloads and not _got_first_cookie(visit)):
             return False
@@ -223,23 +221,51 @@ class Reading:
                 return False
             answer.location = target
         else:
-            got = answer.set_cookies, answer.cookie
-            redirect = Redirect(visit.url, target, *got, reloads=reloads)
-            cookie = run.detours.next_cookies(visit, redirect, int(time.time()))
-            if cookie is not None:
-                visit.respelled = target, cookie
-                return True
-            if reloads:
+            cookie = self._cookies_onward(visit, target, reloads=reloads)
+            if reloads and cookie is None:
                 answer.location = None
                 return False
-        answer.body = parsed.document = parsed.body_hash = None
+            if cookie is not None:
+                visit.respelled = target, cookie
+                if visit.attempt.away is visit:  # it counts unless the way leads back
+                    _judge_as_redirect(visit, target)
+                return True
         if answer.location is not None:
-            visit.refreshed = True
-            visit.outcome, visit.http_status = Outcome.REDIRECT, REFRESHED
-            visit.error = f"redirected by a refresh to {redacted_text(target)}"[:1024]
+            _judge_as_redirect(visit, target)
             if not run.spellings.is_open(visit):
                 self._redirect(visit, target)
+        else:
+            _drop_body(visit)
         return True
+
+    def _cookies_onward(self, visit: Visit, target: str, *, reloads: bool = False) -> str | None:
+        """Return the Cookie to ask the target of a refresh with; None: it is not asked."""
+        answer = visit.answer
+        got = answer.set_cookies, answer.cookie
+        redirect = Redirect(visit.url, target, REFRESHED, *got, reloads=reloads)
+        return self._run.detours.next_cookies(visit, redirect, int(time.time()))
+
+    def on_the_way(self, visit: Visit) -> Visit:
+        """Return the visit that counts after a page to which a redirect of its visit led.
+
+        Where that page leads on at once, its visit says with which request it goes on.
+        """
+        answer, here = visit.answer, document_base_url(visit.url)
+        header, body = answer.refresh or "", answer.body or b""
+        target = refresh_target_at_once(header, here, here)
+        media = html.sniffed_media_type(answer.content_type, body, visit.url)
+        if target is None and media in html.HTML_TYPES:
+            kind = answer.content_type
+            page = html.parse_html(
+                body, content_type=kind, url=visit.url, links=False, detect=False
+            )
+            target = page.refresh
+        cookie = self._cookies_onward(visit, target) if target is not None else None
+        _drop_body(visit)
+        if target is None or cookie is None:
+            return self._run.detours.counting(visit)
+        visit.respelled = target, cookie
+        return visit
 
     def _is_stored(self, visit: Visit) -> bool:
         """Whether reading this body would only reproduce the stored page and its links."""
@@ -457,7 +483,21 @@ def _header_directives(visit: Visit) -> tuple[bool, bool]:
 def _got_first_cookie(visit: Visit) -> bool:
     """Whether a cookie came with the answer, and none before it in this visit."""
     attempt = visit.attempt
-    return bool(visit.answer.set_cookies) and attempt is not None and attempt.cookies is None
+    got_others = attempt is None or (attempt.cookies is not None and attempt.cookies.received)
+    return bool(visit.answer.set_cookies) and not got_others
+
+
+def _judge_as_redirect(visit: Visit, target: str) -> None:
+    """Judge a page that leads on at once as a temporary redirect."""
+    _drop_body(visit)
+    visit.refreshed = True
+    visit.outcome, visit.http_status = Outcome.REDIRECT, REFRESHED
+    visit.error = f"redirected by a refresh to {redacted_text(target)}"[:1024]
+
+
+def _drop_body(visit: Visit) -> None:
+    parsed = visit.parsed
+    visit.answer.body = parsed.document = parsed.body_hash = None
 
 
 def _keeps_links(visit: Visit) -> bool:

@@ -14,11 +14,13 @@ from scrapy.http import Response
 from smartcrawl.engine.download.bot_walls import bot_wall_of_response
 from smartcrawl.engine.download.stored import server_answer
 from smartcrawl.engine.waiting import DocumentPipelineTasks
+from smartcrawl.extract.links import may_lead_on
 from smartcrawl.model.given_numbers import given_number
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import join_url
+from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import (
     http_status_read,
     http_validators_kept,
@@ -131,7 +133,7 @@ class SiteSpider(VisitSpider):
     def _decided(self, response: Response, visit: Visit) -> Visit | Request | None:
         """Return the Visit, or its next request, where neither body nor redirect matters further.
 
-        A look at an unreached page goes on only with a cookie that its answer set.
+        A look at an unreached page goes on only where a cookie was set, or may be on the way.
         """
         if visit.outcome is Outcome.BAD_HEADER:
             visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
@@ -141,7 +143,9 @@ class SiteSpider(VisitSpider):
             return visit
         if not visit.page.plan.verify:
             return None
-        if visit.outcome is Outcome.REDIRECT and "Set-Cookie" in response.headers:
+        if visit.outcome is Outcome.REDIRECT and (
+            response.status in TEMPORARY or "Set-Cookie" in response.headers
+        ):
             return self._redirected(response, visit) or visit
         return visit
 
@@ -180,7 +184,7 @@ class SiteSpider(VisitSpider):
         assert self.run is not None
         assert response.request is not None
         request = response.request
-        redirect = Redirect(response.url, target, *_cookies(response))
+        redirect = Redirect(response.url, target, response.status, *_cookies(response))
         cookie = self.run.detours.next_cookies(visit, redirect, int(time.time()))
         if cookie is None:
             return None
@@ -199,6 +203,13 @@ class SiteSpider(VisitSpider):
             following = self._redirected(response, visit)
             if following is not None:
                 return following
+        refresh = _header(response, "Refresh")
+        if visit.outcome is Outcome.CHANGED and may_lead_on(refresh, response.body):
+            answer = visit.answer
+            answer.refresh, answer.body = refresh, response.body
+            answer.content_type = _header(response, "Content-Type") or ""
+            answer.set_cookies, answer.cookie = _cookies(response)
+            return visit
         return self.run.detours.counting(visit)
 
 

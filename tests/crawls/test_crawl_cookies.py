@@ -38,7 +38,7 @@ class CookieSite(Site):
         gate = self.gates.get(path.partition("?")[0])
         if gate is None or (gate.needs and self._asked.cookies.issuperset(gate.needs)):
             return super()._page(path)
-        headers = {"Set-Cookie": gate.sets}
+        headers = {"Set-Cookie": gate.sets} if gate.sets else {}
         if not gate.refresh:
             return Page(redirect=gate.to, status=gate.status, headers=headers)
         if gate.to == "header":
@@ -212,6 +212,145 @@ def test_a_plain_redirect_with_a_cookie_is_tried_once(site: CookieSite, crawl: C
 
     assert counts == [[1, 2, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1]]
     assert crawl.hits("arrived") == ["/new"]
+
+
+@pytest.fixture
+def ways(site: CookieSite) -> CookieSite:
+    """Pages that set no cookie themselves, but lead to where one is set, and from there back."""
+    site.pages["/"] = html("Home", "/moved", "/stub", "/veil", "/header", "/far")
+    for path in ("/moved", "/stub", "/veil", "/header", "/far"):
+        site.pages[path] = html(path, text="the text behind")
+    site.gates["/moved"] = Gate(("a=1",), "", "/set?to=/moved")
+    site.gates["/set"] = Gate((), "a=1; Path=/", "/moved")
+    site.gates["/stub"] = Gate(("b=1",), "", "", refresh="0; url=/put")
+    site.gates["/put"] = Gate((), "b=1; Path=/", "/stub")
+    site.gates["/veil"] = Gate(("c=1",), "", "/lift")
+    site.gates["/lift"] = Gate((), "c=1; Path=/", "", refresh="0; url=/veil")
+    site.gates["/header"] = Gate(("d=1",), "", "header", refresh="0; url=/sign")
+    site.gates["/sign"] = Gate((), "d=1; Path=/", "header", refresh="0; url=/header")
+    site.gates["/far"] = Gate(("e=1",), "", "/first")
+    site.gates["/first"] = Gate((), "", "/second")
+    site.gates["/second"] = Gate((), "e=1", "/far")
+    return site
+
+
+ON_THE_WAY = {"/set?to=/moved", "/put", "/lift", "/sign", "/first", "/second"}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_cookie_that_is_set_on_the_way_brings_the_page(ways: CookieSite, crawl: Crawl, road: str):
+    settings = {"REVALIDATION_LANE": road}
+    found = {"/moved", "/stub", "/veil", "/header", "/far"}
+    for word in ("new", "unchanged", "unchanged"):
+        ways.clear()
+        crawl(ways.url("/"), settings=settings)
+
+        assert crawl.outcomes() == dict.fromkeys({"/", *found}, word)
+        assert set(crawl.hits("behind")) == found
+        assert crawl.hits('"please wait"') == []
+        asked = {path: ways.count(path) for path in (*found, *ON_THE_WAY)}
+        assert asked == dict.fromkeys(found, 2) | dict.fromkeys(ON_THE_WAY, 1)
+        assert ways.cookies("/stub") == [None, "b=1"]
+        assert ways.cookies("/far") == [None, "e=1"]
+    assert [request.status for request in ways.log if request.path == "/stub"] == [200, 304]
+    assert crawl.counts_add_up()
+
+
+def test_an_orphan_is_looked_at_with_a_cookie_of_the_way(ways: CookieSite, crawl: Crawl):
+    crawl(ways.url("/"))
+    ways.pages["/"] = html("Home", "/stub", "/veil", "/header", "/far")
+    settings = {"ORPHAN_THRESHOLD": 1, "ORPHAN_MIN_AGE": 0, "SWEEP_MIN_COUNT": 20}
+    ways.clear()
+
+    crawl(ways.url("/"), settings=settings, expect=None)
+
+    assert ways.cookies("/moved") == [None, "a=1"]
+
+
+def test_a_stored_page_comes_back_after_the_way_to_its_cookie_was_broken(
+    ways: CookieSite, crawl: Crawl
+):
+    crawl(ways.url("/"))
+    healthy = dict(ways.gates)
+    for path in ("/put", "/set"):
+        del ways.gates[path]
+        ways.pages[path] = Page("down", status=503)
+
+    for _ in range(2):
+        crawl(ways.url("/"), settings={"RETRY_TIMES": 0}, expect=None)
+
+        assert {crawl.outcomes()[path] for path in ("/stub", "/moved")} == {"lost"}
+        assert set(crawl.hits("behind")) == {"/moved", "/stub", "/veil", "/header", "/far"}
+    ways.gates = healthy
+    for _ in range(2):
+        crawl(ways.url("/"), expect=None)
+    assert {crawl.outcomes()[path] for path in ("/stub", "/moved")} == {"unchanged"}
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_a_304_that_leads_on_to_a_cookie_brings_the_page(site: CookieSite, crawl: Crawl, road: str):
+    settings = {"REVALIDATION_LANE": road}
+    site.pages["/"] = html("Home", "/page")
+    site.pages["/page"] = html("Page", text="the text behind")
+    site.gates["/set"] = Gate((), "a=1; Path=/", "/page")
+    crawl(site.url("/"), settings=settings)
+    plain = site.pages["/page"]
+
+    def page(path: str) -> Page | None:
+        if path == "/page" and not site._asked.cookies & {"a=1"}:
+            return Page(plain, headers={"Refresh": "0; url=/set"})
+        return CookieSite._page(site, path)
+
+    site._page = page
+    crawl(site.url("/"), settings=settings)
+
+    assert crawl.outcomes() == {"/": "unchanged", "/page": "unchanged"}
+    assert site.cookies("/page")[1:] == [None, "a=1"]
+    assert crawl.hits("behind") == ["/page"]
+
+
+def test_redirects_and_stubs_that_lead_elsewhere_are_followed_in_vain_a_few_times(
+    site: CookieSite, crawl: Crawl
+):
+    """Five at a host and run, and none of those that were found to be plain redirects."""
+    names = [f"/old{number}" for number in range(20)]
+    for number, name in enumerate(names):
+        if number % 2:
+            site.gates[name] = Gate((), "", f"/new{number}")
+        else:
+            site.gates[name] = Gate((), "", "", refresh=f"0; url=/new{number}")
+        site.pages[f"/new{number}"] = html(f"New {number}", text="arrived")
+    site.pages["/"] = html("Home", *names, "/late")
+    site.pages["/late"] = html("Late", text="the text behind")
+    site.gates["/late"] = Gate(("late=1",), "", "/set")
+    site.gates["/set"] = Gate((), "late=1; Path=/", "/late")
+    settings = {"CONCURRENT_REQUESTS": 1}
+    counts = []
+    for _ in range(3):
+        site.clear()
+        crawl(site.url("/"), settings=settings, expect=None)
+        arrived = [request for request in site.log if request.path.startswith("/new")]
+        counts.append((len(arrived) - 20, crawl.hits("behind"), crawl.outcomes()["/late"]))
+        assert {crawl.outcomes()[name] for name in names} == {"redirected"}
+        assert len(crawl.hits("arrived")) == 20
+
+    [(first, *found), second, third] = counts
+    assert 5 <= first <= 8
+    assert found == [[], "failed"], "/late and /set lead to each other"
+    assert second == (0, ["/late"], "new"), "the circle was tried in the next run"
+    assert third == (0, ["/late"], "unchanged")
+
+
+def test_a_circle_without_cookies_stays_one(site: CookieSite, crawl: Crawl):
+    site.pages["/"] = html("Home", "/one")
+    site.gates["/one"] = Gate((), "", "/two")
+    site.gates["/two"] = Gate((), "", "/one")
+    for _ in range(2):
+        crawl(site.url("/"), expect=None)
+
+        for path in ("/one", "/two"):
+            assert crawl.pages()[path]["httpStatusCode"] == 1002
+            assert crawl.pages()[path]["errorMessage"].startswith("redirected in a circle: ")
 
 
 def test_a_place_that_leads_nowhere_is_not_asked_for_every_page(site: CookieSite, crawl: Crawl):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 from inspect import isawaitable
 from typing import Any
 
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
+from scrapy.exceptions import DropItem
 
 from smartcrawl.engine.delays import DelayControl
 from smartcrawl.engine.download.robots import RobotsDownloads
@@ -66,7 +66,12 @@ class LaneConfirmations:
         visit.answer.robots_tags = tuple(tags)
         visit.answer.refresh = read[_REFRESH]
         item: Any = fill_confirmed_visit(visit, read[_ETAG], read[_DATE], latency=answer.latency)
-        with suppress(VisitDone):
+        try:
             for step in self._steps:
                 done = step(item)
                 item = await done if isawaitable(done) else done
+        except VisitDone:
+            pass
+        except DropItem:
+            if not visit.postponed:  # otherwise its next request is on its way
+                raise
