@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, Self
 
 from scrapy import signals
@@ -127,6 +127,9 @@ class ListingFeed:
                 entries: list[Entry] | None = await asyncio.to_thread(next, batches, None)
                 if isinstance(listing, RepositoryListing):
                     self._locate(listing)
+                if entries is None and (again := self._again(listing)) is not None:
+                    batches = again
+                    continue
                 if entries is None:
                     await self._confirm(listing)
                     self._end(listing)
@@ -143,6 +146,12 @@ class ListingFeed:
             logger.exception("cannot list %s", self._root)
             self._listed.fail(self._root, f"{type(error).__name__}: {error}")
         wake_engine(self._crawler)
+
+    def _again(self, listing: Listing) -> Iterator[list[Entry]] | None:
+        """Return a second pass over a store whose listing lacks stored files; else None."""
+        if isinstance(listing, BucketListing) and self._listed.lacks_some:
+            return listing.again()
+        return None
 
     def _may_wait(self, listing: Listing) -> bool:
         """Whether no read waits for the end of the listing, as those of pinned files may."""
@@ -195,6 +204,8 @@ class ListingFeed:
             if warning is not None:
                 listing.notes.append(warning)
             self._run.library.end_listing(listing)
+        elif isinstance(listing, FolderListing):
+            self._listed.judge_mounts(listing)
         self._listed.end(self._root, listing)
         if isinstance(listing, RepositoryListing | LibraryEntries):
             for note in listing.notes:

@@ -43,6 +43,10 @@ SELECT r.url FROM state s JOIN record r USING (no)
         OR (s.standing = 0 AND s.visited_run = :run OR s.http_status = {Fault.BOMB:d})
            AND {unread_etag_sql(":extraction")} IS NULL)
 """
+_HELD_FILES = """
+SELECT r.no FROM record r JOIN state s USING (no)
+ WHERE r.source = ? AND s.standing > 0 AND r.kind = 0
+"""
 _PROBED = "SELECT no FROM candidate WHERE source = ? AND renewed = ? AND rule = ? AND probe IS NULL"
 
 
@@ -87,6 +91,11 @@ class RunProgressReader:
         """Return the stored facts about the last listing of the source."""
         found = self._connection.execute(_LISTING, (self._source,)).get
         return None if found is None else str(found)
+
+    def held_files(self) -> Iterator[int]:
+        """Return the numbers of the stored files of the source."""
+        rows: Any = self._connection.execute(_HELD_FILES, (self._source,)).fetchall()
+        return (no for (no,) in rows)
 
     def urls_beyond(self, run: int) -> list[str]:
         """Return the URLs of the pages that the listing of a run does not account for."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from smartcrawl.model.program import program_argument, program_name
-from smartcrawl.registry.removal.emptied import is_emptied_library_reason, is_emptied_root_reason
+from smartcrawl.registry.removal.emptied import (
+    is_emptied_library_reason,
+    is_emptied_root_reason,
+    is_mount_reason,
+)
 from smartcrawl.rules.model import Fault
 from smartcrawl.rules.seal import DEPTH_LEFT, NOT_DUE, seed_led_to
 from smartcrawl.rules.traps import Trap
@@ -128,7 +132,7 @@ def reported_reason(reason: str, run: int, *, is_library: bool = False) -> str:
         remedy = ""  # the reason names the setting that permits the address
     if seed_led_to(reason) is not None:
         remedy = "where it leads was not crawled: crawl that address, or name it among the seeds"
-    if is_emptied_root_reason(reason):
+    if is_emptied_root_reason(reason) or is_mount_reason(reason):
         remedy = _EMPTIED.format(program=program_name(), run=run)
     elif is_emptied_library_reason(reason):
         remedy = _EMPTIED_LIBRARY.format(program=program_name(), run=run)

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from smartcrawl.model.pages import ListedRecord, Page
+from smartcrawl.model.urls import display_url
 from smartcrawl.registry.readers import RegistryReaders
-from smartcrawl.registry.removal.emptied import emptied_library_problem, emptied_root_problem
+from smartcrawl.registry.removal.emptied import (
+    emptied_library_problem,
+    emptied_root_problem,
+    mount_problem,
+)
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
@@ -19,10 +25,13 @@ from smartcrawl.run.listed_comparison import ListedComparison, library_run_short
 from smartcrawl.run.offers import Offers
 from smartcrawl.run.shortcomings import Shortcomings
 from smartcrawl.sources.base import Source
+from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.listing.entries import BATCH, Entry, Listing
+from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 
 MOST_WAITING: Final = 20_000  #: listed files that wait to be read; each takes 400 bytes
+_MOUNTS: Final = "mounts"  #: key of the stored facts: devices by the URLs of their folders
 _DEPTH: Final = 0  #: of every listed file
 
 
@@ -68,6 +77,8 @@ class ListedFiles:
         #: Whether files wait to be read until the listing has ended.
         self.waits = source.traits.is_listed_first
         self._listed = 0
+        #: Numbers of the files that the listing of a store named; None: another source.
+        self._named = array("q") if _is_store(source) else None
 
     def take(self, entries: Sequence[Entry]) -> None:
         """Confirm the unchanged files among some entries, and offer the others."""
@@ -94,6 +105,9 @@ class ListedFiles:
         self._confirm(unchanged, aside)
         numbers = self._offers.numbers_by_identity({entry.identity: entry.url for entry in to_read})
         self._waiting.update((numbers[entry.identity], entry) for entry in to_read)
+        if self._named is not None:
+            self._named.extend(record.no for record in stored.values())
+            self._named.extend(numbers.values())
         self._offers.offer([numbers[entry.identity] for entry in to_read], _DEPTH)
 
     def take_again(self, entries: Mapping[int, Entry]) -> None:
@@ -146,6 +160,16 @@ class ListedFiles:
         scope = self._source.scope
         pins = [(no, url) for no, url, _ in self._pages.pins() if scope.allows(url)]
         return [(no, url) for no, url in pins if self._is_listed(url)]
+
+    @property
+    def lacks_some(self) -> bool:
+        """Whether the listing of a store named a stored file not at all, so far."""
+        if self._named is None:
+            return False
+        named = set(self._named)
+        if named.issuperset(self._progress.held_files()):
+            return False
+        return any(record.no not in named for part in self._stored() for _, record in part)
 
     def lacks(self, number: int) -> bool:
         """Whether a listing that ended without a problem has no entry of a pinned file."""
@@ -203,6 +227,32 @@ class ListedFiles:
             self._batches.batch.listing = judged.stored
         return judged.note
 
+    def judge_mounts(self, listing: FolderListing) -> None:
+        """Compare the devices in a folder with those of the last listing, and store them.
+
+        Where another one is mounted, or none any more, stored files that are missing there are a
+        problem. A device that is mounted in place of another one is taken by the next run.
+        """
+        if listing.problems:
+            return
+        text = self._progress.listing()
+        known: dict[str, int] = json.loads(text).get(_MOUNTS, {}) if text else {}
+        mounts = dict(listing.mounts)
+        for url, device in known.items():
+            found = mounts.get(url)
+            missing = 0 if found == device else self._missing(url, listing.has)
+            if missing:
+                place = display_url(url.rstrip("/"))
+                listing.problems.append(mount_problem(place, missing, is_mount=found is not None))
+                mounts.setdefault(url, device)
+        if mounts != known:
+            self._batches.batch.listing = json.dumps({_MOUNTS: mounts})
+
+    def _missing(self, below: str, has: Callable[[str], bool]) -> int:
+        """Return the number of stored files below a URL that are not there."""
+        urls = (url for part in self._stored() for url, _ in part if url.startswith(below))
+        return sum(not has(url) for url in urls)
+
     def locate(self, place: str) -> None:
         """Set the URL below which the files of this listing are read."""
         self.place = place
@@ -253,6 +303,11 @@ class ListedFiles:
         """End the listing by an error, which leaves the run incomplete."""
         self.close()
         self._shortcomings.add(f"listing: {root} ({why})")
+
+
+def _is_store(source: Source) -> bool:
+    """Whether the files of a source are in a bucket, a container or another store."""
+    return isinstance(source, FilesSource) and not source.is_local
 
 
 def _is_done(record: ListedRecord) -> bool:

@@ -6,6 +6,8 @@ FAILS_IN     a folder, of which a listing gets one item and then an error of the
 READS        a file, which gets one line for each file that is read: its path below the root
 WHEN_READ    JSON: by the path of a file below the root, the program of a shell that runs in the
              root before this file is read first
+WHEN_LISTED  JSON: by the path of a folder, the program of a shell that runs in it before it is
+             listed first
 DAMAGED      the start of paths below the root whose files cannot be read, by an error of the disk
 INTERRUPTED  so many files are read before the command gets SIGINT
 PAGE         keys of one page of a store's listing
@@ -75,17 +77,20 @@ class _Broken:
 
 
 class _Os:
-    """The module os, but for one folder."""
+    """The module os, but for some folders."""
 
-    def __init__(self, broken: str) -> None:
-        self._broken = os.path.realpath(broken)
+    def __init__(self, broken: str | None, programs: dict[str, str]) -> None:
+        self._broken = broken and os.path.realpath(broken)
+        self._programs = {os.path.realpath(path): text for path, text in programs.items()}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(os, name)
 
     def scandir(self, opened: int) -> Any:
-        is_broken = os.readlink(f"/proc/self/fd/{opened}") == self._broken
-        return _Broken(opened) if is_broken else os.scandir(opened)
+        path = os.readlink(f"/proc/self/fd/{opened}")
+        if program := self._programs.pop(path, None):
+            subprocess.run(program, shell=True, cwd=path, check=True)
+        return _Broken(opened) if path == self._broken else os.scandir(opened)
 
 
 class Reads:
@@ -119,8 +124,9 @@ def arrange() -> None:
     """Make the disk of this process another one."""
     if sys.platform == "linux" and os.geteuid() == 0:
         bind()
-    if found := os.environ.get("FAILS_IN"):
-        folder.os = _Os(found)  # type: ignore[assignment]
+    broken, programs = os.environ.get("FAILS_IN"), os.environ.get("WHEN_LISTED")
+    if broken or programs:
+        folder.os = _Os(broken, json.loads(programs or "{}"))  # type: ignore[assignment]
     if page := os.environ.get("PAGE"):
         store_files._PAGE = int(page)  # type: ignore[misc]
     files.read_listed_file = Reads()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from smartcrawl.model.file_urls import url_of_folder
 from tests.crawls.commands import Crawl, Remote, Scrapy
 from tests.crawls.files import LONG_AGO, FilesStory, Folder
 
@@ -210,6 +211,50 @@ def test_a_folder_that_was_emptied_on_purpose_is_approved(story: FilesStory):
     story.crawl.run("undo", "2")
     story.forget()
     assert len(story.hits("treasure")) == 12
+
+
+@both_databases
+@pytest.mark.covers("R1-29", "M-07")
+@pytest.mark.parametrize("when", ["before it is read", "to where the run was before"])
+def test_a_folder_that_is_renamed_while_it_is_listed_is_found(story: FilesStory, when: str):
+    """Nothing is there at its old name, and the listing was where the new one is before."""
+    root = path_of(story)
+    (root / "a").mkdir()
+    for folder in (root, root / "a", root / "guide", root / "notes"):
+        os.utime(folder, (LONG_AGO, LONG_AGO))
+    new = "k" if when == "before it is read" else "a/k"
+    with story.disk(WHEN_LISTED=json.dumps({str(root / "guide"): f"mv ../notes ../{new}"})):
+        story.run()
+
+    assert story.reasons == []
+    assert story.counts() == {
+        "unchanged": 6, "moved": 6, "redirected": 6, "requests": 6, "notModified": 6
+    }  # fmt: skip
+    assert story.hits("treasure") == sorted(name.replace("notes", new) for name in NAMES)
+
+
+@both_databases
+@pytest.mark.covers("R1-29", "M-07")
+def test_a_device_that_is_not_mounted_any_more_removes_nothing(story: FilesStory):
+    """Another device cannot be mounted here: the registry has it that one was."""
+    notes = path_of(story) / "notes"
+    for n in range(1, 6):
+        story.place.remove(f"notes/{n}.md")
+    facts = json.dumps({"mounts": {f"{url_of_folder(str(notes))}/": 12_345}})
+    story.crawl.rows(f"UPDATE source SET listing = '{facts}'")
+
+    for _ in range(2):
+        result = story.run(expect=3)
+
+        why = "the device that was mounted there is not any more, and 5 files are missing"
+        assert story.reasons == [f"listing: {notes} ({why})"]
+        assert "mount it, or if it is empty on purpose, remove them: scrapy orphans" in result.out
+        assert len(story.hits("treasure")) == 12
+
+    story.crawl.run("orphans", "--approve", "3", "--max", "5")
+    story.run()
+
+    assert len(story.hits("treasure")) == 7
 
 
 @pytest.mark.parametrize("become", [remove_root, refuse_root])

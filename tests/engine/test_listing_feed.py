@@ -81,6 +81,24 @@ def test_listing_of_a_repository_does_not_wait(monkeypatch):
     assert waited == [10, 20, 30, 40, 50]
 
 
+@pytest.mark.covers("R0-43", "M-07")
+@pytest.mark.parametrize("lacks", [False, True])
+def test_store_that_lacks_a_stored_file_is_listed_again(monkeypatch, lacks: bool):
+    class Store(Folder):
+        def again(self):
+            nonlocal lacks
+            lacks = False
+            return iter([[Entry("s3://f/moved", 1, "v", None)]])
+
+    monkeypatch.setattr(engine, "BucketListing", Store)
+    expected = [10, 20, 30, 40, 50, 51] if lacks else [10, 20, 30, 40, 50]
+    feed, waited = feed_of(Store(), reads=0)
+    monkeypatch.setattr(run_listed, "MOST_WAITING", 1_000)
+    monkeypatch.setattr(ListedFiles, "lacks_some", property(lambda listed: lacks))
+    asyncio.run(feed._feed())
+    assert waited == expected
+
+
 def test_run_that_ends_does_not_wait():
     feed, waited = feed_of(Folder(), reads=0)
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from smartcrawl.model.pages import ListedRecord
+from smartcrawl.registry.removal.emptied import is_mount_reason
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.shortcomings import Shortcomings
+from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.listing.entries import Entry
 
@@ -116,6 +118,116 @@ def test_an_empty_place_that_never_had_files_is_not_believed():
     listed._opened.last_complete = 0
     assert end(listed) == []
     assert not listed._shortcomings.is_empty
+
+
+# Devices and stores
+
+DOCS = "file:///docs"
+
+
+def files_listed(root: str, *, stored: dict[int, str], facts: str | None = None) -> Any:
+    """The listing of a run over files, with stored ones by number, in stand-ins."""
+    listed: Any = listed_files()
+    source = FilesSource(name="docs", root=root)
+    again: Any = ListedFiles(
+        **{
+            "opened": listed._opened,
+            "readers": SimpleNamespace(
+                progress=SimpleNamespace(
+                    listing=lambda: facts, held_files=lambda: iter(list(stored))
+                ),
+                pages=SimpleNamespace(
+                    pins=list,
+                    all_listed=lambda after, most: (
+                        [(url, record(no)) for no, url in stored.items()] if not after else []
+                    ),
+                ),
+            ),
+            "book": SimpleNamespace(
+                stored_listed=lambda urls: {
+                    url: record(no) for no, url in stored.items() if url in urls
+                }
+            ),
+            "offers": SimpleNamespace(
+                numbers_by_identity=lambda urls: dict.fromkeys(urls, 99),
+                offer=lambda some, depth: None,
+            ),
+            "extractions": SimpleNamespace(stands=lambda record, url: True),
+            "trust": SimpleNamespace(doubts_listed=lambda record: False),
+            "batches": SimpleNamespace(
+                confirm=lambda some: None,
+                set_aside=lambda some: None,
+                batch=SimpleNamespace(listing=None),
+            ),
+            "shortcomings": Shortcomings(),
+            "source": source,
+        }
+    )
+    return again
+
+
+@pytest.mark.covers("R1-29", "M-07")
+@pytest.mark.parametrize(
+    ("before", "now", "missing", "why", "kept"),
+    [
+        ({}, {"share/": 5}, 1, None, {"share/": 5}),
+        ({"share/": 5}, {"share/": 5}, 1, None, None),  # files of it were deleted
+        ({"share/": 5}, {}, 0, None, {}),  # its files are in the folder now
+        ({"share/": 5}, {}, 1, "the device that was mounted there is not any more", None),
+        ({"share/": 5}, {"share/": 6}, 1, "another device is mounted there", {"share/": 6}),
+        ({"share/": 5}, {"share/": 6}, 0, None, {"share/": 6}),  # numbers may change by a reboot
+        ({"other/": 5}, {}, 1, None, {}),  # no stored file is below it
+        ({"": 5}, {}, 1, "the device that was mounted there", None),
+    ],
+)
+def test_a_device_that_is_not_mounted_any_more_proves_no_absence(
+    before: dict[str, int], now: dict[str, int], missing: int, why: str | None, kept: Any
+):
+    def urls(devices: dict[str, int]) -> dict[str, int]:
+        return {f"{DOCS}/{name}": device for name, device in devices.items()}
+
+    stored = {1: f"{DOCS}/share/a.md", 2: f"{DOCS}/share/b.md"}
+    listed = files_listed("/docs", stored=stored, facts=json.dumps({"mounts": urls(before)}))
+    listing: Any = SimpleNamespace(
+        problems=[], mounts=urls(now), has=lambda url: not (missing and url.endswith("a.md"))
+    )
+
+    listed.judge_mounts(listing)
+
+    assert len(listing.problems) == bool(why)
+    for problem in listing.problems:
+        assert why in problem
+        assert is_mount_reason(f"listing: {problem}")
+        assert problem.endswith(", and 1 file is missing)")
+    stored_facts = listed._batches.batch.listing
+    assert (stored_facts and json.loads(stored_facts)["mounts"]) == (
+        None if kept is None else urls(kept)
+    )
+
+
+def test_a_listing_with_a_problem_leaves_the_known_devices():
+    listed = files_listed("/docs", stored={}, facts=json.dumps({"mounts": {f"{DOCS}/": 5}}))
+    listing: Any = SimpleNamespace(problems=["/docs (refused)"], mounts={}, has=None)
+    listed.judge_mounts(listing)
+    assert listed._batches.batch.listing is None
+
+
+@pytest.mark.covers("R0-43", "M-07")
+@pytest.mark.parametrize(
+    ("root", "named", "lacks"),
+    [
+        ("s3://b/docs", ["s3://b/docs/a.md"], True),
+        ("s3://b/docs", ["s3://b/docs/a.md", "s3://b/docs/b.md"], False),
+        ("s3://b/docs", ["s3://b/docs/a.md", "s3://b/docs/new.md"], True),
+        ("/docs", [f"{DOCS}/a.md"], False),  # a folder shows what moves by its dates
+    ],
+)
+def test_the_listing_of_a_store_that_lacks_a_stored_file_is_known(root, named, lacks):
+    start = DOCS if root == "/docs" else root
+    stored = {1: f"{start}/a.md", 2: f"{start}/b.md", 3: "s3://b/elsewhere/c.md"}
+    listed = files_listed(root, stored=stored)
+    listed.take([Entry(url, 5, "a" * 40, None) for url in named])
+    assert listed.lacks_some is lacks
 
 
 @pytest.mark.covers("R0-43", "R0-44", "M-07")

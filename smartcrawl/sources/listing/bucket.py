@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Iterator
 
@@ -16,11 +17,15 @@ from smartcrawl.sources.listing.store_files import (
     StoreFiles,
     open_file_store,
 )
-from smartcrawl.sources.stores import file_store_fault, file_store_fault_reason
+from smartcrawl.sources.stores import Fault, file_store_fault, file_store_fault_reason
 
 
 class BucketListing:
-    """One pass over the keys of a store below a URL, page by page.
+    """A pass over the keys of a store below a URL, page by page, and a second where it is needed.
+
+    A key that moved to where the first pass was before is named by the second alone. That is made
+    where a folder was gone that the first named, and where a stored file lacks (``again``). A file
+    is named once.
 
     The validator is the store's ETag. Where it has none it is the date of the file, if that is at
     least two seconds older than the pass: stores count seconds.
@@ -50,6 +55,9 @@ class BucketListing:
         self._now_ns = now_ns
         self._patience = patience
         self._count = 0  # keys so far
+        self._named = array("q")  # hashes of the keys that the first pass named
+        self._known: frozenset[int] | None = None  # the same, in the second pass
+        self._is_doubted = False  # whether a folder was gone that the first pass named
 
     def batches(self) -> Iterator[list[Entry]]:
         """Yield the files of the store, up to 1,000 at a time. Call it once.
@@ -59,7 +67,24 @@ class BucketListing:
         """
         return source_entries_in_batches(self._entries())
 
+    def again(self) -> Iterator[list[Entry]] | None:
+        """Yield the files that a second pass names first; None if it was made, or is of no use."""
+        if self._known is not None or self.problems:
+            return None
+        return source_entries_in_batches(self._second())
+
     def _entries(self) -> Iterator[Entry]:
+        yield from self._passed()
+        if self._is_doubted and not self.problems:
+            yield from self._second()
+
+    def _second(self) -> Iterator[Entry]:
+        self._known = frozenset(self._named)
+        self._count = 0
+        yield from self._passed()
+
+    def _passed(self) -> Iterator[Entry]:
+        """Yield the files that one pass finds first."""
         try:
             files = open_file_store(self._place, patience=self._patience)
         except OSError as error:
@@ -79,15 +104,27 @@ class BucketListing:
             for file in page:
                 self._count += 1
                 skip = self._skip(file)
-                if skip is None:
+                if skip is not None:
+                    self._leave_out(skip)
+                elif self._is_first(file.key):
                     yield self._entry(file)
-                else:
-                    self.skipped[skip] += 1
+
+    def _is_first(self, key: str) -> bool:
+        """Whether no pass named a key before."""
+        if self._known is not None:
+            return hash(key) not in self._known
+        self._named.append(hash(key))
+        return True
+
+    def _leave_out(self, skip: Skip) -> None:
+        """Count an item that is left out. The second pass sees the same once more."""
+        if self._known is None:
+            self.skipped[skip] += 1
 
     def _enters(self, key: str) -> bool:
         skip = self._rules.skip_folder(key[len(self._prefix) :])
         if skip is not None:
-            self.skipped[skip] += 1
+            self._leave_out(skip)
         return skip is None
 
     def _skip(self, file: StoredFile) -> Skip | None:
@@ -109,9 +146,15 @@ class BucketListing:
         self, key: str, error: Exception, files: StoreFiles | None, count: int = 0
     ) -> None:
         """Record a part that could not be listed: the reason and the remedy."""
+        fault = file_store_fault(error)
+        is_below = key.rstrip("/") != self._prefix.rstrip("/")
+        if fault is Fault.ABSENT and is_below and self._known is None:
+            self._leave_out(Skip.GONE)  # which proves no absence: the second pass shows it
+            self._is_doubted = True
+            return
         why = file_store_fault_reason(error) or f"no answer in {self._patience:g} s"
         if count:
             why = f"after {count} {'file' if count == 1 else 'files'}: {why}"
         who = "what its driver reads" if files is None else files.who
-        remedy = file_store_fault(error).value.format(who=who, setting=SETTING)
+        remedy = fault.value.format(who=who, setting=SETTING)
         self.problems.append(redacted_line(f"{self._place.url_of(key)} ({why}; {remedy})"))

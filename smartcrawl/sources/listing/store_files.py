@@ -138,6 +138,7 @@ class _BucketFiles(ABC):
         failed: Callable[[str, Exception], None],
     ) -> Iterator[list[StoredFile]]:
         token: str | None = None
+        seen: set[str] = set()
         while True:
             page, token = self._page(prefix, token)
             yield page
@@ -145,6 +146,9 @@ class _BucketFiles(ABC):
                 return
             if not token:
                 raise ValueError("the store says that more files follow, and not where")
+            if token in seen:
+                raise ValueError("the store repeats a page, so that its listing does not end")
+            seen.add(token)
 
     @abstractmethod
     def _page(self, prefix: str, token: str | None) -> tuple[list[StoredFile], str | None]:

@@ -30,6 +30,21 @@ class Below(NamedTuple):
 
     name: str
     real: str | None  #: path below the root that a link with this name leads to; None: no link
+    seen: SeenFolder | None = None  #: as the first pass listed it; None: it did not
+
+
+@dataclass(slots=True, eq=False)
+class SeenFolder:
+    """A folder as the first pass listed it; a tree of 100,000 files takes a megabyte or two."""
+
+    state: int  #: of ``folder_state``, from before its names were read
+    is_doubted: bool  #: whether to list it again, whatever its state is by then
+    files: bytes = b""  #: hashes of the names of its files
+    below: list[Below] = field(default_factory=list)  #: the folders in it that were listed
+
+    def hashes(self) -> frozenset[int]:
+        """Return the hashes of the names of its files."""
+        return frozenset(memoryview(self.files).cast("q"))
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +58,7 @@ class WalkedFolder:
     parent: WalkedFolder | None
     behind_link: bool
     opened: int  #: file descriptor; -1: closed
+    seen: SeenFolder | None  #: as the first pass listed it; None: it did not
     below: list[Below] = field(default_factory=list)  #: last one first
 
     def close(self) -> None:
@@ -80,7 +96,7 @@ class Walk:
             OSError: it is away, refuses, or is no folder.
         """
         opened = open_listing_root(root)
-        self._root = WalkedFolder("", "", url, _identity(opened), None, False, opened)
+        self._root = WalkedFolder("", "", url, _identity(opened), None, False, opened, None)
         self._way = [self._root]
 
     @property
@@ -121,6 +137,7 @@ class Walk:
             parent=folder,
             behind_link=folder.behind_link or below.real is not None,
             opened=opened,
+            seen=below.seen,
         )
         if not folder.below and folder is not self._root:
             self._way.pop()
@@ -163,6 +180,15 @@ class Walk:
         for folder in self._way:
             folder.close()
         self._root.close()
+
+
+def folder_state(opened: int) -> tuple[int, int]:
+    """Return a hash that differs once names in an open folder changed, and its time of change.
+
+    The time is in Unix nanoseconds. Another folder has another hash, too.
+    """
+    found = os.fstat(opened)
+    return hash((found.st_dev, found.st_ino, found.st_mtime_ns)), found.st_mtime_ns
 
 
 def _identity(opened: int) -> tuple[int, int]:

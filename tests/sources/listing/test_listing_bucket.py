@@ -344,6 +344,18 @@ def test_page_without_the_way_to_the_next_is_a_problem(s3, monkeypatch, token: s
     assert len(listing.problems) == 1
 
 
+@pytest.mark.parametrize("tokens", ["tt", "tut"], ids=["one token", "a circle"])
+def test_store_that_repeats_a_page_ends_with_a_problem(s3, monkeypatch, tokens: str):
+    pages = [(200, PAGE.replace(">t<", f">{token}<")) for token in tokens]
+    with answering(monkeypatch, *pages):
+        _, listing = listed("s3://bucket")
+    assert listing.problems == [
+        f"s3://bucket/ (after {2 * len(tokens)} files: ValueError: the store repeats a page, so"
+        " that its listing does not end; check that it runs and can be reached from here, and that"
+        " root names it)"
+    ]
+
+
 def test_store_that_is_silent_is_given_up(s3, monkeypatch):
     released = threading.Event()
 
@@ -437,6 +449,57 @@ def test_folder_that_refuses_is_a_problem_and_all_else_is_listed(memory, monkeyp
         "memory://b/bad (PermissionError: Permission denied; check what the"
         " credentials in what its driver reads may do there)"
     ]
+
+
+def moving(memory, monkeypatch, *moves: tuple[str, str, str]) -> None:
+    """Move a file before a folder is listed; of each (FOLDER, FROM, TO) once."""
+    real, left = MemoryFileSystem.ls, list(moves)
+
+    def ls(self: MemoryFileSystem, path: str, **more: Any) -> Any:
+        if left and path.strip("/") == left[0][0]:
+            _, old, new = left.pop(0)
+            memory.mv(old, new, recursive=True)
+        return real(self, path, **more)
+
+    monkeypatch.setattr(MemoryFileSystem, "ls", ls)
+
+
+@pytest.mark.covers("R0-43", "M-07")
+def test_folder_of_a_store_renamed_before_its_turn_is_listed_by_its_new_name(memory, monkeypatch):
+    for path in ("/b/m/in/2.md", "/b/m/3.md", "/b/z/1.md"):
+        memory.pipe_file(path, b"text")
+    moving(memory, monkeypatch, ("b/z", "/b/m", "/b/k"))
+    entries, listing = listed("memory://b")
+    assert sorted(keys for keys in keys_of(None, entries)) == ["k/3.md", "k/in/2.md", "z/1.md"]
+    assert listing.problems == []
+    assert listing.skipped == {"removed meanwhile": 1}
+
+
+def test_folder_of_a_store_that_is_gone_twice_is_a_problem(memory, monkeypatch):
+    for path in ("/b/m/2.md", "/b/z/1.md"):
+        memory.pipe_file(path, b"text")
+    moving(memory, monkeypatch, ("b/z", "/b/m", "/b/k"), ("b/k", "/b/k", "/b/m"))
+    entries, listing = listed("memory://b")
+    assert keys_of(None, entries) == ["z/1.md"]
+    (problem,) = listing.problems
+    assert problem.startswith("memory://b/k (")
+
+
+@pytest.mark.covers("R0-43", "M-07")
+def test_second_pass_over_a_store_names_what_moved_behind_the_first(memory, monkeypatch):
+    """Nothing was gone that it named: the run has it made where it lacks stored files."""
+    for path in ("/b/a/2.md", "/b/a/.h/3.md", "/b/z/1.md"):
+        memory.pipe_file(path, b"text")
+    moving(memory, monkeypatch, ("b/a", "/b/a/2.md", "/b/z/2.md"))
+    entries, listing = listed("memory://b", ListingRules())
+    assert keys_of(None, entries) == ["z/1.md"]
+    assert listing.skipped == {"hidden": 1}
+
+    again = [entry for batch in listing.again() for entry in batch]
+
+    assert keys_of(None, again) == ["z/2.md"]
+    assert (listing.problems, listing.skipped) == ([], {"hidden": 1})
+    assert listing.again() is None, "once"
 
 
 def test_root_that_is_away_is_a_problem(memory):

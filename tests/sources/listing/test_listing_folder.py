@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl.rules.changes import Check
+from smartcrawl.sources.listing import folder as folder_module
 from smartcrawl.sources.listing.entries import BATCH, Entry, source_entry_check
 from smartcrawl.sources.listing.folder import FolderListing
 from smartcrawl.sources.listing.selection import ListingRules
@@ -44,6 +45,12 @@ PLACES = pytest.mark.parametrize("place", ["disk", "memory"])
 def root(request, tmp_path):
     with on("disk", tmp_path) as folder:
         yield folder
+
+
+def age(root: Path) -> None:
+    """Give a folder and all folders below it an old date, so that each change shows."""
+    for folder, _, _ in os.walk(root):
+        os.utime(folder, ns=(NOON, NOON))
 
 
 def write(path: Path | bytes, data: bytes = b"text", mtime_ns: int | None = None) -> None:
@@ -491,6 +498,35 @@ def test_listing_that_is_given_up_closes_its_folders(streamed):
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+# Devices
+
+
+@pytest.mark.covers("R1-29", "M-07")
+def test_devices_below_the_root_are_noted():
+    listing = FolderListing(
+        "/", rules=ListingRules(exclude=("*/*/*",)), validator=FileValidator.MTIME, now_ns=NOON
+    )
+    entries_of(listing)
+    assert listing.mounts["file:///proc/"] == os.stat("/proc").st_dev
+    assert "file:///" not in listing.mounts
+    inside = FolderListing(
+        "/proc", rules=ListingRules(exclude=("*/",)), validator=FileValidator.MTIME, now_ns=NOON
+    )
+    entries_of(inside)
+    assert inside.mounts == {"file:///proc/": os.stat("/proc").st_dev}
+
+
+def test_folder_of_one_device_has_no_mounts(root):
+    (root / "a").mkdir()
+    write(root / "a/f.md")
+    listing = listing_of(root)
+    (entry,) = entries_of(listing)
+    assert listing.mounts == {}
+    assert listing.has(entry.url)
+    (root / "a/f.md").unlink()
+    assert not listing.has(entry.url)
+
+
 # Depth, order, memory
 
 
@@ -532,13 +568,14 @@ def test_path_near_the_longest_is_listed(root):
 
 
 @pytest.mark.parametrize("put_back", ["another folder", "a link", "nothing"])
-def test_folder_moved_away_from_above_the_listing_is_a_problem(root, tmp_path, put_back):
+def test_folder_moved_away_from_above_the_listing_is_looked_for_again(root, tmp_path, put_back):
     """Of 60 folders on the way the upper ones are opened again: by then one is another one."""
     chain(root, 60, "d", beside="e")
     bottom = root / "/".join(["d"] * 60)
     (root / "d/d/f").mkdir()  # to be entered after it was moved, as is its neighbour
     for n in range(BATCH):
         write(bottom / f"{n}.md")
+    age(root)
     listing = listing_of(root)
     batches = listing.batches()
     entries = next(batches)
@@ -551,14 +588,151 @@ def test_folder_moved_away_from_above_the_listing_is_a_problem(root, tmp_path, p
 
     entries += [entry for batch in batches for entry in batch]
 
-    (problem,) = [problem for problem in listing.problems if problem.startswith(f"{root}/d/d (")]
-    assert problem == (
-        f"{root}/d/d (it was moved or replaced while it was listed; the next run lists it)"
-    )
+    assert listing.problems == []
     names = names_of(root, entries)
     assert {b"e/f.md", b"d/e/f.md"} <= names  # all else is listed
-    assert b"d/d/e/f.md" not in names
-    assert not listing.skipped
+    assert (b"d/d/e/f.md" in names) is (put_back == "another folder")
+    assert set(listing.skipped) == {"removed meanwhile"}
+
+
+def test_folder_moved_away_from_above_the_second_pass_is_a_problem(root, tmp_path, monkeypatch):
+    chain(root, 60, "d", beside="e")
+    bottom = os.stat(root / "/".join(["d"] * 60)).st_ino
+    age(root)
+    real, looks = folder_module.folder_state, []
+
+    def state(opened):
+        if os.fstat(opened).st_ino == bottom:
+            looks.append(opened)
+            if len(looks) == 2:
+                (root / "d/d").rename(tmp_path / "away")
+        return real(opened)
+
+    monkeypatch.setattr(folder_module, "folder_state", state)
+    listing = listing_of(root)
+    assert len(entries_of(listing)) == 61
+    assert f"{root}/d/d (it was moved or replaced while it was listed; the next run lists it)" in (
+        listing.problems
+    )
+
+
+@pytest.mark.covers("R1-29", "M-07")
+def test_folder_renamed_before_its_turn_is_listed_by_its_new_name(streamed):
+    """The root named it before: nothing at the old name proves no absence."""
+    (streamed / "x/in").mkdir()
+    write(streamed / "x/in/g.md")
+    age(streamed)
+    listing = listing_of(streamed)
+    batches = listing.batches()
+    entries = next(batches)
+    (streamed / "x").rename(streamed / "k")
+
+    entries += [entry for batch in batches for entry in batch]
+
+    assert names_of(streamed, entries) == files_below(streamed)
+    assert b"k/in/g.md" in files_below(streamed)
+    assert listing.problems == []
+    assert listing.skipped == {"removed meanwhile": 1}
+
+
+@pytest.mark.covers("R1-29", "M-07")
+@pytest.mark.parametrize("what", ["a folder", "a file"])
+def test_what_moves_to_where_the_listing_was_before_is_listed(root, what):
+    """From a folder that was not read yet to one that was: no name leads to it but the new one."""
+    for name in ("a", "b", "c/in"):
+        (root / name).mkdir(parents=True)
+        write(root / name / "f.md")
+    write(root / "c/moved.md")
+    for n in range(BATCH):
+        write(root / "b" / f"{n}.md")
+    age(root)
+    listing = listing_of(root)
+    batches = listing.batches()
+    entries = next(batches)
+    assert {b"a/f.md"} <= names_of(root, entries)
+    if what == "a folder":
+        (root / "c/in").rename(root / "a/in")
+    else:
+        (root / "c/moved.md").rename(root / "a/moved.md")
+
+    entries += [entry for batch in batches for entry in batch]
+
+    assert names_of(root, entries) == files_below(root)
+    assert (listing.problems, listing.skipped) == ([], {})
+
+
+def test_folder_of_a_fresh_date_is_listed_again(root, monkeypatch):
+    """A change within the granularity of the date does not show in it."""
+    write(root / "a.md")
+    now = os.stat(root).st_mtime_ns
+    real, listings = os.scandir, []
+
+    def scandir(opened):
+        listings.append(opened)
+        return real(opened)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    for later, times in ((2 * SECOND, 1), (2 * SECOND - 1, 2), (0, 2)):
+        listings.clear()
+        assert len(entries_of(listing_of(root, now_ns=now + later))) == 1
+        assert len(listings) == times
+
+
+@pytest.mark.covers("R1-29", "M-07")
+@pytest.mark.parametrize("what", ["a folder", "a file"])
+def test_what_is_gone_in_both_passes_is_a_problem(root, monkeypatch, what):
+    write(root / "a.md")
+    make, remove = (os.mkdir, os.rmdir) if what == "a folder" else (write, os.unlink)
+    real = os.scandir
+
+    class Passing:
+        """A name that is there while the folder is listed."""
+
+        def __init__(self, opened):
+            self.opened = opened
+
+        def __enter__(self):
+            make(root / "b.md")
+            with real(self.opened) as items:
+                found = list(items)
+            remove(root / "b.md")
+            return iter(found)
+
+        def __exit__(self, *_):
+            pass
+
+    monkeypatch.setattr(os, "scandir", Passing)
+    listing = listing_of(root)
+
+    assert len(entries_of(listing)) == 1
+    assert listing.problems == [
+        f"{root} (what it names was gone a moment later, twice; crawl again when nothing is moved"
+        " in it)"
+    ]
+
+
+def test_second_pass_follows_the_links_that_the_first_followed(root):
+    for name in ("docs", "docs/in"):
+        (root / name).mkdir()
+        write(root / name / "f.md")
+    (root / "a").symlink_to("docs")
+    (root / "up").mkdir()
+    (root / "up/to").symlink_to("../a/in")
+    (root / "docs/circle").symlink_to("..")
+    for n in range(BATCH):
+        write(root / "up" / f"{n}.md")
+    age(root)
+    listing = listing_of(root, FOLLOW)
+    batches = listing.batches()
+    entries = next(batches)
+    skipped = dict(listing.skipped)
+    write(root / "docs/in/new.md")
+
+    entries += [entry for batch in batches for entry in batch]
+
+    assert {b"docs/in/new.md", b"a/in/new.md"} <= names_of(root, entries)
+    assert listing.problems == []
+    assert set(listing.skipped) == {"symlink to a folder that is listed already"} >= set(skipped)
 
 
 def test_order_is_the_same_in_every_pass(root):
