@@ -21,6 +21,8 @@ _UNSAFE_IN_JSON = re.compile(
     "[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\U000e0000-\U000e007f]"
 )
 
+_TAG = re.compile("[\U000e0000-\U000e007f]")
+
 
 def escaped_text(text: str) -> str:
     r"""Return ``text`` on one line, without characters that move the cursor or turn the text.
@@ -40,6 +42,15 @@ def json_safe_text(text: str) -> str:
     '{"title": "a\\u2028b\\u0085"}'
     """
     return _UNSAFE_IN_JSON.sub(lambda found: json.dumps(found[0])[1:-1], text)
+
+
+def escaped_tags(text: str) -> str:
+    r"""Return a text of several lines with its tag characters as escapes.
+
+    >>> escaped_tags("spare\U000e0041\nfuse")
+    'spare\\U000e0041\nfuse'
+    """
+    return _TAG.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 
 
 # Repetitions are possessive (*+, ++) and never backtrack, so that every pattern reads a text once,

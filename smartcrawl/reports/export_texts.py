@@ -9,7 +9,7 @@ from typing import Any, Final
 from smartcrawl.extract.chunks import document_chunks
 from smartcrawl.model.documents import ChunkSize
 from smartcrawl.model.markdown import text_as_markdown_line
-from smartcrawl.model.redaction import json_safe_text
+from smartcrawl.model.redaction import escaped_tags, json_safe_text
 from smartcrawl.model.times import iso_time
 from smartcrawl.reports.exported_pages import ExportedPage
 from smartcrawl.reports.page_markdown import page_as_markdown
@@ -100,8 +100,8 @@ def exported_listing_page(page: ExportedPage) -> str:
 
     Source: llmstxt.org.
     """
-    name = text_as_markdown_line((page.document.title or page.url).translate(_BRACKETS))
-    notes = text_as_markdown_line(page.document.description)
+    name = _listed((page.document.title or page.url).translate(_BRACKETS))
+    notes = _listed(page.document.description)
     lost = "lost; " if page.is_lost else ""
     after = f": {lost}{notes}".rstrip("; ") if lost or notes else ""
     return f"- [{name}]({page.url.translate(_IN_LINK)}){after}\n"
@@ -109,17 +109,22 @@ def exported_listing_page(page: ExportedPage) -> str:
 
 def exported_listing_head(name: str, summary: str) -> str:
     """Return the beginning of llms.txt: title and summary."""
-    return f"# {text_as_markdown_line(name)}\n\n> {text_as_markdown_line(summary)}\n"
+    return f"# {_listed(name)}\n\n> {_listed(summary)}\n"
 
 
 def exported_listing_section(name: str) -> str:
     """Return the heading of a section of llms.txt."""
-    return f"\n## {text_as_markdown_line(name)}\n\n"
+    return f"\n## {_listed(name)}\n\n"
 
 
 def exported_text_of_page(page: ExportedPage) -> str:
     """Return a page as it is in llms-full.txt: its address, and its Markdown."""
     return f"Source: {page.url}\n\n{page_as_markdown(page.document)}"
+
+
+def _listed(text: str) -> str:
+    """Return text as one line of llms.txt; language models read tag characters in it."""
+    return escaped_tags(text_as_markdown_line(text))
 
 
 def _json(value: object) -> str:

@@ -15,6 +15,7 @@ from smartcrawl.model.markdown import (
     markdown_heading,
     one_text_line,
 )
+from smartcrawl.model.redaction import escaped_tags
 
 _MOST_PADDED: Final = 100_000  #: cells of a table; Markdown itself completes rows of a larger one
 
@@ -36,7 +37,7 @@ def page_as_markdown(document: Document, *, title: str = "") -> str:
         if heading := one_text_line(section.heading):
             parts.append(markdown_heading(section.level, heading))
         parts += _section_parts(section)
-    return "\n\n".join(parts) + "\n" if parts else ""
+    return escaped_tags("\n\n".join(parts)) + "\n" if parts else ""
 
 
 def _section_parts(section: Section) -> Iterator[str]:

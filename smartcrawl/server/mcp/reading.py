@@ -14,8 +14,8 @@ from smartcrawl.index.search import search_index
 from smartcrawl.model.exceptions import SearchQueryError, UnknownNameError
 from smartcrawl.model.file_urls import url_item_kind
 from smartcrawl.model.options import Options
-from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.times import iso_time
+from smartcrawl.model.unseen import visible_text
 from smartcrawl.model.urls import normalize_url, url_digest, url_digests_of_id, url_item_id
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.names import stored_source_names, unknown_source_error
@@ -104,8 +104,8 @@ def mcp_search(
     more = len(found.hits) == question.limit and after < MOST_PROPOSED
     return McpHits(
         results=[_hit(hit) for hit in found.hits],
-        meant=escaped_text(found.meant) if found.meant else None,
-        note=escaped_text(found.note) if found.note else None,
+        meant=visible_text(found.meant) if found.meant else None,
+        note=visible_text(found.note) if found.note else None,
         next_offset=after if more else None,
     )
 
@@ -121,15 +121,15 @@ def _hit(hit: Hit) -> McpHit:
     chunk = next(iter(hit.chunks), _NO_CHUNK)
     return McpHit(
         id=url_item_id(url_item_kind(hit.url), hit.key),
-        title=escaped_text(hit.title),
-        url=escaped_text(hit.url),
+        title=visible_text(hit.title),
+        url=visible_text(hit.url),
         text=escaped_mcp_text(chunk.text)[:_LONGEST],
-        path=[escaped_text(heading) for heading in chunk.headings],
+        path=[visible_text(heading) for heading in chunk.headings],
         chunks=[
             McpChunk(
                 number=chunk.number,
-                path=[escaped_text(heading) for heading in chunk.headings],
-                highlight=escaped_text(chunk.highlight),
+                path=[visible_text(heading) for heading in chunk.headings],
+                highlight=visible_text(chunk.highlight),
             )
             for chunk in hit.chunks
         ],
@@ -159,7 +159,7 @@ def mcp_page(
     row = _page_row(connection, word.strip(), options)
     if row is None:
         raise McpRefusalError(
-            f"no stored page has the id or address '{escaped_text(word)[:300]}': take those that"
+            f"no stored page has the id or address '{visible_text(word)[:300]}': take those that"
             " search returns"
         )
     no, key, url, source, title, language, document, status, losses, *times = row
@@ -167,8 +167,8 @@ def mcp_page(
     part = mcp_text_part(text, cursor, most)
     return McpPage(
         id=url_item_id(url_item_kind(url), bytes(key)),
-        title=escaped_text(title),
-        url=escaped_text(url),
+        title=visible_text(title),
+        url=visible_text(url),
         text=part.text,
         metadata=McpPageFacts(
             source=source,

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.processes import exit_status_signal
-from smartcrawl.model.redaction import escaped_text
+from smartcrawl.model.unseen import visible_text
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.items import refreshable_source_rows
 from smartcrawl.registry.jobs import load_stored_jobs_and_sources
@@ -57,7 +57,7 @@ class McpRefresher:
             if source not in known:
                 names = ", ".join(sorted(known)) or "none"
                 raise McpRefusalError(
-                    f"no source that can be crawled is called '{escaped_text(source)[:300]}';"
+                    f"no source that can be crawled is called '{visible_text(source)[:300]}';"
                     f" known: {names}"
                 )
             if self._stores.database.is_held(source):

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from smartcrawl.model.exceptions import SmartcrawlError
-from smartcrawl.model.redaction import escaped_text
+from smartcrawl.model.unseen import visible_text
 
 #: Characters of one part of a page. A client reads it whole, so that it must fit into its context.
 PART: Final = 20_000
@@ -26,15 +26,15 @@ class TextPart(NamedTuple):
 
 
 def escaped_mcp_text(text: str) -> str:
-    r"""Return a text with its lines and tabs, and every other control character as an escape.
+    r"""Return a text with its lines and tabs; what controls a terminal or is not seen is escaped.
 
     >>> escaped_mcp_text("a\tb\r\nc\x1b[2J\u202e")
     'a\tb\nc\\x1b[2J\\u202e'
 
-    Source: ATT-20.
+    Source: ATT-20, ATT-64.
     """
     lines = text.replace("\r\n", "\n").split("\n")
-    return "\n".join("\t".join(map(escaped_text, line.split("\t"))) for line in lines)
+    return "\n".join("\t".join(map(visible_text, line.split("\t"))) for line in lines)
 
 
 def mcp_text_part(text: str, cursor: str | None, most: int = PART) -> TextPart:

@@ -31,7 +31,7 @@ from smartcrawl.server.mcp.reading import (
     mcp_search,
     mcp_sources,
 )
-from smartcrawl.server.mcp.texts import McpRefusalError
+from smartcrawl.server.mcp.texts import McpRefusalError, escaped_mcp_text
 from smartcrawl.server.stores import Stores
 
 if TYPE_CHECKING:  # it imports the jobs, which most servers need not
@@ -195,7 +195,7 @@ def _errors_for_client() -> Iterator[None]:
     try:
         yield
     except SmartcrawlError as error:
-        raise ToolError(str(error)) from error
+        raise ToolError(escaped_mcp_text(str(error))) from error
 
 
 def _add_page(server: MCPServer[Any], stores: Stores, options: Options) -> None:
@@ -213,9 +213,9 @@ def _add_page(server: MCPServer[Any], stores: Stores, options: Options) -> None:
                 lambda connection: mcp_page(connection, uri, options, most=MOST_IN_RESOURCE)
             )
         except McpRefusalError as error:
-            raise ResourceNotFoundError(str(error)) from error
+            raise ResourceNotFoundError(escaped_mcp_text(str(error))) from error
         except SmartcrawlError as error:
-            raise ResourceError(str(error)) from error
+            raise ResourceError(escaped_mcp_text(str(error))) from error
         if found.next_cursor is not None:
             raise ResourceError(
                 f"the page has more than {MOST_IN_RESOURCE:,} characters: read it in parts, by the"
