@@ -207,7 +207,7 @@ class Command(ChangingCommand):
         if not opts.repair or self.dry:
             with (
                 self.database.translated("read"),
-                open_remote_index(self.options, connection, Opening.ANY) as sink,
+                open_remote_index(self.options, connection, Opening.LOOKED) as sink,
             ):
                 self._look(connection, sink, sources, opts)
             return

@@ -15,7 +15,7 @@ from smartcrawl.index.elasticsearch.meta import Known
 from smartcrawl.index.elasticsearch.opening import check_elasticsearch, connect_elasticsearch
 from smartcrawl.index.elasticsearch.pages import ElasticsearchPages
 from smartcrawl.index.elasticsearch.patience import ElasticsearchPatience
-from smartcrawl.index.elasticsearch.sink import ElasticsearchSink, Opening
+from smartcrawl.index.elasticsearch.sink import READING, ElasticsearchSink, Opening
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.index.embedded.choice import embedded_index
 from smartcrawl.index.embedding.choice import embedder_key
@@ -39,14 +39,6 @@ from smartcrawl.registry.index_protocols import Indexing
 from smartcrawl.registry.pack import unpack_stored_document
 
 EMBEDDED: Final = EmbeddedIndexing(embedded_index)
-_SWITCHED: Final = (
-    "the pages of this registry are indexed in an Elasticsearch, but ELASTICSEARCH_URL is empty:"
-    " set it as it was, or begin a registry of its own (DATA_DIR, REGISTRY_URL)"
-)
-_BESIDE: Final = (
-    "the pages of this registry are in its embedded index, which an Elasticsearch does not take"
-    " over by itself: begin a registry of its own (DATA_DIR, REGISTRY_URL), and crawl once"
-)
 _UNWRITTEN: Final = (
     "this registry has not written to an Elasticsearch so far, so nothing can be compared: crawl"
     " first"
@@ -56,7 +48,6 @@ UPDATE state SET intent = number + 1
  WHERE no IN (SELECT no FROM record WHERE entry > 0 AND content IS NOT NULL)
 """
 _FIRST_ANSWER: Final = 30.0  #: seconds
-_HOLDS = "SELECT 1 FROM chunk LIMIT 1"
 _NO_VECTORS = "UPDATE record SET sunk_vectors = 0 WHERE sunk_vectors <> 0"
 
 
@@ -66,13 +57,9 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
     Raises:
         SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
-    facts = known.read_index_facts(connection)
-    if options.elasticsearch is None:
-        if facts:
-            raise SinkError(_SWITCHED)
+    facts = known.remote_index_facts(connection, options)
+    if facts is None:
         return EMBEDDED
-    if not facts and connection.execute(_HOLDS).get:
-        raise SinkError(_BESIDE)
     waiting = Waiting()
     sink = open_remote_index(options, connection, on_wait=waiting)
     if facts.get(known.IDENTITY) != sink.identity():
@@ -81,9 +68,11 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
                 known.read_index_facts(connection).get(known.IDENTITY) != sink.identity()
             ):  # another process did not
                 known.note_index_facts(connection, identity=sink.identity(), epoch="1", sealed="0")
-    if known.read_index_facts(connection).get(known.EMBEDDER, "") != _embedder_fact(sink):
+    about = _facts_of_sink(options, sink)
+    facts = known.read_index_facts(connection)
+    if any(facts.get(f"index {word}", "") != fact for word, fact in about.items()):
         with transaction(connection):
-            known.note_index_facts(connection, embedder=_embedder_fact(sink))
+            known.note_index_facts(connection, **about)
     return remote_indexing_of_sink(sink, options, waiting)
 
 
@@ -98,6 +87,12 @@ def remote_indexing_of_sink(
         waiting,
         PageVectors(sink.embedder) if has_vectors else None,
     )
+
+
+def _facts_of_sink(options: Options, sink: ElasticsearchSink) -> dict[str, str]:
+    """Return the facts about an index that messages and searches name, by their last words."""
+    assert options.elasticsearch is not None, "it is open"
+    return {"embedder": _embedder_fact(sink), "place": known.index_place(options.elasticsearch)}
 
 
 def _embedder_fact(sink: ElasticsearchSink) -> str:
@@ -131,16 +126,19 @@ def open_remote_index(
         SinkError: the index cannot be opened, or is not the one that the registry wrote so far.
     """
     facts = index_facts_of_registry(connection)
-    if not facts.registry and how is not Opening.SEARCHED:
+    if not facts.registry and how not in READING:
         with transaction(connection):
             facts = replace(facts, registry=stored_registry_id(connection))
     while True:
         try:
             return open_index_to_compare(options, facts, how, on_wait)
-        except SinkError:
+        except SinkError as error:
             before, facts = facts, index_facts_of_registry(connection)
             if facts == before:
-                raise
+                assert options.elasticsearch is not None, "it was opened"
+                opened = known.index_place(options.elasticsearch)
+                words = known.index_place_words(known.read_index_facts(connection), opened)
+                raise (SinkError(f"{error}{words}") if words else error) from error.__cause__
 
 
 def open_searched_index(options: Options, connection: Connection) -> ElasticsearchSink:
@@ -250,7 +248,7 @@ def write_index_anew(
         sink.refresh()
         identity, left = sink.publish()
         with transaction(connection):
-            known.note_index_facts(connection, identity=identity, embedder=_embedder_fact(sink))
+            known.note_index_facts(connection, identity=identity, **_facts_of_sink(options, sink))
         indexing.seal(connection)
     finally:
         indexing.close()
@@ -263,13 +261,11 @@ def has_remote_index(options: Options, connection: Connection) -> bool:
     Raises:
         SinkError: the registry has not written to the configured index.
     """
-    facts = known.read_index_facts(connection)
-    if options.elasticsearch is None:
-        if facts:
-            raise SinkError(_SWITCHED)
+    facts = known.remote_index_facts(connection, options)
+    if facts is None:
         return False
     if not facts:
-        raise SinkError(_BESIDE if connection.execute(_HOLDS).get else _UNWRITTEN)
+        raise SinkError(_UNWRITTEN)
     return True
 
 

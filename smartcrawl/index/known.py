@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.exceptions import SinkError
+from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
 from smartcrawl.registry.remote_chunks import INDEXED_EMBEDDER
@@ -12,15 +16,58 @@ IDENTITY: Final = "index identity"
 EPOCH: Final = "index epoch"
 SEALED: Final = "index sealed"
 SEALING: Final = "index sealing"
+PLACE: Final = "index place"  #: name and server, for messages
 EMBEDDER: Final = INDEXED_EMBEDDER  #: empty: the index has no field for vectors
 
-_NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING, EMBEDDER)
+_NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING, PLACE, EMBEDDER)
+_HOLDS: Final = "SELECT 1 FROM chunk LIMIT 1"
+_SWITCHED: Final = (
+    "the pages of this registry are indexed in an Elasticsearch, but ELASTICSEARCH_URL is empty:"
+    " set it as it was, or begin a registry of its own (DATA_DIR, REGISTRY_URL)"
+)
+_BESIDE: Final = (
+    "the pages of this registry are in its embedded index, which an Elasticsearch does not take"
+    " over by itself: begin a registry of its own (DATA_DIR, REGISTRY_URL), and crawl once"
+)
 
 
 def read_index_facts(connection: Connection) -> dict[str, str]:
     """Return the facts by the names above; empty if the registry has no remote index."""
     stored = choices.stored_choices(connection)
     return {name: stored[name] for name in _NAMES if name in stored}
+
+
+def remote_index_facts(connection: Connection, options: Options) -> dict[str, str] | None:
+    """Return the facts about the remote index of the settings; None: they mean the embedded one.
+
+    Empty: the registry has written to none so far.
+
+    Raises:
+        SinkError: the registry has its index elsewhere than the settings say.
+    """
+    facts = read_index_facts(connection)
+    if options.elasticsearch is None:
+        if facts:
+            raise SinkError(f"{_SWITCHED}{index_place_words(facts, None)}")
+        return None
+    if not facts and connection.execute(_HOLDS).get:
+        raise SinkError(_BESIDE)
+    return facts
+
+
+def index_place(target: ElasticsearchTarget) -> str:
+    """Return name and server of an index, for messages: a URL without credentials.
+
+    >>> index_place(ElasticsearchTarget("http://localhost:9200", "docs"))
+    'docs-pages at http://localhost:9200'
+    """
+    return f"{target.prefix}-pages at {target.url}"
+
+
+def index_place_words(facts: Mapping[str, str], opened: str | None) -> str:
+    """Return the end of a message that says which index a registry has, unless it is the opened."""
+    place = facts.get(PLACE)
+    return "" if place in (None, opened) else f"; the index of this registry is {place}"
 
 
 def note_index_facts(connection: Connection, **facts: str) -> None:

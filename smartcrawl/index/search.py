@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from smartcrawl.index import known
 from smartcrawl.index.elasticsearch.documents import index_document_key as key_of
 from smartcrawl.index.elasticsearch.search import ElasticsearchHit
 from smartcrawl.index.embedded import choice as embedded
@@ -82,7 +83,7 @@ def search_index(
         "marks": marks,
         "language": language,
     }
-    if options.elasticsearch is None:
+    if known.remote_index_facts(connection, options) is None:
         search = partial(embedded.search_embedded_index, connection, query, **within)
         meaning = query_meaning(connection, options, mode, vectors)
         return _answer(search, _asked_first(meaning, query), mode, options)

@@ -231,9 +231,11 @@ def test_elasticsearch_audit_fills_an_index_that_was_deleted(shop, indexed, inde
 
     told = audit(indexed, expect=3)
     assert found(told) == {"missing": 4}
-    assert "another identity" in told["mismatch"]
+    assert "was deleted, or created anew by another program" in told["mismatch"]
+    assert audit(indexed, "--repair", "--dry-run", expect=3) == told
+    assert not index.client.indices.exists(index=index.name), "a plain audit changes nothing"
     result = indexed(shop.url("/"), expect=1)
-    assert "scrapy audit --repair" in result.err, "an empty index is not taken for a full one"
+    assert "was deleted, or" in result.err, "an empty index is not taken for a full one"
     name = indexed.runs()[0]["source"]
     refused = indexed.run("audit", "--repair", "--source", name, expect=1)
     assert "without --source" in refused.err

@@ -286,6 +286,25 @@ def test_elasticsearch_of_another_registry_is_refused(shop, indexed, tmp_path):
     assert "ELASTICSEARCH_URL is empty" in result.err
 
 
+def test_elasticsearch_that_is_not_the_registrys_is_not_searched_and_stays_as_it_is(
+    shop, indexed, elasticsearch
+):
+    """A search said that nothing was found, and made indices."""
+    place = f"{indexed.environment['ELASTICSEARCH_INDEX_PREFIX']}-pages at {elasticsearch.url}"
+    with elasticsearch.prefix() as other:
+        own = dict(indexed.environment)
+        indexed.environment["ELASTICSEARCH_INDEX_PREFIX"] = other
+        found = indexed.run("search", "apple", expect=1)
+        assert f"the index {other}-pages at {elasticsearch.url} is not there any more" in found.err
+        assert f"; the index of this registry is {place}" in found.err
+        assert elasticsearch.ask("GET", f"/{other}*") == {}
+        indexed.environment = own
+    del indexed.environment["ELASTICSEARCH_URL"]
+    found = indexed.run("search", "apple", expect=1)
+    assert "ELASTICSEARCH_URL is empty" in found.err
+    assert f"; the index of this registry is {place}" in found.err
+
+
 @pytest.mark.embedded
 def test_elasticsearch_does_not_take_over_the_index_beside_a_registry(site, crawl, elasticsearch):
     site.pages["/"] = html("Home", text="words")
@@ -295,6 +314,7 @@ def test_elasticsearch_does_not_take_over_the_index_beside_a_registry(site, craw
     result = crawl(site.url("/"), expect=1)
 
     assert "begin a registry of its own" in result.err
+    assert "begin a registry of its own" in crawl.run("search", "words", expect=1).err
 
 
 def test_elasticsearch_key_of_a_page_is_its_source_and_hash():

@@ -48,8 +48,17 @@ def _without_filter(client: Client, prefix: str) -> None:
     client.indices.put_alias(index=f"{prefix}-pages-000001", name=prefix)
 
 
+def state_of(client: Client, prefix: str) -> tuple[object, object, object]:
+    """All that an opening could change: indices with aliases, templates, and the metadata."""
+    return (
+        client.indices.get(index=f"{prefix}*", ignore_unavailable=True).body,
+        client.options(ignore_status=404).indices.get_index_template(name=f"{prefix}*").body,
+        client.options(ignore_status=404).get(index=f"{prefix}-meta", id="sink").body,
+    )
+
+
 @pytest.mark.parametrize("damage", [_without_alias, _without_filter])
-def test_elasticsearch_alias_that_was_changed_is_repaired_by_a_search(
+def test_elasticsearch_alias_that_was_changed_is_left_to_the_next_crawl_by_a_search(
     elasticsearch: Elasticsearch,
     client: Client,
     prefix: str,
@@ -57,11 +66,23 @@ def test_elasticsearch_alias_that_was_changed_is_repaired_by_a_search(
     damage: Callable[[Client, str], None],
 ):
     damage(client, prefix)
+    before = state_of(client, prefix)
 
+    requests(elasticsearch.port, prefix, known)
+    assert state_of(client, prefix) == before
+
+    opened(elasticsearch.url, prefix, known).close()
     asked = requests(elasticsearch.port, prefix, known)
-    assert "POST /_aliases" in asked
-    asked = requests(elasticsearch.port, prefix, known)
-    assert "POST /_aliases" not in asked
+    assert asked == [f"GET /{prefix}-meta/_doc/sink", f"GET /{prefix}"]
+
+
+def _no_write_alias(client: Client, prefix: str) -> None:
+    client.indices.delete_alias(index=f"{prefix}-pages-000001", name=f"{prefix}-write")
+
+
+def _no_write_alias_at_all(client: Client, prefix: str) -> None:
+    _no_write_alias(client, prefix)
+    _without_alias(client, prefix)
 
 
 def _index_deleted(client: Client, prefix: str) -> None:
@@ -98,6 +119,7 @@ def _foreign(client: Client, prefix: str) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
+        _no_write_alias_at_all,
         _index_deleted,
         _all_deleted,
         _index_replaced,
@@ -115,13 +137,72 @@ def test_elasticsearch_index_that_is_not_the_known_one_is_refused_as_for_a_crawl
     damage: Callable[[Client, str], None],
 ):
     damage(client, prefix)
+    before = state_of(client, prefix)
 
     said = []
     for how in (Opening.SEARCHED, Opening.KNOWN):
         with pytest.raises(SinkError) as caught:
             opened(elasticsearch.url, prefix, known, how).close()
         said.append(str(caught.value))
+        assert state_of(client, prefix) == before
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("known_", [Known(), Known("another"), Known("another", sealed=7)])
+def test_elasticsearch_index_that_does_not_exist_is_not_made_by_who_reads(
+    elasticsearch: Elasticsearch, client: Client, prefix: str, known_: Known
+):
+    before = state_of(client, prefix)
+    what = "no crawl has written to it so far" if known_.identity is None else "is not there any"
+
+    with pytest.raises(SinkError, match=what):
+        opened(elasticsearch.url, prefix, known_, Opening.SEARCHED)
+    with opened(elasticsearch.url, prefix, known_, Opening.LOOKED) as sink:
+        assert "is not there any more" in str(sink.mismatch(known_))
+        assert list(sink.scan()) == []
+        sink.refresh()
+    assert state_of(client, prefix) == before
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (_no_write_alias, "alias {}-write that is written is missing; scrapy audit --repair sets"),
+        (_index_deleted, "was deleted, or created anew by another program; scrapy reindex"),
+        (_foreign, "(another identity)"),
+        (_restored, "is older than this registry"),
+    ],
+)
+def test_elasticsearch_index_that_is_compared_is_left_as_it_is(
+    elasticsearch: Elasticsearch,
+    client: Client,
+    prefix: str,
+    known: Known,
+    damage: Callable[[Client, str], None],
+    says: str,
+):
+    damage(client, prefix)
+    before = state_of(client, prefix)
+
+    with opened(elasticsearch.url, prefix, known, Opening.LOOKED) as sink:
+        assert says.format(prefix) in str(sink.mismatch(known))
+        assert len(list(sink.scan())) == (0 if damage is _index_deleted else 1)
+        assert sink.search("words") if damage is _no_write_alias else True
+    assert state_of(client, prefix) == before
+
+
+def test_elasticsearch_write_alias_that_is_missing_is_called_missing_and_set_by_a_repair(
+    elasticsearch: Elasticsearch, client: Client, prefix: str, known: Known
+):
+    _no_write_alias(client, prefix)
+
+    with pytest.raises(SinkError, match=f"alias {prefix}-write that is written is missing"):
+        opened(elasticsearch.url, prefix, known)
+    with opened(elasticsearch.url, prefix, known, Opening.ANY) as sink:
+        assert sink.identity() == known.identity, "it is the very index"
+        assert sink.mismatch(known) is None
+        assert len(list(sink.scan())) == 1
+    opened(elasticsearch.url, prefix, known).close()
 
 
 def test_elasticsearch_index_of_another_registry_is_not_searched_by_a_new_one(

@@ -7,6 +7,7 @@ import pytest
 from smartcrawl.index import choice, known
 from smartcrawl.index.elasticsearch.meta import FOREIGN, Known
 from smartcrawl.model.documents import DEFAULT_CHUNK_SIZE
+from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.choices import stored_registry_id
@@ -28,7 +29,7 @@ def options() -> Options:
     """Options that name an Elasticsearch; nobody asks it."""
 
     class Named:
-        elasticsearch = "http://127.0.0.1:9200"
+        elasticsearch = ElasticsearchTarget("http://127.0.0.1:9200", "docs")
         chunks = DEFAULT_CHUNK_SIZE
         embedder = None
 
@@ -102,5 +103,6 @@ def test_an_index_of_which_nothing_is_known_is_noted(
     choice.index_writer_of_registry(options, desk.connection)
 
     assert known.read_index_facts(desk.connection) == {
-        known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0",
+        known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0", known.EMBEDDER: "",
+        known.PLACE: "docs-pages at http://127.0.0.1:9200",
     }  # fmt: skip

@@ -100,6 +100,14 @@ def index_forbidden(name: str, why: str) -> SinkError:
     )
 
 
+def index_unreadable(name: str, error: library.ApiError, prefix: str) -> SinkError:
+    """Return the error of a user without the right to search."""
+    return SinkError(
+        f"{name} does not let this user read: {index_fault_reason(error)}; give the user or API key"
+        f" the rights read and view_index_metadata of {prefix} and {prefix}-*"
+    )
+
+
 def index_missing(name: str, why: str) -> SinkError:
     """Return the error of an index that has disappeared."""
     return SinkError(f"{name} lacks what this registry wrote: {why}; {REBUILD}")

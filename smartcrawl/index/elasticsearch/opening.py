@@ -202,6 +202,15 @@ class Indices:
         own = sorted((no, name) for name, no in numbered.items() if no is not None)
         return [Index.of(name, found[name]) for _, name in own]
 
+    def of_uuid(self, uuid: str | None) -> Index | None:
+        """Return the index of our own form with a UUID, whichever alias leads to it."""
+        return next((one for one in self.exist() if one.uuid == uuid), None)
+
+    def write_to(self, index: Index) -> None:
+        """Let the write alias lead to an index."""
+        add = {"index": index.name, "alias": self._names.write, "is_write_index": True}
+        self._point([{"add": add}])
+
     def adopt(self, index: Index) -> Index:
         """Write the id of the registry into an index that is the registry's own, and return it.
 
@@ -239,9 +248,9 @@ class Indices:
             if closed:
                 raise index_forbidden(self._name, f"{name} has the block {', '.join(closed)}")
 
-    def is_empty(self) -> bool:
-        """Whether the index has no document yet, not even a tombstone."""
-        request = partial(self._client.count, index=self._names.write)
+    def is_empty(self, name: str) -> bool:
+        """Whether an index has no document yet, not even a tombstone."""
+        request = partial(self._client.count, index=name)
         return bool(self._ask(request)["count"] == 0)
 
     def show(self) -> None:

@@ -7,20 +7,22 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from enum import Enum, auto
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 from uuid import uuid4
 
 from smartcrawl.index.elasticsearch import finding, library
 from smartcrawl.index.elasticsearch.bulk import BulkWriter, Entry, Written
 from smartcrawl.index.elasticsearch.documents import index_timestamp
-from smartcrawl.index.elasticsearch.faults import REBUILD
+from smartcrawl.index.elasticsearch.faults import REBUILD, index_unreadable
 from smartcrawl.index.elasticsearch.meta import (
     FOREIGN,
+    IndexMetadata,
     IndexMetaDocument,
     Known,
     index_meta_mismatch,
 )
 from smartcrawl.index.elasticsearch.opening import (
+    Index,
     IndexNames,
     Indices,
     check_elasticsearch,
@@ -34,7 +36,10 @@ from smartcrawl.index.embedded.vectors import QueryMeaning
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
 from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.index_pages import EmbedderKey
+from smartcrawl.model.program import program_name
 
+_GONE: Final = f"is not there any more; {REBUILD}"
+_UNMADE: Final = "does not exist: no crawl has written to it so far"
 _STARTING: Final = 30  #: seconds for the parts of an index that a server has to find first
 
 
@@ -46,9 +51,24 @@ class Opening(Enum):
     #: A new index, or one that was begun in this mode. It is written from now on, and searched
     #: after ``publish`` (scrapy reindex --from-registry).
     ANEW = auto()
-    #: The index that the registry wrote, for searches alone: rights to read it are enough. Where
-    #: anything about it is unusual, it is opened as ``KNOWN``, which repairs it or says why not.
+    #: The index that the registry wrote, for searches alone: rights to read it are enough, and
+    #: nothing of it changes. What is refused for a crawl is refused here.
     SEARCHED = auto()
+    LOOKED = auto()  #: any index, to be compared with the registry; nothing of it changes
+
+
+#: Modes that change nothing, and create nothing.
+READING: Final = frozenset({Opening.SEARCHED, Opening.LOOKED})
+
+
+class Opened(NamedTuple):
+    """The index that was found, or made."""
+
+    identity: str
+    embedder: EmbedderKey | None = None  #: whose vectors it has
+    #: Name for scans and searches, where an alias lacks; None: there is no index.
+    name: str | None = ""
+    wrong: str | None = None  #: why it is not the one that the registry knows (LOOKED)
 
 
 class ElasticsearchSink:
@@ -61,24 +81,26 @@ class ElasticsearchSink:
         self,
         client: library.Elasticsearch,
         target: ElasticsearchTarget,
-        opened: tuple[str, EmbedderKey | None],
+        opened: Opened,
         *,
         known: Known,
         patience: ElasticsearchPatience,
         now: Callable[[], float],
     ) -> None:
-        """``opened``: the identity of the index, and the embedder whose vectors it has."""
         names = IndexNames.of(target.prefix)
         server = (target.url, patience)
         self._client = client
         self._names = names
         self._name = target.url
-        self._identity, self.embedder = opened
+        self._identity, self.embedder = opened.identity, opened.embedder
+        self._opened = opened
+        self._seen = opened.name or names.write  #: index that is scanned
+        self._searched = opened.name or names.search
         self._epoch = known.epoch
         self._patience = patience
         self._meta = IndexMetaDocument(client, names.meta, *server)
         self._indices = Indices(client, names, *server, known.registry)
-        self._scanner = IndexScanner(client, names.write, *server)
+        self._scanner = IndexScanner(client, self._seen, *server)
         self._writer = BulkWriter(
             client, names.write, target.url, epoch=known.epoch, patience=patience, now=now
         )
@@ -111,13 +133,16 @@ class ElasticsearchSink:
         try:
             opened = _searched(client, target, known) if how is Opening.SEARCHED else None
             if opened is None:
-                check_elasticsearch(client, target)
+                if how not in READING:
+                    check_elasticsearch(client, target)
                 soon = patience.at_most(_STARTING)
                 names = IndexNames.of(target.prefix)
                 meta = IndexMetaDocument(client, names.meta, target.url, soon)
                 indices = Indices(client, names, target.url, soon, known.registry)
                 if how is Opening.ANEW:
                     opened = _anew(meta, indices, known, embedder())
+                elif how in READING:
+                    opened = _looked(meta, indices, target, known, how)
                 else:
                     opened = _checked(meta, indices, target, known, how, embedder=embedder)
         except BaseException:
@@ -150,6 +175,8 @@ class ElasticsearchSink:
 
     def mismatch(self, known: Known) -> str | None:
         """Return why it is not the index that a registry knows, with the remedy; None if it is."""
+        if self._opened.wrong is not None:
+            return self._opened.wrong
         memory = self._meta.read()
         if memory is None or memory.identity != self._identity:
             raise SinkError(f"{self._name}: {self._names.meta} was deleted or replaced; {REBUILD}")
@@ -185,7 +212,9 @@ class ElasticsearchSink:
 
     def refresh(self) -> None:
         """Let searches and scans see all writes so far."""
-        request = partial(self._client.indices.refresh, index=self._names.write)
+        if self._opened.name is None:
+            return
+        request = partial(self._client.indices.refresh, index=self._seen)
         self._patience.ask(self._name, request)
 
     def purge_tombstones(self, before: int) -> int:
@@ -261,7 +290,7 @@ class ElasticsearchSink:
         )
 
     def _search(self, **asked: Any) -> Any:
-        request = partial(self._client.search, index=self._names.search, **asked)
+        request = partial(self._client.search, index=self._searched, **asked)
         return ElasticsearchPatience(0).ask(self._name, request).body
 
     def scan(
@@ -270,14 +299,16 @@ class ElasticsearchSink:
         """Yield all documents, tombstones too, in the order of their keys, in constant memory.
 
         ``source``: only those of one source; ``beside``: only those of none of these sources.
-        Writes since the last ``refresh`` may be missing.
+        Writes since the last ``refresh`` may be missing. Where there is no index, it has none.
         """
+        if self._opened.name is None:
+            return
         filters: list[dict[str, Any]] = []
         if source is not None:
             filters.append({"term": {"source": source}})
         if beside is not None:
             filters.append({"bool": {"must_not": {"terms": {"source": list(beside)}}}})
-        return self._scanner.held(filters)
+        yield from self._scanner.held(filters)
 
 
 def _checked(
@@ -288,51 +319,128 @@ def _checked(
     how: Opening,
     *,
     embedder: Callable[[], EmbedderKey | None],
-) -> tuple[str, EmbedderKey | None]:
-    """Check that the index is the known one, or create it; return its identity and embedder.
+) -> Opened:
+    """Check that the index is the known one, or create it.
 
     A deleted index is not created again but in mode ``ANY``, where it gets another identity: it
     would be empty, and the run would take it for the one that has every page.
     """
-    memory, where = meta.read(), _where(target)
-    if memory is None and indices.exist():
-        memory = meta.read()  # another process may just have made both, the memory first
-        if memory is None:
-            raise SinkError(
-                f"{where} has no {target.prefix}-meta, which names its registry: name"
-                f" another ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
-            )
-    is_known = how is not Opening.ANY
+    where, is_known = _where(target), how is not Opening.ANY
+    memory = _memory(meta, indices, target)
     if memory is None and known.identity is not None and is_known:
-        raise SinkError(f"{where} is not there any more; {REBUILD}")
+        raise SinkError(f"{where} {_GONE}")
     memory = meta.found() if memory is None else memory
-    wrong = index_meta_mismatch(memory, known) if is_known else None
+    index = indices.written()
+    wrong = _wrong(memory, index, indices, target, known) if is_known else _unfinished(memory)
     if wrong is not None:
         raise SinkError(f"{where} {wrong}")
-    if memory.building is not None:
-        raise SinkError(f"{where} is being built anew, and that did not end; {REBUILD}")
-    index = indices.written()
+    if index is None:
+        index = indices.of_uuid(memory.index)  # the alias was taken away
+        if index is not None:
+            indices.write_to(index)
     if memory.index is not None and (index is None or index.uuid != memory.index):
-        if is_known:
-            raise SinkError(f"{where} was deleted, or created anew by another program; {REBUILD}")
         memory = meta.change(memory.identity, identity=uuid4().hex)
     if index is None:
         indices.make(embedder(), searched=True)
         index = indices.written()
     indices.check()
-    if is_known and known.identity is None and not indices.is_empty():
-        raise SinkError(f"{where} {FOREIGN}")
     assert index is not None, "it was checked"
+    if is_known and known.identity is None and not indices.is_empty(index.name):
+        raise SinkError(f"{where} {FOREIGN}")
     if is_known:
         indices.adopt(index)
     indices.show()
-    return meta.change(memory.identity, index=index.uuid).identity, index.embedder
+    return Opened(meta.change(memory.identity, index=index.uuid).identity, index.embedder)
+
+
+def _looked(
+    meta: IndexMetaDocument,
+    indices: Indices,
+    target: ElasticsearchTarget,
+    known: Known,
+    how: Opening,
+) -> Opened:
+    """Check what a crawl checks, and change nothing.
+
+    For a search, an index that is not the known one is refused; for a comparison, it is the answer.
+    """
+    where, is_searched = _where(target), how is Opening.SEARCHED
+    memory = _memory(meta, indices, target)
+    if memory is None:
+        if is_searched:
+            raise SinkError(f"{where} {_UNMADE if known.identity is None else _GONE}")
+        return Opened("", None, None, f"{where} {_GONE}")
+    index = indices.written()
+    wrong = _wrong(memory, index, indices, target, known)
+    unfinished = _unfinished(memory)
+    index = indices.of_uuid(memory.index) if index is None else index
+    if unfinished is not None or (is_searched and (wrong is not None or index is None)):
+        raise SinkError(f"{where} {unfinished or wrong or _UNMADE}")
+    indices.check()
+    is_new = is_searched and known.identity is None
+    if is_new and index is not None and not indices.is_empty(index.name):
+        raise SinkError(f"{where} {FOREIGN}")
+    if wrong is not None:
+        wrong = f"{where} {wrong}"
+    if index is None:
+        return Opened(memory.identity, None, None, wrong)
+    is_same = index.uuid == memory.index
+    return Opened(memory.identity if is_same else "", index.embedder, index.name, wrong)
+
+
+def _memory(
+    meta: IndexMetaDocument, indices: Indices, target: ElasticsearchTarget
+) -> IndexMetadata | None:
+    """Return the metadata of the index; None: neither they nor an index are there.
+
+    Raises:
+        SinkError: there is an index without metadata.
+    """
+    memory = meta.read()
+    if memory is None and indices.exist():
+        memory = meta.read()  # another process may just have made both, the memory first
+        if memory is None:
+            raise SinkError(
+                f"{_where(target)} has no {target.prefix}-meta, which names its registry: name"
+                f" another ELASTICSEARCH_INDEX_PREFIX, or {REBUILD}"
+            )
+    return memory
+
+
+def _wrong(
+    memory: IndexMetadata,
+    index: Index | None,
+    indices: Indices,
+    target: ElasticsearchTarget,
+    known: Known,
+) -> str | None:
+    """Return why the index is not the one that the registry knows, with the remedy."""
+    wrong = index_meta_mismatch(memory, known) or _unfinished(memory)
+    if wrong is not None or memory.index is None:
+        return wrong
+    if index is None:
+        there = indices.of_uuid(memory.index)
+        if there is not None:
+            return (
+                f"is there as {there.name}, but the alias {IndexNames.of(target.prefix).write} that"
+                f" is written is missing; {program_name()} audit --repair sets it again"
+            )
+    if index is None or index.uuid != memory.index:
+        return f"was deleted, or created anew by another program; {REBUILD}"
+    return None
+
+
+def _unfinished(memory: IndexMetadata) -> str | None:
+    """Return why an index cannot be compared: it is being built anew."""
+    if memory.building is None:
+        return None
+    return f"is being built anew, and that did not end; {REBUILD}"
 
 
 def _searched(
     client: library.Elasticsearch, target: ElasticsearchTarget, known: Known
-) -> tuple[str, EmbedderKey | None] | None:
-    """Return the identity and the embedder of the known index; None if it has to be checked.
+) -> Opened | None:
+    """Return the known index; None if it has to be checked.
 
     Two requests, which change nothing. While an index is built anew, searches use the former one.
     """
@@ -343,21 +451,22 @@ def _searched(
     except SinkError as error:
         if isinstance(error.__cause__, library.TransportError):
             raise  # it does not answer: to ask again would wait as long again
+        if isinstance(error.__cause__, library.ApiError) and error.__cause__.meta.status == 403:
+            raise index_unreadable(target.url, error.__cause__, target.prefix) from error
         return None  # the checks say what is wrong
     if memory is None or known.identity is None or index_meta_mismatch(memory, known):
         return None
     if index is None or index.uuid != memory.index:
         return None
-    return memory.identity, index.embedder
+    return Opened(memory.identity, index.embedder)
 
 
 def _anew(
     meta: IndexMetaDocument, indices: Indices, known: Known, embedder: EmbedderKey | None
-) -> tuple[str, EmbedderKey | None]:
-    """Begin a new index, or continue one; return its identity until it is published.
+) -> Opened:
+    """Begin a new index, or continue one; it has its former identity until it is published.
 
-    One that another registry or another embedder began is not continued. Second, return the
-    embedder.
+    One that another registry or another embedder began is not continued.
     """
     memory, index = meta.found(), indices.written()
     if memory.identity == known.identity:
@@ -372,7 +481,7 @@ def _anew(
         index = indices.written()
     indices.check()
     assert index is not None, "it was checked"
-    return meta.change(memory.identity, building=index.uuid).identity, index.embedder
+    return Opened(meta.change(memory.identity, building=index.uuid).identity, index.embedder)
 
 
 def _where(target: ElasticsearchTarget) -> str:
