@@ -97,21 +97,30 @@ def _domain(entry: str) -> str:
     return host
 
 
+def declared_pattern_size(pattern: str, *, small: bool = False) -> int:
+    """Return the number of steps of a pattern; ``small``: as for ``compile_scope_pattern``.
+
+    Raises:
+        ValueError: it is no regular expression of RE2, too long, or needs too much memory.
+    """
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"has {len(pattern):,} characters: it takes up to {MAX_PATTERN:,}")
+    try:
+        return compile_scope_pattern(pattern, small=small).programsize
+    except ValueError as error:
+        raise ValueError(
+            f"is {pattern!r}, no regular expression ({error}): put a backslash before a character"
+            " that stands for itself; look-around, back-references and \\Z are not understood"
+        ) from error
+
+
 def _regular_expression(pattern: str) -> str:
     """Return ``pattern`` as it is.
 
     Raises:
         ValueError: it is no regular expression of RE2, or too long.
     """
-    if len(pattern) > MAX_PATTERN:
-        raise ValueError(f"has {len(pattern):,} characters: it takes up to {MAX_PATTERN:,}")
-    try:
-        compile_scope_pattern(pattern)
-    except ValueError as error:
-        raise ValueError(
-            f"is {pattern!r}, no regular expression ({error}): put a backslash before a character"
-            " that stands for itself; look-around, back-references and \\Z are not understood"
-        ) from error
+    declared_pattern_size(pattern)
     return pattern
 
 

@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smartcrawl.sources.fields import declared_pattern_size
+from smartcrawl.sources.jobs import definition as job_definition
 from smartcrawl.sources.jobs.definition import JobConfig, JobDefinition
 from smartcrawl.sources.jobs.errors import JobError
 
@@ -264,6 +266,55 @@ def test_wrong_filters_and_schedules_are_refused(path, value):
     assert (error.code, error.field) == ("INVALID_CONFIG", field)
     assert error.reason.startswith(field)
     error.reason.encode()  # it can be sent
+
+
+#: It compiles to 359,000 steps within the memory that RE2 takes by itself.
+LARGE = r"(?i)\pL{300}x"
+
+
+@pytest.mark.parametrize("field", ["url_patterns", "excluded_patterns"])
+@pytest.mark.parametrize("pattern", [LARGE, r"\pL{100}", r"(?i)[\pL\pN]{90}$", r"(\pL{30}){5}"])
+def test_large_patterns_are_refused_at_the_first(
+    monkeypatch: pytest.MonkeyPatch, field: str, pattern: str
+):
+    """ATT-66."""
+    tried: list[str] = []
+
+    def compiled(pattern: str, *, small: bool) -> int:
+        tried.append(pattern)
+        return declared_pattern_size(pattern, small=small)
+
+    monkeypatch.setattr(job_definition, "declared_pattern_size", compiled)
+    more = [f"{pattern}{number}" for number in range(50)]
+    error = refused(f"filters.{field}", more)
+
+    assert (error.code, error.field) == ("INVALID_CONFIG", field)
+    assert "pattern too large" in error.reason
+    assert tried[-1] == more[0]
+    assert more[1] not in tried
+
+
+def test_patterns_that_are_too_large_together_are_refused():
+    """ATT-66: those of both lists count."""
+    steps = declared_pattern_size(r"^\pL{20}0", small=True)
+    fitting = [rf"^\pL{{20}}{number}" for number in range(50_000 // steps)]
+    filters = {"url_patterns": fitting, "excluded_patterns": [r"^\pL{20}z"], "allowed_domains": []}
+
+    error = refused("filters", filters)
+
+    assert (error.code, error.field) == ("INVALID_CONFIG", "excluded_patterns")
+    assert error.reason.startswith("excluded_patterns[0] is too much: all patterns together")
+    assert definition("filters", {**filters, "excluded_patterns": []}).filters.url_patterns == (
+        fitting
+    )
+
+
+def test_the_operator_may_declare_a_large_pattern():
+    assert declared_pattern_size(LARGE) > 300_000
+    with pytest.raises(ValueError, match="pattern too large"):
+        declared_pattern_size(LARGE, small=True)
+    with pytest.raises(ValueError, match="pattern too large"):
+        declared_pattern_size(r"\pL{1000}")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,13 @@ from smartcrawl.model.signatures import is_signed_url
 from smartcrawl.model.urls import MAX_URL_LENGTH, request_url
 from smartcrawl.rules.http import MAX_REDIRECTS, MOST_REDIRECTS
 from smartcrawl.sources.base import Source
-from smartcrawl.sources.fields import MAX_PATTERNS, NAME, NAME_RULE, Patterns
+from smartcrawl.sources.fields import (
+    MAX_PATTERNS,
+    NAME,
+    NAME_RULE,
+    Patterns,
+    declared_pattern_size,
+)
 from smartcrawl.sources.jobs.errors import INVALID_CONFIG, INVALID_INPUT, INVALID_URL, JobError
 from smartcrawl.sources.jobs.schedule import MAX_LENGTH, CronSchedule
 from smartcrawl.sources.site import SiteSource
@@ -28,6 +34,7 @@ from smartcrawl.sources.site import SiteSource
 MAX_NAME: Final = 255  #: characters (R2-58)
 MAX_SEEDS: Final = 1_000
 MAX_USER_AGENT: Final = 256
+MAX_PATTERN_STEPS: Final = 50_000  #: of all patterns of a job together, once they are compiled
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _HEADER_TEXT: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 #: Parts of a definition whose errors are INVALID_CONFIG.
@@ -251,6 +258,7 @@ class JobDefinition(_Part):
         Raises:
             JobError: a filter is refused, or excludes a seed.
         """
+        self._check_patterns()
         try:
             return SiteSource(
                 name=self.name,
@@ -268,6 +276,26 @@ class JobDefinition(_Part):
                 field = str(found["loc"][0])
                 raise _wrong(field, f"{field} {found['ctx']['error']}") from error
             raise _wrong("filters", f"seed_urls {found['ctx']['error']}") from error
+
+    def _check_patterns(self) -> None:
+        """Refuse patterns at the first that is wrong, or with which they become too large.
+
+        Raises:
+            JobError: with the field.
+        """
+        steps = 0
+        for field in ("url_patterns", "excluded_patterns"):
+            for place, pattern in enumerate(getattr(self.filters, field)):
+                try:
+                    steps += declared_pattern_size(pattern, small=True)
+                except ValueError as error:
+                    raise _wrong(field, f"{field} {error}") from error
+                if steps > MAX_PATTERN_STEPS:
+                    raise _wrong(
+                        field,
+                        f"{field}[{place}] is too much: all patterns together compile to more than"
+                        f" {MAX_PATTERN_STEPS:,} steps; repeat less, and classes of fewer letters",
+                    )
 
     def _patterns_with_seeds(self) -> Patterns:
         """Return ``url_patterns`` and one for each seed that none of them matches."""

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,8 @@ from smartcrawl.server.jobs.answers import JobDetail, JobHead, Jobs, RunDetail
 from smartcrawl.server.jobs.processes import JobProcesses
 from smartcrawl.server.jobs.progress import JobProgress
 from smartcrawl.server.stores import Stores
+from smartcrawl.sources.fields import declared_pattern_size
+from smartcrawl.sources.jobs import definition as job_definition
 from smartcrawl.sources.jobs.definition import JobDefinition
 from tests.server.api_client import Call, application, ask, ask_all, error_of
 from tests.server.jobs.conftest import JOBS as PATH
@@ -89,6 +92,27 @@ def test_a_wrong_field_is_named(
         assert error["message"] == "Crawl configuration is invalid"
     if reason is not None:
         assert error["details"]["reason"] == reason
+
+
+def test_patterns_are_compiled_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """ATT-66: also those of a replacement."""
+    threads: list[threading.Thread] = []
+
+    def compiled(pattern: str, *, small: bool) -> int:
+        threads.append(threading.current_thread())
+        return declared_pattern_size(pattern, small=small)
+
+    monkeypatch.setattr(job_definition, "declared_pattern_size", compiled)
+    app = application(tmp_path)
+    job = ask(app, "POST", PATH, json=EXAMPLE).json()["job_id"]
+    asked = len(threads)
+    assert asked > 0
+    ask(app, "PUT", f"{PATH}/{job}", json=EXAMPLE)
+
+    assert len(threads) > asked
+    assert threading.main_thread() not in threads
 
 
 @pytest.mark.parametrize(
