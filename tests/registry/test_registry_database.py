@@ -30,6 +30,7 @@ from smartcrawl.registry.database import sqlite
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.sqlite import (
     APPLICATION_ID,
+    SqliteConnection,
     SqliteDatabase,
     connect_sqlite,
     migrate,
@@ -117,16 +118,22 @@ def test_a_host_that_was_distrusted_for_a_rebuild_is_believed_after_the_upgrade(
     assert connection.execute(rows).fetchall() == [(0, 0, None), *[(0, 0, 77)] * 3]
 
 
-def test_ids_with_session_ids_are_computed_anew_after_the_upgrade(file: Path):
+def older_registry(file: Path, before: str) -> SqliteConnection:
+    """Return a registry with one host, as it was before the migration with a statement."""
     file.parent.mkdir()
     old = connect_sqlite(file, create=True)
     for number, statements in migrations("sqlite"):
-        if any("INSERT INTO recompute" in statement for statement in statements):
+        if any(before in statement for statement in statements):
             break
         for statement in statements:
             old.execute(statement).fetchall()
         old.pragma("user_version", number)
     old.execute("INSERT INTO host (no, name) VALUES (1, 'a.example')")
+    return old
+
+
+def test_ids_with_session_ids_are_computed_anew_after_the_upgrade(file: Path):
+    old = older_registry(file, "INSERT INTO recompute")
     urls = ["a;JSESSIONID=1", "a?b=1&cfid=2", "a?sid=1&session=2&id=3"]
     for no, url in enumerate(urls, 1):
         old.execute(
@@ -146,6 +153,45 @@ def test_ids_with_session_ids_are_computed_anew_after_the_upgrade(file: Path):
 
     rows = connection.execute("SELECT source FROM recompute ORDER BY source").fetchall()
     assert rows == [("s1",), ("s2",)]
+
+
+def test_sitemaps_that_named_addresses_owe_an_answer_after_the_upgrade(file: Path):
+    """One that answers 304 since is not read anew, and the mark came with the reading."""
+    sitemap, feed = "not indexed: a sitemap of 2 addresses", "not indexed: a feed of 2 addresses"
+    llms, failed = "not indexed: an llms.txt of 1 address", "HTTP status 503"
+    records: list[tuple[str, int, int, str | None, int, int]] = [
+        ("map.xml", 1, 0, sitemap, 2, 4),
+        ("nested.xml", 3, 1, sitemap, 2, 5),
+        ("llms.txt", 1, 0, llms, 1, 4),
+        ("sitemap-a.xml", 1, 0, failed, 2, 4),
+        ("Sitemap-b.xml", 1, 0, None, 2, 4),
+        ("marked.xml", 1, 4, sitemap, 2, 4),
+        ("empty.xml", 1, 0, "not indexed: a sitemap of 0 addresses", 0, 0),
+        ("sitemap-none.xml", 1, 0, failed, 0, 0),
+        ("news.xml", 1, 0, feed, 2, 0),
+        ("sitemap-news.xml", 1, 0, feed, 2, 0),
+        ("unknown.xml", 1, 0, failed, 2, 0),
+        ("about-sitemaps", 0, 0, None, 2, 0),
+    ]
+    old = older_registry(file, "UPDATE record SET signs = signs | 4")
+    old.execute("INSERT INTO source (no, name, kind, created_at) VALUES (1, 's', 'site', 0)")
+    for no, (path, kind, signs, error, links, _) in enumerate(records, 1):
+        old.execute(
+            "INSERT INTO record (no, source, id, url, host, first_seen, first_run, kind, signs,"
+            " error_message) VALUES (?, 1, ?, ?, 1, 0, 1, ?, ?, ?)",
+            (no, str(no).encode() * 32, f"http://a.example/{path}", kind, signs, error),
+        )
+        values = (no, links, b"", b"")
+        old.execute(
+            "INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, ?, ?, ?)", values
+        )
+    old.pragma("application_id", APPLICATION_ID)
+    old.close()
+
+    connection = open_registry(file, EMBEDDED).connection
+
+    rows = connection.execute("SELECT url, signs FROM record ORDER BY no").fetchall()
+    assert rows == [(f"http://a.example/{path}", marks) for path, *_, marks in records]
 
 
 def test_each_missing_step_is_applied_and_no_other(file: Path):
