@@ -62,8 +62,12 @@ class ExtractPipeline(VisitPipeline):
         An answer that does not bring the page waits while another spelling of the address is asked.
         The answer that counts goes on in its place.
         """
+        return await self.take(item) if isinstance(item, Visit) else item
+
+    async def take(self, item: Visit) -> Visit:
+        """Fill in a Visit, and return the one that counts."""
         run = self.run
-        if not isinstance(item, Visit) or run is None:
+        if run is None:
             return item
         visit = self._settled(run, self._counting(item))
         if visit.page.plan.verify:
@@ -74,7 +78,7 @@ class ExtractPipeline(VisitPipeline):
         if run.spellings.is_open(visit):  # its body is no page
             visit = self._settled(run, visit)
             await self._read(run, visit)
-        if run.spellings.adds_nothing(visit):
+        if visit.page.plan.late and run.spellings.adds_nothing(visit):
             visit.postponed = True
             raise DropItem("the page is not there under this spelling either", log_level="DEBUG")
         return visit
@@ -98,6 +102,8 @@ class ExtractPipeline(VisitPipeline):
         try:
             damage = await self._reading.take(visit)
         except GivenUpError as error:
+            if not (visit.again or visit.accepted):
+                run.turns.unanswered(visit.page)  # the run ended: the page stays pending
             raise DropItem(str(error), log_level="DEBUG") from error
         if damage is not None:
             stop_crawler(self.crawler, run, damage)
@@ -135,8 +141,14 @@ class DecidePipeline(VisitPipeline):
 
     def process_item(self, item: Any) -> Any:
         """Set the verdict."""
+        if isinstance(item, Visit):
+            self.take(item)
+        return item
+
+    def take(self, item: Visit) -> None:
+        """Set the verdict of a Visit."""
         run = self.run
-        if isinstance(item, Visit) and run is not None and not item.page.plan.verify:
+        if run is not None and not item.page.plan.verify:
             item.verdict = run_verdict_of_visit(run, item)
             if item.verdict.action is not Action.INDEX:
                 item.parsed.chunks = []
@@ -145,7 +157,6 @@ class DecidePipeline(VisitPipeline):
                 self.crawler.stats.inc_value(f"{component}/{item.verdict.word.word}")
             if item.parsed.taken_over:
                 self.crawler.stats.inc_value("document/taken_over")
-        return item
 
 
 class CommitPipeline(VisitPipeline):
@@ -172,11 +183,14 @@ class CommitPipeline(VisitPipeline):
         """
         if not isinstance(item, Visit):
             return item
-        if self.run is not None and self.run.failure is None:
-            await self._add(self.run, item)
+        await self.take(item)
         raise VisitDone
 
-    async def _add(self, run: Run, item: Visit) -> None:
+    async def take(self, item: Visit) -> None:
+        """Add a Visit to the open batch, unless the run failed."""
+        run = self.run
+        if run is None or run.failure is not None:
+            return
         self._loop = asyncio.get_running_loop()
         if item.page.plan.verify:
             run.batches.probe(item)

@@ -32,6 +32,7 @@ HOOKS: Final = {
     "on_message_begin": "httptools, of parsers",
     "on_message_complete": "httptools, of parsers",
     "lineLengthExceeded": "Twisted, of protocols that read lines",
+    "process_item": "Scrapy, of pipelines",
     "process_spider_output": "Scrapy, of spider middlewares",
     "requires_project": "Scrapy, of commands",
     "resolutionBegan": "Twisted, of receivers of addresses",

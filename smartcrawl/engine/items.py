@@ -39,10 +39,28 @@ class VisitsFirst(ItemPipelineManager):
         listed = map(load_object, super()._get_mwlist_from_settings(settings))
         return [*ours, *(step for step in listed if step not in ours)]
 
+    async def process_item_async(self, item: Any) -> Any:
+        """Pass an item through its pipelines.
+
+        Raises:
+            VisitDone: always for a Visit, which ends here.
+            DropItem: a Visit is not committed, or a pipeline of the user drops its item.
+        """
+        if not isinstance(item, Visit):
+            return await super().process_item_async(item)
+        await self._commit(item)
+        raise VisitDone
+
     async def take(self, visit: Visit) -> None:
         """Pass a Visit through its pipelines, apart from the engine's items.
 
-        One that is dropped, as its run ended meanwhile, has no end that anybody waits for.
+        One that is dropped has no end that anybody waits for.
         """
         with suppress(DropItem):
-            await self.process_item_async(visit)
+            await self._commit(visit)
+
+    async def _commit(self, visit: Visit) -> None:
+        extract, decide, commit = self.middlewares[: len(VISIT_PIPELINES)]
+        read = await extract.take(visit)
+        decide.take(read)
+        await commit.take(read)

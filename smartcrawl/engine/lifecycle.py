@@ -20,7 +20,6 @@ from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver, protect_run_connections
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
-from smartcrawl.engine.items import VisitDone
 from smartcrawl.engine.memory import rare_garbage_collection
 from smartcrawl.engine.pushing import push_pages_at_crawler_end
 from smartcrawl.engine.scheduler import NumberScheduler
@@ -61,19 +60,8 @@ class RunLifecycle:
         crawler.signals.connect(lifecycle.opened, signal=signals.spider_opened)
         crawler.signals.connect(lifecycle.idle, signal=signals.spider_idle)
         crawler.signals.connect(lifecycle.closed, signal=signals.spider_closed)
-        crawler.signals.connect(lifecycle.dropped, signal=signals.item_dropped)
         crawler.signals.connect(lifecycle.failed, signal=signals.item_error)
         return lifecycle
-
-    def dropped(self, item: Any, exception: BaseException) -> None:
-        """Leave a page pending whose visit was not committed, as the run ended meanwhile.
-
-        Each visit is dropped at its end, so that no feed gets it; items of the user's own are
-        dropped as the user likes. One is postponed whose page is asked under another spelling.
-        """
-        if not isinstance(item, Visit) or isinstance(exception, VisitDone) or item.postponed:
-            return
-        self._run.turns.unanswered(item.page)
 
     def failed(self, item: Any) -> None:
         """Leave a page pending whose visit no pipeline could commit."""

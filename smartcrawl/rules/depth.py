@@ -54,4 +54,4 @@ class DepthLimits(NamedTuple):
         >>> [DepthLimits(3, 1).is_too_deep(depth) for depth in (1, 2, 4)]
         [False, True, True]
         """
-        return self.excludes(depth) or self.leaves_out(depth)
+        return 0 < self.own < depth or 0 < self.ordered < depth

@@ -12,7 +12,8 @@ MOST_SPELLINGS: Final = 3  #: kept beside the request address
 
 #: Statuses that are about the reader or the moment, not about the address.
 _NOT_OF_ADDRESS: Final = frozenset({401, 403, 407, 429})
-_BROUGHT: Final = frozenset({Outcome.NOT_MODIFIED, Outcome.SAME, Outcome.CHANGED, Outcome.ALIAS})
+#: Outcomes of answers that brought the page.
+BROUGHT: Final = frozenset({Outcome.NOT_MODIFIED, Outcome.SAME, Outcome.CHANGED, Outcome.ALIAS})
 #: The host asks for quiet: no other address of it is asked.
 _QUIET: Final = frozenset({429, 503})
 _SILENT: Final = frozenset({Outcome.UNREACHABLE, Outcome.UNPROCESSABLE})
@@ -49,7 +50,7 @@ def asks_other_spelling(outcome: Outcome, status: int | None, *, brought: bool) 
 
     Source: R0-16, R0-100.
     """
-    if outcome in _BROUGHT or (outcome is Outcome.NOT_ACCEPTABLE and status == 200):
+    if outcome in BROUGHT or (outcome is Outcome.NOT_ACCEPTABLE and status == 200):
         return False
     if outcome in (Outcome.SOFT_404, Outcome.REDIRECT) or status in _CIRCLES:
         return True

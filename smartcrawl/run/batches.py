@@ -138,12 +138,13 @@ class Batches:
         answer, parsed = visit.answer, visit.parsed
         batch, page = self.batch, visit.page
         record, state = page.record, page.state
-        if self.keeps_bodies and stored_snapshot_is_due(
-            visit, forced=self._forced or state.ordered or _lacked_body(visit)
-        ):
-            batch.bodies += len(answer.body or b"")
-        else:
-            answer.body = None
+        if answer.body is not None:
+            if self.keeps_bodies and stored_snapshot_is_due(
+                visit, forced=self._forced or state.ordered or _lacked_body(visit)
+            ):
+                batch.bodies += len(answer.body)
+            else:
+                answer.body = None
         if visit.again and not visit.extracted_again:
             return  # its snapshot could not be read: the page stays as it is
         batch.counts["reextracted"] += visit.extracted_again and not visit.lost_snapshot
@@ -200,8 +201,9 @@ class Batches:
                 (url, status, None if error is None else redacted_text(error))
                 for url, status, error in tried
             ]
-        replaced = visit.verdict is not None and visit.action not in (Action.NOTE, Action.HOLD)
-        if replaced and visit.url != page.url and visit.answer.file is None:
+        if visit.url == page.url or visit.answer.file is not None:
+            return
+        if visit.verdict is not None and visit.action not in (Action.NOTE, Action.HOLD):
             self.batch.spellings.setdefault(page.no, []).append(page.url)
 
     def _record_late(self, visit: Visit, *, unreachable: bool) -> None:

@@ -206,6 +206,8 @@ class Reading:
         with the first cookie that the visit got, and is the page itself otherwise.
         """
         run, answer = self._run, visit.answer
+        if (answer.refresh if document is None else document.refresh) is None:
+            return False
         kind, brings = run.source.kind_of(visit.page.url), (Outcome.CHANGED, Outcome.NOT_MODIFIED)
         if not kind.is_shielded or visit.outcome not in brings:
             return False

@@ -10,7 +10,7 @@ from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.spellings import find_displaced_rows, untried_spelling_rows
 from smartcrawl.rules.model import Outcome, Standing
-from smartcrawl.rules.spellings import asks_other_spelling, deciding_spelling, denies_page
+from smartcrawl.rules.spellings import BROUGHT, asks_other_spelling, deciding_spelling, denies_page
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.batches import Batches
 from smartcrawl.run.due import DuePages
@@ -51,7 +51,9 @@ class Spellings:
         Call it for each answer, and again when its body proved to be that of an error page.
         """
         attempt, page = visit.attempt, visit.page
-        if attempt is None or attempt.over or not self._has_spellings(page):
+        if attempt is None or attempt.over or visit.outcome in BROUGHT:
+            return visit
+        if not self._has_spellings(page):
             return visit
         asked = attempt.spelling or _first(page)
         stored = page.state.standing is not Standing.BARE or page.record.was_held

@@ -17,12 +17,13 @@ def conditional_download_headers(run: Run, page: Page, url: str) -> Mapping[str,
     The validators of a page belong to its address, whatever signature or session id is in ``url``.
     """
     plan = page.plan
-    return http_conditional_headers(
-        *run.trust.validators(page),
-        trusted=page.state.standing > 0
+    trusted = (
+        page.state.standing > 0
         and not (run.forces(page) or plan.named or plan.doubted)
         and (plan.extraction is not Extraction.WHOLE or plan.waits)
         and (url == page.url or unsigned_url(url) == unsigned_url(page.url))
-        and not run.source.kind_of(page.url).is_hashed,
-        respelled=run.trust.of(page.host).respells,
+        and not run.source.kind_of(page.url).is_hashed
     )
+    etag, date = run.trust.validators(page) if trusted else (None, None)
+    respelled = run.trust.of(page.host).respells
+    return http_conditional_headers(etag, date, trusted=trusted, respelled=respelled)

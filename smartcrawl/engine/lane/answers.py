@@ -14,6 +14,7 @@ _LAST_BYTES: Final = 5  #: bytes of a chunked body that end it: a line break, an
 _NO_BODY: Final = frozenset({204, 304})
 _FIRST_BYTE: Final = ord("H")
 _VERSIONS: Final = frozenset({"1.0", "1.1"})
+_TAB: Final = ord("\t")
 _OWS: Final = b" \t"  #: optional white space around a field value, which is no part of it
 
 
@@ -135,9 +136,11 @@ class LaneAnswerParser:
         engine. Source: RFC 9110 section 5.5.
         """
         if not self.headed:
-            if name.lower() == b"transfer-encoding" and b"\t" in value:
+            if _TAB in value and name.lower() == b"transfer-encoding":
                 self._fault = "the transfer encoding has a tab"
-            self.headers.append((name, value.strip(_OWS)))
+            if value and (value[0] in _OWS or value[-1] in _OWS):
+                value = value.strip(_OWS)  # few have any: this is a step for each header
+            self.headers.append((name, value))
         elif not self.whole:
             self._heads += len(name) + len(value) + 4
             if self._heads > MAX_HEADERS:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import time
-from inspect import isawaitable
 from typing import Any
 
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
-from scrapy.exceptions import DropItem
 
 from smartcrawl.engine.delays import DelayControl
 from smartcrawl.engine.download.robots import RobotsDownloads
 from smartcrawl.engine.gate import gate_of_crawler
-from smartcrawl.engine.items import VISIT_PIPELINES, VisitDone
+from smartcrawl.engine.items import VisitsFirst
 from smartcrawl.engine.lane.connections import LaneAnswer
 from smartcrawl.engine.lane.flights import Flight, LaneCounts, NotModified
 from smartcrawl.run.visits import fill_confirmed_visit
@@ -39,8 +37,9 @@ class LaneConfirmations:
         for extension in extensions.middlewares if extensions is not None else ():
             if isinstance(extension, DelayControl):
                 self._control = extension
-        steps = engine.scraper.itemproc.middlewares[: len(VISIT_PIPELINES)]
-        self._steps = [step.process_item for step in steps]
+        items = engine.scraper.itemproc
+        assert isinstance(items, VisitsFirst), "the lane is fit for it"
+        self._take = items.take
 
     def notify(self, flight: Any) -> None:
         """Notify the listeners of a 304, from which pauses and delays follow."""
@@ -65,13 +64,5 @@ class LaneConfirmations:
         visit = flight.attempt.visit(flight.page.url)
         visit.answer.robots_tags = tuple(tags)
         visit.answer.refresh = read[_REFRESH]
-        item: Any = fill_confirmed_visit(visit, read[_ETAG], read[_DATE], latency=answer.latency)
-        try:
-            for step in self._steps:
-                done = step(item)
-                item = await done if isawaitable(done) else done
-        except VisitDone:
-            pass
-        except DropItem:
-            if not visit.postponed:  # otherwise its next request is on its way
-                raise
+        fill_confirmed_visit(visit, read[_ETAG], read[_DATE], latency=answer.latency)
+        await self._take(visit)

@@ -51,7 +51,6 @@ ANSWERS: Final = (
 _LISTENERS: Final = frozenset(
     {
         "scrapy.extensions.corestats.CoreStats",
-        "smartcrawl.engine.lifecycle.RunLifecycle",
         "smartcrawl.engine.download.decoding.SlowBodies",
         "smartcrawl.engine.delays.DelayControl",
         "smartcrawl.middlewares.HostMiddleware",
