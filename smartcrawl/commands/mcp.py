@@ -9,7 +9,11 @@ from contextlib import closing
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from smartcrawl.commands.serving import command_crawl_program, require_key_of_serve_command
+from smartcrawl.commands.serving import (
+    command_crawl_program,
+    print_note_of_serving_without_keys,
+    require_key_of_serve_command,
+)
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.installing import extra_installation
 from smartcrawl.model.options import Options
@@ -127,6 +131,7 @@ class Command(BaseCommand):
         log_server_to_stderr(self.settings)
         with closing(listening_server_socket(at)) as listening:
             print_note(f"serving at {server_url(listening)}{MCP_PATH}; Ctrl-C ends it")
+            print_note_of_serving_without_keys(at)
             sys.stdout.flush()  # the program that started this one may wait for the address
             counts = RequestCounts(at)
             mcp = self._server(stores, options, opts)

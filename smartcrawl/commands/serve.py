@@ -11,7 +11,11 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from smartcrawl.commands.serving import command_crawl_program, require_key_of_serve_command
+from smartcrawl.commands.serving import (
+    command_crawl_program,
+    print_note_of_serving_without_keys,
+    require_key_of_serve_command,
+)
 from smartcrawl.model.exceptions import SettingError, SmartcrawlError, UsageError
 from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
@@ -137,6 +141,7 @@ class Command(BaseCommand):
                 print_json({"url": url, "pid": os.getpid(), "keysRequired": server.keys_required})
             else:
                 print_note(f"serving at {url}; Ctrl-C ends it")
+                print_note_of_serving_without_keys(server)
             sys.stdout.flush()  # the program that started this one may wait for the address
             declared = DeclaredNames(options.sources_file)
             program = command_crawl_program(self, options, declared)

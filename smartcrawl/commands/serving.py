@@ -17,6 +17,7 @@ from smartcrawl.registry.database.databases import Database
 from smartcrawl.server.keys import api_key_exists
 from smartcrawl.settings import defaults
 from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.output import print_note
 
 if TYPE_CHECKING:
     from smartcrawl.server.jobs.declared import DeclaredNames
@@ -48,6 +49,16 @@ def require_key_of_serve_command(
         f"{where} every request needs an API key, and there is none: make one first with"
         f" {program_name()} serve --create-key NAME --scope read, or serve at 127.0.0.1 only"
     )
+
+
+def print_note_of_serving_without_keys(server: ServerOptions) -> None:
+    """Say that no request needs a key, where that is so: a reverse proxy would pass on any."""
+    if not server.keys_required:
+        print_note(
+            "no request needs a key here. A reverse proxy of this machine would let everyone in:"
+            " before one is set up, make a key and set API_TRUSTED_PROXIES",
+            command=f"{program_name()} serve --create-key NAME",
+        )
 
 
 def command_crawl_program(

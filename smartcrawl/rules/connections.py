@@ -77,25 +77,33 @@ METADATA_NAMES = frozenset(
 )
 PORTS = frozenset({80, 443})  #: default ports allowed on public hosts
 METADATA = "metadata"
+RESERVED = "reserved"
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
+_TRANSLATED = ip_network("::ffff:0:0:0/96")  #: of RFC 2765
+_MAPPED = ip_network("::ffff:0:0/96")
+_GLOBAL = ip_network("2000::/3")  #: all that is assigned for the public internet
+_ISATAP = frozenset({0x5EFE, 0x2005EFE})  #: the middle of an address of RFC 5214
 
 
-def connection_ipv4_address(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address carries, or the address itself.
+def carried_ipv4_addresses(address: Address) -> set[IPv4Address]:
+    """Return the IPv4 addresses that an IPv6 address carries; a packet may end at any of them.
 
-    >>> [str(connection_ipv4_address(ip_address(x))) for x in ("::ffff:127.0.0.1", "2002:7f00:1::")]
+    >>> [str(*carried_ipv4_addresses(ip_address(x))) for x in ("::ffff:127.0.0.1", "2002:7f00:1::")]
     ['127.0.0.1', '127.0.0.1']
+    >>> str(*carried_ipv4_addresses(ip_address("2400:cb00::5efe:10.0.0.1")))
+    '10.0.0.1'
     """
     if isinstance(address, IPv4Address):
-        return address
-    if address.ipv4_mapped is not None:
-        return address.ipv4_mapped
+        return set()
+    number = int(address)
+    carries = (number >> 32) & 0xFFFFFFFF in _ISATAP or (address in _COMPATIBLE and number > 1)
+    found = set()
+    if carries or _are_within({address}, [_NAT64, _TRANSLATED, _MAPPED]):
+        found.add(IPv4Address(number & 0xFFFFFFFF))
     if address.sixtofour is not None:
-        return address.sixtofour
-    if address in _NAT64 or (address in _COMPATIBLE and int(address) > 1):
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address
+        found.add(address.sixtofour)
+    return found
 
 
 class SeedReach(IntEnum):
@@ -227,9 +235,9 @@ def _refused(purpose: str, address: str) -> str:
 
 
 def _forms(address: str) -> set[Address]:
-    """Return an address and the IPv4 address that it carries."""
+    """Return an address and the IPv4 addresses that it carries."""
     found = literal_connection_address(address)
-    return set() if found is None else {found, connection_ipv4_address(found)}
+    return set() if found is None else {found, *carried_ipv4_addresses(found)}
 
 
 def _are_within(forms: AbstractSet[Address], networks: Iterable[Network]) -> bool:
@@ -237,8 +245,18 @@ def _are_within(forms: AbstractSet[Address], networks: Iterable[Network]) -> boo
 
 
 def _purpose(forms: AbstractSet[Address]) -> str | None:
-    """Return the purpose of the first special block that contains one of the forms."""
-    return next((purpose for block, purpose in SPECIAL if _are_within(forms, [block])), None)
+    """Return the purpose of the first special block that contains one of the forms.
+
+    IPv6 beyond the assigned part of the internet is reserved, unless it stands for IPv4.
+    """
+    for block, purpose in SPECIAL:
+        if _are_within(forms, [block]):
+            return purpose
+    known = all(
+        isinstance(form, IPv4Address) or _are_within({form}, [_GLOBAL, _NAT64, _MAPPED])
+        for form in forms
+    )
+    return None if known else RESERVED
 
 
 def _is_within_metadata(network: Network) -> bool:

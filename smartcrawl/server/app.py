@@ -83,7 +83,7 @@ def create_app(
     app = Methods(app, api.routes)
     app = Faults(app)
     app = Limits(app, counts, options.redis)  # around all that answers errors
-    app = Identity(app, KeyCache(stores, clock))
+    app = Identity(app, KeyCache(stores, clock), counts)
     app = Faults(app)  # those of the limits and of the keys
     app = Deprecations(app, versions)
     app = Measured(app, context.metrics)

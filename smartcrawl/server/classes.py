@@ -39,6 +39,17 @@ def api_request_changes_something(method: str, path: str) -> bool:
     return _is_at(path, _ACTING) or (method not in _SAFE and not _is_at(path, _READING))
 
 
+def api_request_acts_by_reading(method: str, path: str) -> bool:
+    """Whether a request may change something although its method only reads.
+
+    >>> api_request_acts_by_reading("GET", "/v2/crawler/crawl")
+    True
+    >>> api_request_acts_by_reading("POST", "/v2/crawler/crawl")
+    False
+    """
+    return method in _SAFE and api_request_changes_something(method, path)
+
+
 def api_rate_class(method: str, path: str) -> RateClass:
     """Return the class whose limit counts a request.
 

@@ -18,23 +18,37 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.server_options import ServerOptions
-from smartcrawl.server.classes import api_scope_needed
+from smartcrawl.server.classes import api_request_acts_by_reading, api_scope_needed
 from smartcrawl.server.errors import ApiError, api_unavailable, send_error_response
 from smartcrawl.server.keys import Key, KeyCache
+from smartcrawl.server.limits import RequestCounts
 
 #: Paths that answer without a key, for probes.
 OPEN: Final = frozenset({"/health", "/ready"})
 #: Headers that proxies add: of RFC 7239, of RFC 9110 7.6.3, and those in use.
 _OF_PROXIES: Final = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+#: Header of a GET that acts, where there is no key. Previews of mail, and agents that fetch what
+#: they see, do not send it, and no page of another site can.
+ORDER_HEADER: Final = "X-Smartcrawl"
+ORDER_PARAMETER: Final = {
+    "name": ORDER_HEADER,
+    "in": "header",
+    "required": False,
+    "schema": {"type": "string", "examples": ["order"]},
+    "description": "Any word; needed where there is no API key",
+}
+_NO_ORDER: Final = f"a GET that starts work takes the header {ORDER_HEADER}: order, or an API key"
 _CHALLENGE: Final = {"WWW-Authenticate": "Bearer"}
 
 
 class Identity:
     """The layer that finds the key of a request; it refuses none, so that limits count all."""
 
-    def __init__(self, app: ASGIApp, keys: KeyCache) -> None:
+    def __init__(self, app: ASGIApp, keys: KeyCache, counts: RequestCounts) -> None:
+        """``counts``: a client above its limit costs no look-up of a key that is not known."""
         self._app = app
         self._keys = keys
+        self._counts = counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on with its key, or with the error that ``Guard`` answers."""
@@ -54,6 +68,8 @@ class Identity:
         if text is None:
             return None
         key = self._keys.cached(text)
+        if key is None and not self._keys.knew(text):
+            self._counts.refuse_spent(scope)
         if key is None:
             key = await to_thread.run_sync(self._keys.look_up, text)
         if key is None:
@@ -119,6 +135,8 @@ class Guard:
         if path not in OPEN and any(name in headers for name in _OF_PROXIES):
             return _unauthorized("the request came through a proxy: send an API key")
         reason = _across_sites(headers, self._server.host)
+        if reason is None and api_request_acts_by_reading(method, path):
+            reason = None if headers.get(ORDER_HEADER) else _NO_ORDER
         return ApiError("FORBIDDEN", reason=reason) if reason else None
 
 

@@ -119,8 +119,14 @@ class KeyCache:
         fresh = key is not None and 0 <= now - at < self.KEPT and key.counts(now)
         return key if fresh else None
 
+    def knew(self, text: str) -> bool:
+        """Whether a key was found by an earlier look-up; it may count no more."""
+        return _hash(text) in self._found
+
     def look_up(self, text: str) -> Key | None:
         """Return a key as the registry has it now."""
+        if not _KEY.fullmatch(text):
+            return None
         now = self._clock()
         with self._stores.reading() as connection:
             key = find_api_key(connection, text, now)

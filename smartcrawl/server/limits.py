@@ -51,6 +51,20 @@ class RequestCounts:
         self._counts[name] += 1
         return self._counts[name]
 
+    def refuse_spent(self, scope: Scope) -> None:
+        """Refuse a request without a known key whose address has no requests left.
+
+        The look-up of its key would not be counted otherwise.
+
+        Raises:
+            ApiError: RATE_LIMITED.
+        """
+        now = self.clock()
+        kind, minute = api_rate_class(scope["method"], scope["path"]), int(now // _MINUTE)
+        limit, name = self.limits[kind], f"{kind.value}:{_client_by_address(scope.get('client'))}"
+        if minute == self._minute and self._counts[name] >= limit:
+            raise _above(limit, kind, (minute + 1) * _MINUTE - now)
+
     def headers(self, kind: RateClass, minute: int, used: int) -> list[tuple[bytes, bytes]]:
         """Return the headers of an answer to the last of ``used`` requests."""
         limit = self.limits[kind]

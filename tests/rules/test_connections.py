@@ -9,7 +9,7 @@ from smartcrawl.rules.connections import (
     ConnectionGuard,
     SeedReach,
     bare_connection_host,
-    connection_ipv4_address,
+    carried_ipv4_addresses,
     literal_connection_address,
 )
 
@@ -348,25 +348,68 @@ def test_what_a_name_is_known_for_is_not_forgotten_and_a_word_of_the_operator_co
 
 
 @pytest.mark.parametrize(
-    ("address", "inner"),
+    ("address", "carried"),
     [
-        ("1.2.3.4", "1.2.3.4"),
-        ("::ffff:1.2.3.4", "1.2.3.4"),
-        ("2002:102:304::", "1.2.3.4"),
-        ("64:ff9b::1.2.3.4", "1.2.3.4"),
-        ("64:ff9b::255.254.253.255", "255.254.253.255"),
-        ("64:ff9b::", "0.0.0.0"),
-        ("64:ff9c::1.2.3.4", "64:ff9c::102:304"),
-        ("::1.2.3.4", "1.2.3.4"),
-        ("::2", "0.0.0.2"),
-        ("::1", "::1"),
-        ("::", "::"),
-        ("2606:4700::1111", "2606:4700::1111"),
+        ("1.2.3.4", []),
+        ("::ffff:1.2.3.4", ["1.2.3.4"]),
+        ("2002:102:304::", ["1.2.3.4"]),
+        ("64:ff9b::1.2.3.4", ["1.2.3.4"]),
+        ("64:ff9b::255.254.253.255", ["255.254.253.255"]),
+        ("64:ff9b::", ["0.0.0.0"]),
+        ("64:ff9c::1.2.3.4", []),
+        ("::ffff:0:1.2.3.4", ["1.2.3.4"]),
+        ("::ffff:1:1.2.3.4", []),
+        ("2400:cb00::5efe:1.2.3.4", ["1.2.3.4"]),
+        ("2400:cb00::200:5efe:1.2.3.4", ["1.2.3.4"]),
+        ("2400:cb00::100:5efe:1.2.3.4", []),
+        ("2400:cb00::5eff:1.2.3.4", []),
+        ("2002:506:708::5efe:1.2.3.4", ["1.2.3.4", "5.6.7.8"]),
+        ("::1.2.3.4", ["1.2.3.4"]),
+        ("::2", ["0.0.0.2"]),
+        ("::1", []),
+        ("::", []),
+        ("2606:4700::1111", []),
     ],
 )
-def test_an_ipv6_address_is_judged_by_the_ipv4_address_that_it_carries(address: str, inner: str):
-    """ATT-4: mapped, 6to4, NAT64 and compatible ones."""
-    assert connection_ipv4_address(ip_address(address)) == ip_address(inner)
+def test_an_ipv6_address_is_judged_by_the_ipv4_addresses_that_it_carries(
+    address: str, carried: list[str]
+):
+    """ATT-4: mapped, translated, 6to4, ISATAP, NAT64 and compatible ones."""
+    assert sorted(map(str, carried_ipv4_addresses(ip_address(address)))) == carried
+
+
+@pytest.mark.parametrize(
+    ("address", "purpose"),
+    [
+        ("::ffff:0:7f00:1", "loopback"),
+        ("::ffff:0:808:808", "reserved"),
+        ("::8.8.8.8", "reserved"),
+        ("2400:cb00::5efe:10.0.0.1", "private"),
+        ("2400:cb00::200:5efe:127.0.0.1", "loopback"),
+        ("2002:808:808::5efe:10.0.0.1", "private"),
+        ("64:ff9b::a9fe:a9fe", "metadata"),
+        ("64:ff9c::808:808", "reserved"),
+        ("1::1", "reserved"),
+        ("1fff:ffff::1", "reserved"),
+        ("4000::1", "reserved"),
+        ("8000::1", "reserved"),
+        ("fbff::1", "reserved"),
+        ("200::1", "reserved"),
+        ("400::1", "reserved"),
+    ],
+)
+def test_ipv6_beyond_the_assigned_internet_is_refused(address: str, purpose: str):
+    """ATT-4: also where it is a translation that this machine may make."""
+    refusal = ConnectionGuard().refusal(address, host="x.example", port=80)
+
+    assert refusal == f"address not allowed: {purpose} ({ip_address(address)})"
+    network = [ip_network(f"{address}/128")]
+    assert (purpose == "metadata") or allows(ConnectionGuard(network), address)
+
+
+@pytest.mark.parametrize("address", ["2000::1", "3ffe::1", "2400:cb00::5efe:8.8.8.8"])
+def test_the_assigned_internet_is_asked(address: str):
+    assert allows(ConnectionGuard(), address)
 
 
 def test_a_zone_and_brackets_belong_to_no_address():

@@ -1,11 +1,15 @@
 """A server on loopback without keys, and the web pages that would like to use it."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from fastapi import APIRouter
 
+from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.context import Context
+from smartcrawl.server.keys import Scope as KeyScope
+from smartcrawl.server.keys import make_api_key
 from smartcrawl.server.versions import Version
 from tests.server.api_client import application, ask, error_of
 
@@ -105,3 +109,28 @@ def test_probes_come_through_any_proxy(tmp_path: Path):
     answer = ask(application(tmp_path), "GET", "/health", headers={"X-Forwarded-For": "192.0.2.1"})
 
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["crawl", "download_data", "cleanup_metadata"])
+def test_a_get_that_acts_takes_a_header_that_only_programs_send(tmp_path: Path, path: str):
+    """ATT-67: previews of mail and agents follow a link; a key needs no further header."""
+    app = application(tmp_path)
+    place, given = f"/v2/crawler/{path}", {"params": {"domain_id": "DOMAIN01"}}
+
+    refused = ask(app, "GET", place, headers={"X-Smartcrawl": ""}, **given)
+    assert refused.status_code == 403
+    assert error_of(refused)["details"]["reason"] == (
+        "a GET that starts work takes the header X-Smartcrawl: order, or an API key"
+    )
+    with closing(registry_database(tmp_path / "registry.db").open()) as connection:
+        key, _ = make_api_key(connection, "seed", KeyScope.OPERATE, 0)
+    for headers in ({"X-Smartcrawl": "order"}, {"X-Smartcrawl": "", "X-API-Key": key}):
+        assert ask(app, "GET", place, headers=headers, **given).status_code == 404
+
+
+def test_reading_and_posting_take_no_such_header(tmp_path: Path):
+    app, without = application(tmp_path), {"X-Smartcrawl": ""}
+
+    assert ask(app, "GET", "/api/v1/jobs", headers=without).status_code == 200
+    posted = ask(app, "POST", "/v2/crawler/crawl", headers=without, json={"domain_id": "DOMAIN01"})
+    assert posted.status_code == 404

@@ -12,6 +12,7 @@ import pytest
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.server import keys
 from smartcrawl.server.app import create_app
 from smartcrawl.server.keys import (
     KeyCache,
@@ -238,6 +239,46 @@ def test_a_key_has_a_limit_of_its_own_at_any_address(tmp_path: Path, made: Calla
     assert status("10.0.0.2", one) == 429
     assert status("10.0.0.1", other) == 200
     assert ask(app, "GET", "/health", client="10.0.0.1").status_code == 200
+
+
+def test_beyond_the_limit_of_its_address_an_unknown_key_is_not_looked_up(
+    tmp_path: Path, made: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+):
+    """ATT-49: a key that was found before is."""
+    now = float(NOW)
+    known, late = made(Scope.READ), made(Scope.READ)
+    app = application(tmp_path, clock=lambda: now, monitoring_limit=3)
+    looked: list[str] = []
+
+    def found(connection: Connection, text: str, at: float):
+        looked.append(text)
+        return find_api_key(connection, text, at)
+
+    monkeypatch.setattr(keys, "find_api_key", found)
+
+    def status(key: str, client: str = "10.0.0.1") -> int:
+        return ask(app, "GET", "/metrics", headers={"X-API-Key": key}, client=client).status_code
+
+    assert status(known) == 200
+    unknown = [f"sc_{number:012x}_{'A' * 43}" for number in range(6)]
+    assert [status(key) for key in unknown] == [401, 401, 401, 429, 429, 429]
+    assert looked == [known, *unknown[:3]]
+
+    now += 6  # it is looked up anew
+    assert status(known) == 200
+    assert status(late) == 429, "its address has no requests left"
+    assert status(late, client="10.0.0.2") == 200
+    now += 60
+    assert status(late) == 200
+    assert looked[-3:] == [known, late, late]
+
+
+@pytest.mark.parametrize("text", ["", "sc_", "A" * 100, "sc_" + "g" * 12 + "_" + "A" * 43])
+def test_a_text_that_is_no_key_is_not_looked_up(tmp_path: Path, text: str):
+    """ATT-49: no connection is opened for it."""
+    cache = KeyCache(Stores(tmp_path / "nothing.db", only_reading=True), lambda: NOW)
+
+    assert cache.look_up(text) is None
 
 
 def test_a_key_cannot_be_checked_without_registry(tmp_path: Path, made: Callable[..., str]):

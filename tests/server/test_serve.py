@@ -14,6 +14,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from smartcrawl.commands.serving import print_note_of_serving_without_keys
 from smartcrawl.server.bodies import LIMIT
 from smartcrawl.server.running import listening_server_socket
 from tests.server.api_client import error_of, server_options
@@ -90,6 +91,35 @@ def test_a_server_answers_and_ends_in_order(tmp_path: Path):
     assert status == 0
     assert "Traceback" not in logged
     assert (tmp_path / "registry.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [({}, True), ({"host": "0.0.0.0"}, False), ({"trusted_proxies": ("10.0.0.1/32",)}, False)],
+)
+def test_a_server_without_keys_says_so_at_its_start(
+    capsys: pytest.CaptureFixture[str], changed: dict[str, object], said: bool
+):
+    """ATT-68."""
+    print_note_of_serving_without_keys(server_options(**changed))
+
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ("no request needs a key here" in printed) is said
+    assert ("serve --create-key NAME" in printed) is said
+
+
+def test_the_command_says_it_too(tmp_path: Path):
+    """ATT-68."""
+    with subprocess.Popen(
+        [*PROGRAM, "--data-dir", str(tmp_path), "--port", "0"],
+        stdout=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        lines = [process.stdout.readline() for _ in range(2)]
+        process.send_signal(signal.SIGTERM)
+
+    assert lines[0].startswith("serving at http://127.0.0.1:")
+    assert lines[1].startswith("no request needs a key here.")
 
 
 def test_an_answer_on_an_open_connection_does_not_wait_for_an_acknowledgement():

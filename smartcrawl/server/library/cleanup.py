@@ -20,6 +20,7 @@ from smartcrawl.server.answer import Answer
 from smartcrawl.server.context import Context
 from smartcrawl.server.data.queries import Query, json_response, refuse_repeated_parameter
 from smartcrawl.server.errors import api_not_found, api_unavailable
+from smartcrawl.server.guard import ORDER_PARAMETER
 from smartcrawl.server.library.domains import api_requested_domain
 
 logger = logging.getLogger(__name__)
@@ -88,6 +89,7 @@ def add_routes(context: Context, router: APIRouter) -> None:
         response_model=CleanedMetadata,
         responses={404: {}},
         dependencies=[Depends(refuse_repeated_parameter)],
+        openapi_extra={"parameters": [ORDER_PARAMETER]},
     )
     async def cleanup_metadata(query: Annotated[CleanupQuery, InQuery()]) -> Response:
         found = await to_thread.run_sync(_cleaned, context, query.domain_id)

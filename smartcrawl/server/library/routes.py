@@ -26,6 +26,7 @@ from smartcrawl.server.data.queries import (
     refuse_repeated_parameter,
 )
 from smartcrawl.server.errors import ApiError, api_not_found, api_unavailable
+from smartcrawl.server.guard import ORDER_PARAMETER
 from smartcrawl.server.idempotency import KEY_PARAMETER, Once, Reply
 from smartcrawl.server.items.routes import checked_request_body
 from smartcrawl.server.jobs.library_job import LibraryChoices, LibraryJob
@@ -76,7 +77,7 @@ _DESCRIBED: Final[dict[str, Any]] = {
 }
 _BY_QUERY: Final[dict[str, Any]] = {
     "dependencies": [Depends(refuse_repeated_parameter)],
-    "openapi_extra": {"parameters": [KEY_PARAMETER]},
+    "openapi_extra": {"parameters": [KEY_PARAMETER, ORDER_PARAMETER]},
 }
 
 

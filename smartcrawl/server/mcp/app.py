@@ -68,6 +68,6 @@ def create_mcp_app(
     app = Faults(app)
     counts = counts or RequestCounts(server, clock)
     app = Limits(app, counts, options.redis)  # around all that answers errors
-    app = Identity(app, KeyCache(stores, clock))
+    app = Identity(app, KeyCache(stores, clock), counts)
     app = Faults(app)  # those of the limits and of the keys
     return RequestIds(app)

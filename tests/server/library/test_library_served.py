@@ -6,7 +6,7 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 
 import httpx
@@ -15,6 +15,7 @@ import pytest
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.server.jobs.library_job import LibraryJob
 from smartcrawl.server.jobs.library_store import LibraryJobs
+from tests.server.api_client import ORDER
 from tests.server.test_serve import Server, serving
 from tests.servers.sharepoint import SharepointServer
 
@@ -77,6 +78,12 @@ class Port:
             time.sleep(0.05)
 
 
+def followed(server: Server, query: dict[str, str]) -> AbstractContextManager[httpx.Response]:
+    """Order a download, and read what it does."""
+    place = f"{server.url}{DOWNLOAD}"
+    return httpx.stream("GET", place, params=query, headers=ORDER, timeout=90)
+
+
 @pytest.fixture
 def port(tmp_path: Path, sharepoint: SharepointServer) -> Iterator[Port]:
     port = Port(tmp_path, sharepoint)
@@ -89,7 +96,9 @@ def port(tmp_path: Path, sharepoint: SharepointServer) -> Iterator[Port]:
 @pytest.mark.covers("E-18", "E-19", "R3-12")
 def test_a_download_is_followed_to_its_result(port: Port):
     with port.serving() as server:
-        with httpx.stream("GET", f"{server.url}{DOWNLOAD}", params=QUERY, timeout=90) as answer:
+        with httpx.stream(
+            "GET", f"{server.url}{DOWNLOAD}", params=QUERY, headers=ORDER, timeout=90
+        ) as answer:
             lines = list(answer.iter_lines())
         result = json.loads(lines[-1])
         (source,) = result["sources"]
@@ -112,7 +121,9 @@ def test_a_download_is_paused_within_two_seconds_and_goes_on(port: Port, mode: s
     port.slow()
     with port.serving() as server:
         given = QUERY | {"mode": mode}
-        stream = httpx.stream("GET", f"{server.url}{DOWNLOAD}", params=given, timeout=90)
+        stream = httpx.stream(
+            "GET", f"{server.url}{DOWNLOAD}", params=given, headers=ORDER, timeout=90
+        )
         with stream as answer:
             id_ = answer.headers["X-Job-Id"]
             control = f"{server.url}/api/v1/jobs/{id_}"
@@ -146,7 +157,9 @@ def test_a_download_is_paused_within_two_seconds_and_goes_on(port: Port, mode: s
 def test_a_cancelled_download_keeps_what_is_stored(port: Port):
     port.slow()
     with port.serving() as server:
-        with httpx.stream("GET", f"{server.url}{DOWNLOAD}", params=QUERY, timeout=90) as answer:
+        with httpx.stream(
+            "GET", f"{server.url}{DOWNLOAD}", params=QUERY, headers=ORDER, timeout=90
+        ) as answer:
             id_ = answer.headers["X-Job-Id"]
             port.until(lambda: len(port.downloads()) > 6)
             httpx.post(
@@ -162,7 +175,7 @@ def test_a_cancelled_download_keeps_what_is_stored(port: Port):
 
         port.sharepoint.faults.clear()
         given = QUERY | {"format": "json"}
-        again = httpx.get(f"{server.url}{DOWNLOAD}", params=given, timeout=90).json()
+        again = httpx.get(f"{server.url}{DOWNLOAD}", params=given, headers=ORDER, timeout=90).json()
     assert again["complete"] is True
     assert again["sources"][0]["downloaded"] == 24 - len(stored)
     assert port.disk() == FILES
@@ -172,7 +185,9 @@ def test_a_cancelled_download_keeps_what_is_stored(port: Port):
 def test_a_client_that_leaves_does_not_stop_its_job(port: Port):
     port.slow()
     with port.serving() as server:
-        with httpx.stream("GET", f"{server.url}{DOWNLOAD}", params=QUERY, timeout=90) as answer:
+        with httpx.stream(
+            "GET", f"{server.url}{DOWNLOAD}", params=QUERY, headers=ORDER, timeout=90
+        ) as answer:
             next(answer.iter_lines())
         port.sharepoint.faults.clear()
         port.until(lambda: (job := port.job()) is not None and job.is_over)
@@ -184,7 +199,9 @@ def test_a_restart_of_the_server_leaves_a_job_alone(port: Port):
     port.slow()
     with (
         port.serving() as server,
-        httpx.stream("GET", f"{server.url}{DOWNLOAD}", params=QUERY, timeout=90) as answer,
+        httpx.stream(
+            "GET", f"{server.url}{DOWNLOAD}", params=QUERY, headers=ORDER, timeout=90
+        ) as answer,
     ):
         id_ = answer.headers["X-Job-Id"]
         port.until(lambda: len(port.downloads()) > 4)
