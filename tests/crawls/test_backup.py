@@ -2,8 +2,10 @@
 
 import json
 import os
+import random
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,6 +20,7 @@ from tests.site_server import Page, Site, html
 pytestmark = [pytest.mark.sqlite, pytest.mark.embedded]
 
 PATHS = tuple(f"/p{n}" for n in range(12))
+_MINUTES = 2  #: of crawls that are killed
 
 
 @pytest.fixture
@@ -310,3 +313,35 @@ def test_a_run_whose_folder_is_deleted_under_it_fails_with_the_reason(shop, craw
     assert "deleted, moved away or replaced" in result.err
     assert "complete" not in result.out
     assert not crawl.registry.exists()
+
+
+@pytest.mark.slow  # two minutes of crawls that are killed
+def test_backups_every_ten_seconds_under_crawls_that_are_killed_converge(shop, crawl):
+    names = [f"/n{n}" for n in range(120)]
+    shop.pages["/"] = html("Home", *PATHS, *names, text="the home page")
+    for path in (*PATHS, *names):
+        shop.pages[path] = Page(html(path, text=f"all words of {path}"), delay=0.1)
+    files, began, lives = [], time.monotonic(), random.Random(46)
+    edits = 0
+    while time.monotonic() < began + _MINUTES * 60:
+        with crawl.start(shop.url("/")) as running:
+            dies = time.monotonic() + lives.uniform(2, 12)
+            while running.process.poll() is None and time.monotonic() < dies:
+                if time.monotonic() > began + 10 * len(files):
+                    files.append(crawl.folder / f"backup-{len(files)}.db")
+                    crawl.run("backup", str(files[-1]))
+                time.sleep(0.1)
+        edits += 1
+        shop.pages[names[edits]] = html(names[edits], text=f"edited {edits} times")
+    crawl(shop.url("/"))
+    whole = found(crawl)
+    assert len(whole) == 1 + len(PATHS) + len(names)
+    assert len(files) >= 6 * _MINUTES
+
+    for number, file in enumerate(files):
+        other = beside(crawl, f"restored-{number}")
+        other.run("restore", str(file))
+        other(shop.url("/"))
+        assert found(other) == whole, file.name
+        assert other.run("audit").status == 0
+        assert other.counts_add_up()
