@@ -35,6 +35,8 @@ _ADDRESSES: Final = frozenset(
         "connexion", "inloggen", "accedi",
     }
 )  # fmt: skip
+#: Why a page is a wall that shows no form.
+WALL_OF_REDIRECTS: Final = "a wall: new pages redirect there with their addresses"
 _SIGN_IN_TO: Final = ("sign in to ", "log in to ", "login to ")
 
 
@@ -116,19 +118,38 @@ def pages_before_walls(
     ([], [])
     """
     pages = {page.no: page for page in turned}
-    naming = [
-        page
-        for page in pages.values()
-        if page.is_new and page.target_no not in spared and names_asked_page(page.url, page.target)
-    ]
-    shared = Counter(login_wall(page.target) for page in naming)
-    met = {page.no for page in naming if shared[login_wall(page.target)] >= WALL}
+    met = {page.no for page in _naming_a_wall(pages.values(), spared)}
     hops = {page.no: page.target_no for page in pages.values()}
     for no in pages:
         passed, _ = chain_of_moves(no, hops)
         if any(hop in sign_in or hop in met for hop in passed):
             met.add(no)
     return frozenset(met)
+
+
+def walls_of_redirects(turned: Iterable[Turned], spared: Container[int]) -> frozenset[int]:
+    """Return the numbers of the walls in scope that are walls because of their redirects.
+
+    ``spared`` as in ``pages_before_walls``.
+
+    >>> asked = [Turned(n, f"http://a.example/{n}", "http://a.example/in?next=/%d" % n, 9, True)
+    ...          for n in (1, 2)]
+    >>> sorted(walls_of_redirects(asked, ())), sorted(walls_of_redirects(asked[:1], ()))
+    ([9], [])
+    """
+    naming = _naming_a_wall(turned, spared)
+    return frozenset(page.target_no for page in naming if page.target_no is not None)
+
+
+def _naming_a_wall(turned: Iterable[Turned], spared: Container[int]) -> list[Turned]:
+    """Return the new pages that name themselves to a target which several of them share."""
+    naming = [
+        page
+        for page in turned
+        if page.is_new and page.target_no not in spared and names_asked_page(page.url, page.target)
+    ]
+    shared = Counter(login_wall(page.target) for page in naming)
+    return [page for page in naming if shared[login_wall(page.target)] >= WALL]
 
 
 def names_asked_page(url: str, target: str) -> bool:

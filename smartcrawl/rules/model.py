@@ -153,6 +153,7 @@ class RemovalRule(IntEnum):
     FORGOTTEN = 7  #: by order of the operator
     ABSENT = 8  #: the complete listing of its source lacks it
     MOVED = 9  #: a new file of its source has its bytes
+    WALL = 10  #: new, and a wall to which other new pages of the run redirect
 
     @property
     def word(self) -> str:

@@ -225,6 +225,7 @@ REMOVALS: Final[Mapping[RemovalRule, Removal]] = {
     RemovalRule.FORGOTTEN: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
     RemovalRule.ABSENT: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.DELETED, None),
     RemovalRule.MOVED: Removal(Status.OUT_OF_SCOPE, Standing.BARE, Word.REDIRECTED, None),
+    RemovalRule.WALL: Removal(Status.ERROR, Standing.BARE, Word.FAILED, None),
 }
 
 

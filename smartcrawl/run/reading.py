@@ -27,7 +27,12 @@ from smartcrawl.model.redaction import redacted_text
 from smartcrawl.model.signatures import unsigned_url
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.rules.http import REFRESHED
-from smartcrawl.rules.login import is_login_form, is_sign_in_page, says_sign_in
+from smartcrawl.rules.login import (
+    WALL_OF_REDIRECTS,
+    is_login_form,
+    is_sign_in_page,
+    says_sign_in,
+)
 from smartcrawl.rules.model import Extraction, Fault, Mode, Outcome, Standing
 from smartcrawl.rules.reindex import Verdict, decide, decide_moved
 from smartcrawl.rules.shield import accepts_collapse, is_collapsed
@@ -381,20 +386,24 @@ class Reading:
             visit.fail(*refusal)
             parsed.document = None
             return
-        elif self._is_wall(visit, document):
-            visit.fail(Fault.LOGIN, "a login form at an address without a stored page: not indexed")
+        elif (wall := self._wall(visit, document)) is not None:
+            visit.fail(Fault.LOGIN, wall)
             parsed.document = None
             return
         parsed.chunks = document_chunks(document, run.options.chunks)
 
-    def _is_wall(self, visit: Visit, document: Document) -> bool:
-        """Whether a page that never had content is a sign-in page, and no seed."""
+    def _wall(self, visit: Visit, document: Document) -> str | None:
+        """Return why a page that never had content is a wall; None if it is none, or a seed."""
         page, run = visit.page, self._run
         if page.state.standing is Standing.HELD or page.record.was_held or run.forces(page):
-            return False
-        return not run.seeds.is_seed(page.no) and is_sign_in_page(
-            visit.answer.body or b"", title=document.title
-        )
+            return None
+        if run.seeds.is_seed(page.no):
+            return None
+        if is_sign_in_page(visit.answer.body or b"", title=document.title):
+            return "a login form at an address without a stored page: not indexed"
+        remembered = run.stored_pages.wall_hash(page)
+        is_same = remembered is not None and remembered == visit.parsed.content_hash
+        return WALL_OF_REDIRECTS if is_same else None
 
     def _shield(self, visit: Visit, document: Document) -> tuple[Fault, str] | None:
         """Return the reason to keep the stored page instead of an answer, or None."""

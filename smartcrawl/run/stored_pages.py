@@ -13,7 +13,7 @@ from smartcrawl.registry.equal_bytes import StoredExtraction
 from smartcrawl.registry.pack import unpack_stored_links
 from smartcrawl.registry.readers import RegistryReaders
 from smartcrawl.registry.registry import Registry
-from smartcrawl.rules.model import Standing
+from smartcrawl.rules.model import Fault, Standing
 from smartcrawl.sources.extraction import EXTRACTION_VERSION
 
 _PATIENCE: Final = 3  #: read errors in a row after which the snapshot store is given up
@@ -102,6 +102,14 @@ class StoredPages:
             return None
         found, page.text_hash = self._contents.hashes(page.no)
         return found
+
+    def wall_hash(self, page: Page) -> bytes | None:
+        """Return the hash of the content with which a page was removed as a wall; None: it was not.
+
+        A page that was failed as a login form from the start has none.
+        """
+        is_walled = page.state.standing is Standing.BARE and page.state.http_status == Fault.LOGIN
+        return self._contents.content_hash(page.no) if is_walled else None
 
     def had_text(self, number: int, text_hash: bytes | None) -> bool:
         """Whether a text is one of the last five that a page had before its present one."""

@@ -52,6 +52,38 @@ def test_pages_that_redirect_to_one_login_page_are_no_pages(gate: Gate, crawl: C
     assert len(crawl.hits("treasure")) == 12
 
 
+def test_a_wall_without_a_password_is_no_hit_in_any_run(gate: Gate, crawl: Crawl):
+    """Its redirects show what it is, when all pages of a run have answered."""
+    gate.login = html("Choose an account", text="Continue with yours.")
+    gate.pages["/"] = html("Home", *PATHS, text="All about lamps.")
+    for path in PATHS:
+        gate.pages[path] = Page(redirect=f"/login?next={path}", status=302)
+    walls = [f"/login?next={path}" for path in PATHS]
+    for words in ("Continue with yours.", "Continue with yours.", "Go on with yours."):
+        gate.login = html("Choose an account", text=words)
+        result = crawl(gate.url("/"), expect=3)
+        found = crawl.pages()
+        assert {found[path]["lastOutcome"] for path in walls + PATHS} == {"failed"}
+        assert {found[path]["httpStatusCode"] for path in walls + PATHS} == {1213}
+        assert {found[path]["errorMessage"] for path in walls} == {
+            "a wall: new pages redirect there with their addresses"
+        }
+        assert crawl.hits("yours") == []
+        assert "removed" not in result.out
+        assert crawl.runs()[0]["removed"] == 0
+
+    gate.pages["/"] = html("Home", *PATHS, *walls[:2], text="All about lamps.")
+    for path in PATHS[:11]:
+        gate.pages[path] = html(f"Page {path}", text=f"treasure of {path}")
+    crawl(gate.url("/"))
+    assert crawl.hits("yours") == [], "no page leads there now; the next visit finds a page"
+    crawl(gate.url("/"))
+    assert len(crawl.hits("yours")) == 1
+    outcomes = crawl.outcomes()
+    assert {outcomes[wall] for wall in walls[:2]} == {"new", "clone"}
+    assert outcomes[walls[11]] == "failed", "a page still leads there"
+
+
 def test_a_login_form_with_status_200_is_not_indexed(gate: Gate, crawl: Crawl):
     gate.pages["/"] = html("Home", *PATHS, text="All about lamps.")
     for path in PATHS:

@@ -3,6 +3,7 @@
 import pytest
 
 from smartcrawl.rules.login import (
+    WALL_OF_REDIRECTS,
     Met,
     Turned,
     acts_on_page,
@@ -11,6 +12,7 @@ from smartcrawl.rules.login import (
     names_asked_page,
     pages_before_walls,
     walls_against_seal,
+    walls_of_redirects,
 )
 
 WORDS = (
@@ -79,6 +81,19 @@ def test_a_page_that_several_new_pages_name_themselves_to_is_a_wall():
     assert before(turned(1), turned(2, base="http://a.example/out")) == []
     assert before(turned(1), turned(2, new=False)) == []
     assert before(turned(1), turned(2), spared={9}) == []
+
+
+def test_the_walls_are_what_the_redirects_of_several_new_pages_name():
+    walls = [walls_of_redirects(pages, spared) for pages, spared in (
+        ([turned(1), turned(2, target=8)], ()),
+        ([turned(1), turned(2)], {9}),
+        ([turned(1), turned(2, target=None)], ()),
+        ([turned(1), turned(2, new=False)], ()),
+        ([turned(1), Turned(2, "http://a.example/2", "http://a.example/in", 9, True)], ()),
+    )]  # fmt: skip
+
+    assert walls == [{8, 9}, frozenset(), {9}, frozenset(), frozenset()]
+    assert WALL_OF_REDIRECTS == "a wall: new pages redirect there with their addresses"
 
 
 def test_a_redirect_to_a_sign_in_page_meets_a_wall_whatever_it_names():

@@ -26,7 +26,12 @@ from smartcrawl.registry.removal.candidates import (
     withhold_candidate_rows,
 )
 from smartcrawl.registry.removal.moved import propose_renamed_rows
-from smartcrawl.registry.removal.walls import walled_rows
+from smartcrawl.registry.removal.walls import (
+    WalledRows,
+    free_wall_rows,
+    new_wall_rows,
+    walled_rows,
+)
 from smartcrawl.rules.absence import TEMPORARY, Counts, absence_counts_after, paced_absence_counts
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
 from smartcrawl.rules.moves import (
@@ -138,13 +143,17 @@ def settle_record_rows(
     """
     _words(connection, ending)
     notes: list[str] = [*ending.notes]
-    moved, hops = _moves(connection, ending, notes)
+    walled = walled_rows(connection, ending.run)
+    moved, hops = _moves(connection, ending, walled, notes)
+    free_wall_rows(connection, walled.forms)
     if not complete:
         delete_absent_candidate_rows(connection, ending)
     sink.moved(settle_clone_rows(connection, ending.run, ending.source))
     propose_answered_rows(connection, ending)
     propose_candidate_rows(connection, ending, moved)
-    propose_candidate_rows(connection, ending, _canonicals(connection, ending, hops, notes))
+    aside = _canonicals(connection, ending, walled, hops, notes)
+    propose_candidate_rows(connection, ending, aside)
+    propose_candidate_rows(connection, ending, new_wall_rows(connection, ending.run, walled.walls))
     delete_refuted_candidate_rows(connection, ending, complete=complete)
     propose_renamed_rows(connection, ending, complete=complete)
     for fault, count, url in connection.execute(_SHIELDED, ending.names):
@@ -169,7 +178,7 @@ def _words(connection: Connection, ending: EndingRunRow) -> None:
 
 
 def _moves(
-    connection: Connection, ending: EndingRunRow, notes: list[str]
+    connection: Connection, ending: EndingRunRow, walled: WalledRows, notes: list[str]
 ) -> tuple[list[Proposal], dict[int, int | None]]:
     """Decide the redirects of a run; return the proposed removals and the valid hops.
 
@@ -186,7 +195,7 @@ def _moves(
     aside: dict[int, int | None] = {}
     aside.update(connection.execute(_ASIDE, ending.names).fetchall() if moves else ())
     targets = {no for no in (*(move.target_no for move in moves), *aside.values()) if no}
-    indexed = _those(connection, _INDEXED, ending.run, targets)
+    indexed = _those(connection, _INDEXED, ending.run, targets) - walled.walls
     missing = dict(_found(connection, _MISSING, ending.run, targets))
     judged = fates_of_moves(
         [*before, *moves],
@@ -202,11 +211,10 @@ def _moves(
     temporary = {m.no: m.http_status for m in (*before, *moves) if m.http_status in TEMPORARY}
     proposed: list[Proposal] = []
     lost = Counter[Fate]()
-    walled = walled_rows(connection, ending.run)
     for move, row in zip(moves, rows, strict=True):
         fate, passed = judged[move.no]
         old = _Old(move, Standing(row[5]), Status(row[6]), Counts(*row[7:11]))
-        if old.standing is Standing.BARE and move.no in walled:
+        if old.standing is Standing.BARE and move.no in walled.led:
             _meet_wall(connection, ending, old)
         elif fate is Fate.MOVED and old.standing is not Standing.BARE and not row[11]:
             detail = {"status": move.http_status, "target": move.target, "hops": len(passed)}
@@ -338,6 +346,7 @@ def _meet_wall(connection: Connection, ending: EndingRunRow, old: _Old) -> None:
 def _canonicals(
     connection: Connection,
     ending: EndingRunRow,
+    walled: WalledRows,
     hops: dict[int, int | None],
     notes: list[str],
 ) -> list[Proposal]:
@@ -357,7 +366,7 @@ def _canonicals(
     notes += [f"canonical_ignored: {urls[no]} is named by too many pages" for no in sorted(flooded)]
     leads = hops | {row[0]: row[1] for row in rows if row[1] not in flooded}
     ends = {*named, *(no for no in leads.values() if no is not None)}
-    indexed = _those(connection, _INDEXED, ending.run, ends)
+    indexed = _those(connection, _INDEXED, ending.run, ends) - walled.walls
     proposed: list[Proposal] = []
     alone: list[int] = []
     for no, target, standing, answered in rows:

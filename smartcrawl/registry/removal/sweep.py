@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from smartcrawl.model.documents import Chunk, Link
 from smartcrawl.registry.commit.clones import write_clone_places
@@ -31,6 +31,8 @@ from smartcrawl.rules.absence import UNSEEN
 from smartcrawl.rules.model import RemovalRule, Standing, Status, Word
 from smartcrawl.rules.reindex import effective_after, state_after_removal
 
+#: Rules that remove pages of their own run, which were no pages before.
+_OF_NEW: Final = (RemovalRule.CANONICAL, RemovalRule.WALL)
 BATCH = 500  #: removals in one transaction
 
 _STATE = ("status", "standing", "outcome", "http_status", "effective_status")
@@ -62,15 +64,17 @@ UPDATE state SET number = :number, status = :status, standing = :standing, outco
  WHERE no = :no AND number < :number
 """
 _OF_CONTENT = "coalesce({0}, (SELECT c.{0} FROM content c WHERE c.no = record.content))"
-#: An alias keeps its validators and hashes, as one that stood aside from the start.
+#: An alias keeps its validators and hashes, as one that stood aside from the start; a wall keeps
+#: the hashes of its content, so that it is not indexed again.
 _FORGET = f"""
 UPDATE record SET content = NULL, duplicate_of = NULL, entry = 0,
        {", ".join(f"{name} = CASE WHEN :aside THEN {name} END" for name in _KEPT_ASIDE)},
-       content_hash = CASE WHEN :aside THEN {_OF_CONTENT.format("content_hash")} END,
-       text_hash = CASE WHEN :aside THEN {_OF_CONTENT.format("text_hash")} END,
+       content_hash = CASE WHEN :hashes THEN {_OF_CONTENT.format("content_hash")} END,
+       text_hash = CASE WHEN :hashes THEN {_OF_CONTENT.format("text_hash")} END,
        snapshot = NULL, moved_from = CASE WHEN :moved THEN moved_from END
  WHERE no = :no
 """
+_WALLED = "UPDATE record SET last_indexed = NULL, error_message = ? WHERE no = ?"  #: never a page
 _DROP_LINKS = "DELETE FROM links WHERE no = ?"
 _ONE_LINK = """
 INSERT INTO links (no, scope, count, targets, raw) VALUES (?, 0, 1, zeroblob(0), ?)
@@ -127,6 +131,12 @@ class Candidate:
     rule: RemovalRule
     detail: str  #: JSON
 
+    def answered(self) -> int | None:
+        """Return the status that the removal gives the page: of a wall, or by the last look."""
+        name = "status" if self.rule is RemovalRule.WALL else "probe"
+        status: int | None = json.loads(self.detail).get(name)
+        return status
+
 
 @dataclass(frozen=True, slots=True)
 class RemovedRecordRow:
@@ -181,35 +191,22 @@ class RecordRemover:
         for row in rows:
             candidate = by_no[row[0]]
             after = state_after_removal(candidate.rule)
-            answered = json.loads(candidate.detail).get("probe") or row[9]  # by the last look
-            names = {
-                "no": candidate.no,
-                "number": self._number,
-                "status": after.status,
-                "standing": after.standing,
-                "word": after.word,
-                "http_status": answered,
-                "is_due": candidate.rule in UNSEEN,
-                "effective_status": effective_after(candidate.rule, row[9]),
-            }
-            connection.execute(_BARE, names)
-            if not connection.changes():
+            answered = candidate.answered() or row[9]
+            if not self._lay_bare(candidate, row[9], answered):
                 continue
             self._keep(candidate, row, now)
-            aside = candidate.rule is RemovalRule.CANONICAL
-            is_moved = candidate.no in moved
-            connection.execute(_FORGET, {"no": candidate.no, "aside": aside, "moved": is_moved})
+            self._forget(candidate)
             release_snapshot_row(connection, row[5], now)
             self._links(candidate, row)
             event = (candidate.no, self._run, now, after.status, after.standing, after.word)
             connection.execute(EVENT, (*event, answered, candidate.rule.word))
             if row[3] is not None:
                 contents.add(row[3])
-            if is_moved:
+            if candidate.no in moved:
                 take_over_record_row(
                     connection, candidate.no, candidate.detail, number=self._number
                 )
-            stood = not (aside and row[8] == Word.NEW)
+            stood = not (candidate.rule in _OF_NEW and row[8] == Word.NEW)
             removed.append(
                 RemovedRecordRow(row[0], row[1], row[2], answered, after.word.word, stood)
             )
@@ -221,6 +218,39 @@ class RecordRemover:
         connection.execute(_NO_CANDIDATE, (numbers_for_sql(by_no),))
         words.write()
         return removed
+
+    def _lay_bare(self, candidate: Candidate, before: int | None, answered: int | None) -> bool:
+        """Write the state of a page after its removal; return False if another worker has it.
+
+        ``before`` and ``answered``: its HTTP status, and that which the removal gives it.
+        """
+        after = state_after_removal(candidate.rule)
+        names = {
+            "no": candidate.no,
+            "number": self._number,
+            "status": after.status,
+            "standing": after.standing,
+            "word": after.word,
+            "http_status": answered,
+            "is_due": candidate.rule in UNSEEN,
+            "effective_status": effective_after(candidate.rule, before),
+        }
+        self._connection.execute(_BARE, names)
+        return self._connection.changes() > 0
+
+    def _forget(self, candidate: Candidate) -> None:
+        """Clear what the record of a page has of its content."""
+        rule = candidate.rule
+        names = {
+            "no": candidate.no,
+            "aside": rule is RemovalRule.CANONICAL,
+            "hashes": rule in _OF_NEW,
+            "moved": rule is RemovalRule.MOVED,
+        }
+        self._connection.execute(_FORGET, names)
+        if rule is RemovalRule.WALL:
+            why = json.loads(candidate.detail)["why"]
+            self._connection.execute(_WALLED, (why, candidate.no))
 
     def _keep(self, candidate: Candidate, row: tuple[Any, ...], now: int) -> None:
         names = (*_STATE, *_RECORD, "moved_from", *_HASHES)
