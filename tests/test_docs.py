@@ -414,7 +414,7 @@ FIXED = {
     "parameters of a query": traps.MAX_PARAMETERS,
     "years that a calendar is followed ahead": traps.MAX_YEARS_AHEAD,
     "pages of an endless list or calendar without news, in a row": chains.MOST_ALIKE,
-    "session ids under which one page is asked": signature(traps.TrapBudget)
+    "session ids under which one page is asked in a run": signature(traps.TrapBudget)
     .parameters["per_session"]
     .default,
 }
