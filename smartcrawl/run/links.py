@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from smartcrawl.model.documents import CUT, Link
 from smartcrawl.model.pages import NAMES_SIGNED, Page, Visit
@@ -35,6 +35,15 @@ from smartcrawl.sources.base import Source
 SITEMAP: Final = "sitemap"  #: type of a link from a sitemap to another sitemap
 REDIRECT: Final = "redirect"  #: type of the single link that stores a redirect
 _UNFILTERED: Final = 0  #: scope number of incomplete targets: the raw links are filtered again
+
+
+class _KeptRedirect(NamedTuple):
+    """A redirect that was not followed, because too many in a row led to its page."""
+
+    page: Page
+    link: Link | None  #: None: that of the stored page
+    depth: int
+    within: int  #: redirects within the visit before it
 
 
 class Links:
@@ -77,7 +86,8 @@ class Links:
         self._signed = signed
         self._batches = batches
         self._shortcomings = shortcomings
-        self._hops: dict[int, int] = {}  #: number of redirects that led to a page
+        self._hops: dict[int, int] = {}  #: number of redirects that led to a page, on the best way
+        self._kept_back: dict[int, _KeptRedirect] = {}
         self._hops_of = hops_of
         self._redirects = redirects
         self._chains = Chains()
@@ -109,6 +119,7 @@ class Links:
         self._seeds.rename(renamed)
         self._sitemaps.rename(renamed)
         renumber_run_sitemap_offers(self._hops, renamed)
+        renumber_run_sitemap_offers(self._kept_back, renamed)
 
     def pages(self, numbers: Sequence[int]) -> list[Page]:
         """Return the pages of ``numbers``, prepared for this run.
@@ -308,6 +319,8 @@ class Links:
         if not self.may_follow(number, within):
             if self._redirects.is_exact:
                 self._record_redirect(visit, target)
+                link, depth = Link(target, "", REDIRECT, False), self._frontier.depth(number)
+                self._kept_back[number] = _KeptRedirect(visit.page, link, depth, within)
             return self._redirects.is_exact
         hops = self.hops_to(number) + within + 1
         waiting = len(self._frontier)
@@ -328,6 +341,30 @@ class Links:
     def hops_to(self, number: int) -> int:
         """Return the number of redirects in a row that led to a page."""
         return max(self._hops.get(number, 0), self._hops_of(number))
+
+    def _reached(self, numbers: Iterable[int], hops: int = 0) -> None:
+        """Note a shorter way to pages, and follow the redirects that were kept back there.
+
+        ``hops``: redirects in a row on that way; 0: a page links to them.
+        """
+        for number in numbers:
+            if self._hops.get(number, 0) <= hops:
+                continue
+            self._hops[number] = hops
+            kept = self._kept_back.get(number)
+            if kept is None or hops + kept.within >= self._redirects.followed:
+                continue
+            del self._kept_back[number]
+            links = [kept.link] if kept.link else self._stored_links(number)
+            waiting = len(self._frontier)
+            targets, _ = self._targets(links, kept.page, kept.page.kind, kept.depth)
+            further = hops + kept.within + 1
+            if len(self._frontier) > waiting:
+                self._hops.update(dict.fromkeys(targets, further))
+            self._reached(targets, further)
+
+    def _stored_links(self, number: int) -> list[Link]:
+        return unpack_stored_links(self._reader.raw_links([number])[number])
 
     def _is_kept_back(self, page: Page) -> bool:
         """Whether the stored link of a page is a redirect that may not be followed."""
@@ -369,7 +406,10 @@ class Links:
             return
         same_depth = page.kind or (record.moved and state.standing is Standing.BARE)
         depth = self._frontier.depth(page.no) + (not same_depth)
-        if record.targets is None or self._is_kept_back(page):
+        if record.targets is None:
+            return
+        if self._is_kept_back(page):
+            self._kept_back[page.no] = _KeptRedirect(page, None, depth, 0)
             return
         if self.is_too_deep(depth):
             self.leave_out(page.no, record.scope, record.targets, depth, raw=page.raw)
@@ -378,7 +418,10 @@ class Links:
             followed = dict.fromkeys(
                 unpack_stored_numbers(record.targets), self.hops_to(page.no) + 1
             )
-            self._hops = followed | self._hops  # a shorter way to a page counts
+            self._hops = followed | self._hops
+            self._reached(followed, self.hops_to(page.no) + 1)  # a shorter way counts
+        elif self._redirects.is_exact and self._hops:
+            self._reached(unpack_stored_numbers(record.targets))
         scope_no = self._seeds.scope_no
         if record.scope == scope_no:
             self._offers.offer(unpack_stored_numbers(record.targets), depth)
@@ -415,7 +458,7 @@ class Links:
         [page] = self._book.pages([number], 0)
         if not self._source.kind_of(page.url).follows_links:
             return
-        links = unpack_stored_links(self._reader.raw_links([number])[number])
+        links = self._stored_links(number)
         self._targets(links, page, page.kind, depth)
 
     def _is_cut(self, mark: Link, page: Page, kind: int) -> bool:
@@ -429,7 +472,7 @@ class Links:
         return True
 
     def _targets(
-        self, links: Iterable[Link], page: Page, kind: int, depth: int
+        self, links: Sequence[Link], page: Page, kind: int, depth: int
     ) -> tuple[list[int], bool]:
         """Offer the targets of links that are in scope today.
 
@@ -458,6 +501,8 @@ class Links:
                 urls.append(link.url)
         found = self._offers.numbers(urls, self._seeds.scope.linked, depth, origin=page.no)
         numbers = [number for number in found if number != page.no]
+        if exact and self._hops and not any(link.type == REDIRECT for link in links):
+            self._reached(numbers)
         self._offers.offer(numbers, depth)
         for listed, nesting in ((moved, kind), (sitemaps, kind + 1)):
             # A top-level sitemap may move to any host, because robots.txt may name any host.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 from smartcrawl.extract.llms_txt import parsed_llms_txt_url
 from smartcrawl.model.options import Options
@@ -17,6 +17,7 @@ from smartcrawl.sources.base import Source
 from smartcrawl.sources.kinds import SITE
 
 MAX_NESTING: Final = 3  #: levels of sitemaps: an index of indexes of sitemaps
+_Value = TypeVar("_Value")
 
 
 class SitemapLinks:
@@ -115,7 +116,7 @@ class SitemapLinks:
         renumber_run_sitemap_offers(self._kinds, renamed)
 
 
-def renumber_run_sitemap_offers(values: dict[int, int], renamed: Mapping[int, int]) -> None:
+def renumber_run_sitemap_offers(values: dict[int, _Value], renamed: Mapping[int, int]) -> None:
     """Move the values of renamed numbers to the new numbers, where these have none.
 
     >>> values = {1: 10, 2: 20, 3: 30}

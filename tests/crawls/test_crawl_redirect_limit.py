@@ -68,6 +68,33 @@ def test_no_more_redirects_are_followed_than_the_setting_permits(
 
 
 @pytest.mark.covers("R2-21")
+@pytest.mark.parametrize("later", [1, 4])
+def test_a_later_link_to_a_page_within_a_chain_counts_in_the_same_run(
+    site: Site, crawl: Crawl, later: int
+):
+    """Whether the page was asked before that link was met, or not."""
+    chain(site, 6)
+    site.pages["/"] = html("Home", "/0", "/l1")
+    for n in range(1, later):
+        site.pages[f"/l{n}"] = html(f"Later {n}", f"/l{n + 1}")
+    site.pages[f"/l{later}"] = html("Last", "/1", "/3")
+    crawl.environment["REDIRECT_MAX_TIMES"] = "1"
+    on_the_way = {f"/l{n}" for n in range(1, later + 1)}
+
+    for _ in range(2):
+        crawl(site.url("/"))
+
+        assert asked(site) == {"/", *on_the_way, "/0", "/1", "/2", "/3", "/4"}
+        assert crawl.runs()[0]["complete"]
+    crawl.environment["REDIRECT_MAX_TIMES"] = "2"
+
+    crawl(site.url("/"))
+
+    assert asked(site) == {"/", *on_the_way, "/0", "/1", "/2", "/3", "/4", "/5"}
+    assert crawl.hits("treasure") == []
+
+
+@pytest.mark.covers("R2-21")
 def test_a_longer_chain_is_followed_to_its_end(site: Site, crawl: Crawl):
     """Six hops are too many by default, and seven are not with a limit of seven."""
     site.pages["/0"] = html("Old", text="treasure")

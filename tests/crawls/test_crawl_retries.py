@@ -46,6 +46,34 @@ def test_a_page_is_asked_once_more_than_retry_times_at_most(
     assert {path: asked[path] for path in FAILING} == dict.fromkeys(FAILING, times + 1)
 
 
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_without_retries_only_a_lost_request_is_repeated(site: Site, crawl: Crawl, lane: str):
+    """A kept connection may end before the server saw the request: no answer was given."""
+    site.pages |= {path: html(path) for path in FAILING}
+    site.pages["/"] = html("Home", *FAILING)
+    crawl(site.url("/"))
+    site.pages |= FAILING
+    site.clear()
+
+    settings = QUICK | {"RETRY_TIMES": 0, "REVALIDATION_LANE": lane}
+    crawl(site.url("/"), settings=settings, expect=3)
+
+    asked = counts(site)
+    lost = {"off": {"/reset": 2}, "auto": {"/reset": 2, "/hang": 2, "/cut": 2}}[lane]
+    assert {path: asked[path] for path in FAILING} == dict.fromkeys(FAILING, 1) | lost
+    outcomes = crawl.outcomes()
+    assert {outcomes[path] for path in FAILING} == {"failed"}
+
+
+def test_without_retries_a_new_connection_is_used_once(site: Site, crawl: Crawl):
+    close = {"Connection": "close"}
+    site.pages |= {"/robots.txt": Page("", headers=close), "/": FAILING["/reset"]}
+
+    crawl(site.url("/"), settings=QUICK | {"RETRY_TIMES": 0}, expect=3)
+
+    assert counts(site)["/"] == 1
+
+
 @pytest.mark.few(2)
 @pytest.mark.covers("M-32")
 @pytest.mark.parametrize("path", FAILING)

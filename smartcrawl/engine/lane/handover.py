@@ -69,9 +69,7 @@ class LaneHandover:
         """
         self._counts.withdrawn += 1
         logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
-        request = self._request(flight, failures=1)
-        request.meta[FRESH] = True
-        self._scheduler.pass_on(request)
+        self._scheduler.pass_on(self._request(flight, failures=1))
 
     def fall_back(self, flight: Flight, error: LaneError) -> None:
         """Pass a page to the engine after the lane got no whole answer."""
@@ -91,5 +89,6 @@ class LaneHandover:
         if failures:
             most = self._crawler.settings.getint("RETRY_TIMES")
             request.meta["retry_times"] = min(failures, most)
+            request.meta[FRESH] = True  # a kept connection may have ended
         request.meta.update(flight.meta, attempt=flight.attempt)
         return request
