@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 
 from smartcrawl.model.options import Options
 from smartcrawl.model.server_options import ServerOptions
+from smartcrawl.server.key_time import KeyTime
 from smartcrawl.server.measures import Metrics
 from smartcrawl.server.stores import Stores
 
@@ -22,3 +23,4 @@ class Context:
     metrics: Metrics
     clock: Callable[[], float]  #: Unix seconds
     ending: Event  #: set when the server ends: answers that go on end, too
+    key_time: KeyTime = field(default_factory=KeyTime)  #: the time of idempotency keys

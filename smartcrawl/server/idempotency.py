@@ -28,18 +28,19 @@ from smartcrawl.server.errors import (
     error_response,
     request_id_of,
 )
+from smartcrawl.server.key_time import KEPT
 from smartcrawl.sources.jobs.errors import JobError
 
 logger = logging.getLogger(__name__)
 
 HEADER: Final = "Idempotency-Key"
-KEPT: Final = 86_400  #: seconds (R2-17)
 MOST: Final = 1_000  #: keys of one API key that are kept
 _HEX: Final = "[0-9a-fA-F]"
 #: Of a UUID of version 4.
 KEY_PATTERN: Final = f"^{_HEX}{{8}}-{_HEX}{{4}}-4{_HEX}{{3}}-[89abAB]{_HEX}{{3}}-{_HEX}{{12}}$"
 _UUID: Final = re.compile(KEY_PATTERN)
 _REDIS_SECONDS: Final = 0.5  #: for Redis to take a copy
+_NEWEST: Final = "SELECT max(created_at) FROM reply"
 _FORGET: Final = "DELETE FROM reply WHERE created_at <= ?"
 _INSERT: Final = """
 INSERT INTO reply (owner, method, path, key, request_hash, created_at) VALUES (?, ?, ?, ?, ?, ?)
@@ -100,6 +101,7 @@ class Once:
     def __init__(self, context: Context) -> None:
         self._stores = context.stores
         self._clock = context.clock
+        self._time = context.key_time
         self._required = context.server.require_idempotency_key
         self._redis = context.options.redis
 
@@ -156,7 +158,7 @@ class Once:
     def _once(
         self, connection: Connection, row: tuple[str, ...], asked: bytes, work: Work
     ) -> Reply:
-        now = int(self._clock())
+        now = self._time.at(int(self._clock()), connection.execute(_NEWEST).get)
         connection.execute(_FORGET, (now - KEPT,))
         if connection.execute(_INSERT, (*row, asked, now)).get is None:
             found: Any = connection.execute(_LOOK, row).fetchone()

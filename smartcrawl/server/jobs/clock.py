@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from secrets import token_hex
 from typing import Any, Final
 
+from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.control import DatabaseControl
 from smartcrawl.registry.database.databases import Database
@@ -26,6 +27,7 @@ from smartcrawl.rules.jobs import (
     order_in_force,
 )
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
+from smartcrawl.server.jobs.due_times import free_job_due_time
 from smartcrawl.server.jobs.history import api_job_run
 from smartcrawl.server.jobs.job import JobRun, RunStage
 from smartcrawl.sources.jobs.definition import JobSchedule
@@ -40,6 +42,9 @@ _DUE = f"""
 SELECT no, id, name, due_at, definition, declared FROM job WHERE due_at <= ? AND {_DUE_STATES}
  ORDER BY due_at, no
 """
+#: What is due later. After the clock was ahead for a while, that may be in a year.
+_LATER = f"SELECT no, due_at FROM job WHERE due_at > ? AND {_DUE_STATES}"
+_DEFINITION = "SELECT definition, name FROM job WHERE no = ?"
 #: It locks the job, at first with the same time. A second server waits, and finds another.
 _ADVANCE = f"UPDATE job SET due_at = ? WHERE no = ? AND due_at = ? AND {_DUE_STATES}"
 _OPEN = "SELECT 1 FROM job_run WHERE job = ? AND state IN ('waiting', 'running') LIMIT 1"
@@ -94,6 +99,7 @@ UPDATE job SET status = 'scheduled'
  WHERE no = ? AND due_at IS NOT NULL AND status IN ('completed', 'failed')
 """
 _AGAIN: Final = 60  #: seconds until a job that runs once tries a busy source again
+_SKEW: Final = 86_400  #: seconds by which the clocks of two servers may differ
 _LIVE: Final = frozenset({RunStage.WAITING, RunStage.RUNNING})
 _DONE: Final = frozenset({JobStatus.COMPLETED, JobStatus.FAILED})
 
@@ -132,6 +138,8 @@ class JobClock:
         self._connection = connection
         self._control = DatabaseControl(database, connection)
         self._declared = declared
+        self._looked_at = 0  # time of the last look at what is due later
+        self._right: dict[int, int] = {}  # later due times that were right then, by job.no
 
     def fire(self, now: int) -> list[JobRun]:
         """Create a run for each job that is due; return those that this call created.
@@ -139,12 +147,53 @@ class JobClock:
         Of the times that a job missed the first counts, and one run stands for all. If the
         source is being crawled, the run is recorded as skipped; a job that runs once waits for
         the source instead.
+
+        A clock that was ahead may have left a recurring job due more than a day later than its
+        schedule says from ``now`` on, or one that runs once later than in a minute. Such a job is
+        due at the next time that none of its runs has.
         """
+        self._put_right(now)
         with self._database.translated("read"):
             due: list[Any] = self._connection.execute(_DUE, (now,)).fetchall()
         present = self._declared() if any(row[5] for row in due) else ()
         fired = [self._fire(row[:5], now) for row in due if not row[5] or row[2] in present]
         return [run for run in fired if run is not None]
+
+    def _put_right(self, now: int) -> None:
+        """Set due times right that a clock which was ahead has left."""
+        with self._database.translated("read"):
+            later: list[Any] = self._connection.execute(_LATER, (now,)).fetchall()
+        if now < self._looked_at:  # what was right for a later time may be wrong for this one
+            self._right.clear()
+        self._looked_at = now
+        for no, due_at in later:
+            if self._right.get(no) != due_at:
+                self._right[no] = self._right_time(no, due_at, now)
+
+    def _right_time(self, no: int, due_at: int, now: int) -> int:
+        """Return the due time of a job, set right if it was wrong."""
+        with self._database.translated("read"):
+            row: Any = self._connection.execute(_DEFINITION, (no,)).fetchone()
+        cron = None if row is None else JobSchedule.stored(row[0]).cron
+        try:
+            with self._database.translated("read"):
+                at = free_job_due_time(self._connection, no, cron, now)
+        except ValueError:
+            return due_at  # it fails when it is due, with the reason
+        if row is None or due_at <= (at + _SKEW if cron else now + _AGAIN):
+            return due_at
+
+        def work() -> None:
+            self._connection.execute(_ADVANCE, (at, no, due_at))
+
+        self._control.write(work)
+        logger.warning(
+            "the job %s was due at %s, as the clock was ahead; it is due at %s",
+            row[1],
+            iso_time(due_at),
+            iso_time(at),
+        )
+        return at
 
     def waiting(self) -> list[JobRun]:
         """Return the runs that no process has begun, in the order of their times."""

@@ -19,6 +19,7 @@ from smartcrawl.registry.runs.run_orders import order_run_row
 from smartcrawl.rules.jobs import JobAction, JobStatus, permitted_job_actions
 from smartcrawl.rules.model import BEFORE_SEAL, RunOrder, RunState
 from smartcrawl.server.jobs.clock import JobClock
+from smartcrawl.server.jobs.due_times import free_job_due_time
 from smartcrawl.server.jobs.job import RunStage
 from smartcrawl.server.jobs.processes import JobProcesses, is_api_job_order_obeyed
 from smartcrawl.sources.jobs.definition import JobSchedule
@@ -58,7 +59,6 @@ UPDATE job SET status = 'cancelled', due_at = NULL, complete = ?, reasons = '["c
        completed_at = ?
  WHERE no = ?
 """
-_LAST_DUE = "SELECT max(due_at) FROM job_run WHERE job = ?"
 _START = """
 UPDATE job SET status = 'created', due_at = ?, complete = NULL, reasons = '[]' WHERE no = ?
 """
@@ -203,8 +203,7 @@ class JobOrders:
 
     def _start(self, job: int, _: _Current | None, now: int) -> None:
         """Let a job that runs once be due, at a time that none of its runs has."""
-        last = self._connection.execute(_LAST_DUE, (job,)).get
-        due_at = now if last is None else max(now, int(last) + 1)
+        due_at = free_job_due_time(self._connection, job, None, now)
         self._connection.execute(_START, (due_at, job))
 
     def _order(self, current: _Current, order: RunOrder, now: int) -> None:

@@ -11,8 +11,9 @@ from redis import Redis
 
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.server import idempotency
-from smartcrawl.server.idempotency import KEPT, MOST
+from smartcrawl.server.idempotency import MOST
 from smartcrawl.server.jobs.store import JobStore
+from smartcrawl.server.key_time import KEPT, KeyTime
 from smartcrawl.server.keys import Scope, make_api_key
 from tests.server.api_client import application, ask, error_of
 from tests.server.jobs.conftest import JOBS, NOW, Api, Office, body
@@ -42,6 +43,50 @@ def test_a_key_is_carried_out_once_within_a_day(api: Api):
     assert api.rows("SELECT count(*) FROM job") == [(1,)]
     api.now += 1  # the key is free: the name is in use, now
     assert api.ask("POST", json=body(), headers=headers).status_code == 409
+
+
+@pytest.mark.covers("R2-17")
+@pytest.mark.parametrize("days", [1.01, 365])
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_key_does_not_vanish_when_the_clock_leaps_ahead(
+    api: Api, days: float, is_restarted: bool
+):
+    headers, now = keyed(), api.now
+    first = api.ask("POST", json=body(), headers=headers)
+    api.now += int(days * KEPT)
+    if is_restarted:
+        api.app = api.server()
+    later = keyed()
+    for _ in range(3):  # the new time is no truer for being seen again
+        assert api.ask("POST", json=body("other"), headers=later).status_code == 201
+        assert api.ask("POST", json=body(), headers=headers).content == first.content
+
+    api.now = now + 3_600
+    for _ in range(2):
+        assert api.ask("POST", json=body(), headers=headers).content == first.content
+        assert api.ask("POST", json=body("other"), headers=later).status_code == 201
+    assert api.rows("SELECT count(*) FROM job") == [(2,)]
+    api.now = now + KEPT  # the first is a day old
+    assert api.ask("POST", json=body(), headers=headers).status_code == 409
+    api.now += KEPT
+    api.ask("POST", json=body("third"), headers=keyed())
+    assert api.rows("SELECT count(*) FROM reply") == [(1,)]
+
+
+def test_a_key_is_as_old_as_the_clock_says_for_a_day_between_requests():
+    time = KeyTime()
+    assert [time.at(now, now - KEPT) for now in (KEPT, 2 * KEPT)] == [KEPT, 2 * KEPT]
+    assert time.at(3 * KEPT + 1, 2 * KEPT) == 2 * KEPT + KEPT // 4
+    assert time.at(3 * KEPT + 61, 2 * KEPT) == 2 * KEPT + KEPT // 4 + 60
+    assert time.at(3 * KEPT + 1, None) == 2 * KEPT + KEPT // 4 + 60  # it was put back
+    assert time.at(2 * KEPT, None) == 2 * KEPT
+
+
+def test_a_client_that_comes_once_a_week_does_not_keep_its_keys_for_ever(api: Api):
+    for week in range(6):
+        api.ask("POST", json=body(f"docs-{week}"), headers=keyed())
+        api.now += 7 * KEPT
+    assert api.rows("SELECT count(*) FROM reply") == [(4,)]
 
 
 @pytest.mark.covers("R2-16", "R2-19")

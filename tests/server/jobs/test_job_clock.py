@@ -7,9 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from smartcrawl.registry.runs.runs import RunRequest, open_run_row
-from smartcrawl.rules.jobs import JobStatus
+from smartcrawl.rules.jobs import JobAction, JobStatus
+from smartcrawl.server.jobs import clock as clock_module
 from smartcrawl.server.jobs.clock import JobClock
+from smartcrawl.server.jobs.due_times import free_job_due_time
 from smartcrawl.server.jobs.job import JobRun, RunStage
+from smartcrawl.server.jobs.orders import JobOrders
 from smartcrawl.sources.jobs.errors import JobError
 from tests.server.jobs.conftest import NOW, Office, defined
 
@@ -216,6 +219,70 @@ def test_a_clock_put_back_fires_no_time_again(office: Office):
     assert len(office.clock.fire(NOW + 2 * HOUR)) == 1
 
 
+@pytest.mark.covers("R2-32", "G-13")
+@pytest.mark.parametrize("who", ["the same server", "another one", "one that begins"])
+def test_a_recurring_job_goes_on_after_a_clock_that_leapt_a_year_ahead(office: Office, who: str):
+    job = office.create(cron="0 * * * *")
+    others = office.other_clock()
+    assert others.fire(NOW) == []
+    (run,) = office.clock.fire(NOW + 365 * DAY)
+    office.clock.ended(run.id, 0, NOW + 365 * DAY)
+    (late,) = office.clock.fire(NOW + 365 * DAY + HOUR)
+    office.clock.ended(late.id, 0, NOW + 365 * DAY)
+    begins = office.other_clock()
+    clock = {"the same server": office.clock, "another one": others}.get(who, begins)
+
+    assert clock.fire(NOW + 60) == []
+
+    assert run.due_at == NOW + HOUR  # which was fired early
+    assert office.store.get(job.id).next_run == NOW + 2 * HOUR
+    assert clock.fire(NOW + 2 * HOUR - 1) == []
+    assert [run.due_at for run in clock.fire(NOW + 2 * HOUR)] == [NOW + 2 * HOUR]
+
+
+def test_the_clocks_of_two_servers_may_differ_by_a_day(office: Office):
+    job = office.create(cron="0 * * * *", now=NOW + DAY)
+    late = office.other_clock()
+    for now, due_at in ((NOW, NOW + DAY + HOUR), (NOW - HOUR, NOW)):
+        assert late.fire(now) == []
+        assert office.store.get(job.id).next_run == due_at
+
+
+def test_a_resumed_job_does_not_wait_for_the_time_of_a_wrong_clock(office: Office):
+    job = office.create(cron="0 * * * *", now=NOW + 365 * DAY)
+    office.connection.execute("UPDATE job SET status = 'paused'")
+    assert office.clock.fire(NOW) == []
+    assert office.store.get(job.id).next_run == NOW + 365 * DAY + HOUR
+    office.connection.execute("UPDATE job SET status = 'scheduled'")
+    assert office.clock.fire(NOW + 1) == []
+    assert office.store.get(job.id).next_run == NOW + HOUR
+
+
+def test_a_job_that_runs_once_was_created_by_a_wrong_clock(office: Office):
+    office.create(now=NOW + 61)
+    office.create("more", now=NOW + 60)
+
+    assert [(run.name, run.due_at) for run in office.clock.fire(NOW)] == [("docs", NOW)]
+    assert [run.name for run in office.clock.fire(NOW + 60)] == ["more"]
+
+
+def test_a_time_that_is_right_is_looked_at_once(office: Office, monkeypatch: pytest.MonkeyPatch):
+    """A look costs little, as there is one every half second."""
+    looks: list[int] = []
+
+    def counted(connection, job, cron, now):
+        looks.append(now)
+        return free_job_due_time(connection, job, cron, now)
+
+    monkeypatch.setattr(clock_module, "free_job_due_time", counted)
+    office.create(cron="0 * * * *")
+    for now in (NOW, NOW + 1, NOW + 60):
+        office.clock.fire(now)
+    assert looks == [NOW]
+    office.clock.fire(NOW + 59)  # the clock was put back
+    assert looks == [NOW, NOW + 59]
+
+
 def test_of_many_servers_that_fire_one_time_one_does(office: Office):
     clocks = [office.other_clock() for _ in range(6)]
     names = [f"docs-{n}" for n in range(10)]
@@ -299,3 +366,15 @@ def test_a_job_that_is_to_run_once_more_runs_after_its_open_run(
 
     assert office.store.get(job.id).status is JobStatus.COMPLETED
     assert office.clock.fire(midnight + DAY) == []
+
+
+def test_a_job_that_a_wrong_clock_fired_starts_at_once(office: Office):
+    job = office.create()
+    (run,) = office.clock.fire(NOW + 365 * DAY)
+    office.connection.execute("UPDATE job_run SET due_at = ?", (NOW + 365 * DAY,))
+    begin(office, run)
+    office.clock.ended(run.id, 0, NOW + 60)
+
+    JobOrders(office.database, office.connection).give(job.id, JobAction.START, NOW + 99)
+
+    assert [run.due_at for run in office.clock.fire(NOW + 99)] == [NOW + 99]
