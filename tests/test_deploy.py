@@ -18,8 +18,11 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from redis import AuthenticationError, Redis
 
 from smartcrawl import __version__, settings
+from tests import servers
+from tests.crawls.commands import wait_until
 
 ROOT = Path(__file__).resolve().parents[1]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
@@ -27,6 +30,7 @@ UNITS = sorted((ROOT / "deploy" / "systemd").iterdir())
 URLS = {"REGISTRY_URL", "REDIS_URL", "ELASTICSEARCH_URL"}
 #: What the servers' own images read.
 THEIRS = {"POSTGRES_USER", "POSTGRES_DB", "POSTGRES_PASSWORD", "PGDATA", "REDISCLI_AUTH"}
+THEIRS |= {"POSTGRES_PASSWORD_FILE"}
 THEIRS |= {"ELASTIC_PASSWORD", "ES_JAVA_OPTS", "REDIS_PASSWORD"}
 #: Those of Python, its libraries and scrapyd, and what is put into the arguments of a worker.
 OTHERS = {"PYTHONUNBUFFERED", "TMPDIR", "SCRAPYD_USERNAME", "SCRAPYD_PASSWORD", "JOB"}
@@ -40,6 +44,13 @@ def text(name: str) -> str:
 
 def compose() -> dict:
     return yaml.safe_load(text("compose.yaml"))["services"]
+
+
+def exported(service: dict) -> dict[str, str]:
+    """Return the variables that the entry point of a service exports, with passwords as words."""
+    line = r'^export (\w+)="(.*)"$'
+    found = dict(re.findall(line, "\n".join(service["entrypoint"]), re.MULTILINE))
+    return {name: re.sub(r"\$\$\(cat \S+\)", "change-me", value) for name, value in found.items()}
 
 
 def objects() -> list[dict]:
@@ -82,7 +93,7 @@ def test_every_variable_is_a_setting_or_one_of_the_servers():
     kept = [o["stringData"] | {} for o in objects() if o["kind"] == "Secret"]
     kept += [o["data"] for o in objects() if o["kind"] == "ConfigMap" and "sources" not in str(o)]
     named = {name for secrets in kept for name in secrets}
-    named |= {name for service in compose().values() for name in service["environment"]}
+    named |= {name for service in compose().values() for name in service.get("environment", ())}
     named |= {each["name"] for one in containers().values() for each in one.get("env", ())}
     named |= environment(text("Dockerfile"))
     named |= {name for unit in UNITS for name in environment(unit.read_text())}
@@ -120,9 +131,9 @@ def test_the_urls_name_services_with_their_ports():
     assert {(urlsplit(secret[name]).hostname, urlsplit(secret[name]).port) for name in URLS} == set(
         services.items()
     )
-    for name in URLS:
-        plain = re.sub(r"\$\{\w+\}", "change-me", worker["environment"][name])
-        assert plain == secret[name]
+    assert {"REGISTRY_URL", "REDIS_URL", "ELASTICSEARCH_PASSWORD"} == set(exported(worker))
+    given = worker["environment"] | exported(worker)
+    assert {name: given[name] for name in secret} == secret
     assert set(worker["depends_on"]) == set(services) == set(compose()) - {"worker", "api"}
     assert all(service["healthcheck"] for name, service in compose().items() if name != "worker")
 
@@ -164,7 +175,82 @@ def test_workers_that_start_together_are_given_one_job():
 
 def test_no_redis_evicts():
     for one in (compose()["redis"]["command"], containers()["redis"]["args"]):
-        assert one[one.index("--maxmemory-policy") + 1] == "noeviction"
+        assert " --maxmemory-policy noeviction " in one[-1]
+
+
+def test_no_password_stands_in_a_process_list_or_in_the_facts_of_a_container():
+    """ATT-69: each is read from a file, or in Kubernetes from the environment."""
+    (services, secrets), names = documents_of_compose(), {"postgres", "redis", "elastic"}
+
+    assert secrets == {
+        f"{name}_password": {"environment": f"{name.upper()}_PASSWORD"} for name in names
+    }
+    assert not re.search(r"\$\{?\w*(PASSWORD|AUTH)", json.dumps(services))
+    for name, service in services.items():
+        read = set(re.findall(r"/run/secrets/(\w+)", json.dumps(service)))
+        assert set(service["secrets"]) == read != set(), name
+    for container in containers().values():
+        for words in (container.get("args", ()), container.get("command", ())):
+            assert not any("$(" in word and "PASS" in word for word in words)
+    for words in every_command():
+        assert not re.search(r"--requirepass|curl .*-u |redis-cli .*-a ", words)
+
+
+def documents_of_compose() -> tuple[dict, dict]:
+    found = yaml.safe_load(text("compose.yaml"))
+    return found["services"], found["secrets"]
+
+
+def every_command() -> list[str]:
+    """Return the commands and checks of all containers, each as one text."""
+    found = [
+        " ".join(service.get(part, ()))
+        for service in compose().values()
+        for part in ("entrypoint", "command")
+    ]
+    found += [
+        " ".join(one["healthcheck"]["test"]) for one in compose().values() if "healthcheck" in one
+    ]
+    for container in containers().values():
+        found += [" ".join(container.get(part, ())) for part in ("args", "command")]
+        probe = container.get("readinessProbe", {}).get("exec")
+        found += [] if probe is None else [" ".join(probe["command"])]
+    return found
+
+
+@pytest.mark.parametrize("paper", ["compose", "kubernetes"])
+def test_redis_is_started_with_its_password_and_without_showing_it(tmp_path: Path, paper: str):
+    """ATT-69."""
+    found = servers.redis_lookup()
+    if isinstance(found, servers.UnavailableError):
+        servers.absent(f"Redis is not available: {found}")
+    program, libraries = found
+    (tmp_path / "password").write_text("a1b2c3")
+    (tmp_path / "docker-entrypoint.sh").write_text('#!/bin/sh\nexec "$@"\n')
+    (tmp_path / "docker-entrypoint.sh").chmod(0o755)
+    words = (compose() if paper == "compose" else containers())["redis"]
+    script = words["command" if paper == "compose" else "args"][-1].replace("$$", "$")
+    script = script.replace("/run/secrets/redis_password", str(tmp_path / "password"))
+    socket = tmp_path / "socket"
+    script = script.replace("redis-server -", f"{program} - --port 0 --unixsocket {socket}")
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "LD_LIBRARY_PATH": libraries,
+        "REDISCLI_AUTH": "a1b2c3",
+    }
+
+    with subprocess.Popen(["sh", "-c", script], cwd=tmp_path, env=environment) as process:
+        try:
+            wait_until(socket.exists, "Redis listens")
+            with Redis(unix_socket_path=str(socket), password="a1b2c3") as known:
+                assert known.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+            with Redis(unix_socket_path=str(socket)) as unknown, pytest.raises(AuthenticationError):
+                unknown.ping()
+            shown = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+            assert b"a1b2c3" not in shown
+            assert b"redis-server" in shown
+        finally:
+            process.terminate()
 
 
 def test_every_worker_ends_in_peace_and_is_nobody():
@@ -403,7 +489,8 @@ def test_every_server_of_the_api_needs_keys_and_has_probes():
         assert api[part] == worker["containers"][0][part]
     for part in ("securityContext", "terminationGracePeriodSeconds", "enableServiceLinks"):
         assert pod["spec"][part] == worker[part]
-    assert of_compose["environment"] == compose()["worker"]["environment"]
+    for part in ("environment", "entrypoint", "secrets"):
+        assert of_compose[part] == compose()["worker"][part]
     assert of_compose["ports"] == [f"127.0.0.1:{settings.API_PORT}:{settings.API_PORT}"]
     assert "/ready" in of_compose["healthcheck"]["test"][-1]
 
