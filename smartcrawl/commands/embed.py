@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from argparse import Namespace
+from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from functools import partial
 
@@ -21,6 +21,7 @@ from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.model.exceptions import UsageError
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.refused_chunks import refused_chunk_counts
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import FAILED, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint
@@ -31,7 +32,7 @@ class Command(ChangingCommand):
 
     def syntax(self) -> str:
         """Return its usage."""
-        return "[--source S] [--dry-run]"
+        return "[--source S] [--refused] [--dry-run]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
@@ -44,6 +45,15 @@ class Command(ChangingCommand):
             " EMBEDDER. Their text comes out of the registry. When every chunk has one, searches"
             " use them. It may run while a source is being crawled."
             " Exit status: 0 every chunk has its vector, 1 not carried out, 3 some have none yet."
+        )
+
+    def add_options(self, parser: ArgumentParser) -> None:
+        """Add its options."""
+        super().add_options(parser)
+        parser.add_argument(
+            "--refused",
+            action="store_true",
+            help="ask again for the texts that were refused before",
         )
 
     def work(
@@ -69,6 +79,9 @@ class Command(ChangingCommand):
             owed = count_index_texts_to_embed(connection, number or 0, sources)
             if elsewhere is not None:
                 owed += elsewhere.count_unknown(connection, number or 0)
+            if opts.refused:
+                refused = refused_chunk_counts(connection, number or 0, sources)
+                owed += sum(one.number for one in refused)
             if self.dry:
                 self._print(embedder, PaidDebts(owed=owed), opts)
                 return
@@ -88,6 +101,7 @@ class Command(ChangingCommand):
                     ttl=self.options.undo_ttl,
                     report=partial(meter.report, "embedded"),
                     elsewhere=elsewhere,
+                    refused_too=opts.refused,
                 )
         if paid.error is not None:
             print_complaint(self.name, str(paid.error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from typing import Final
@@ -15,6 +15,7 @@ from scrapy.crawler import Crawler
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedded.unused import drop_index_leftovers, has_index_vectors
+from smartcrawl.index.embedded.vectors import index_embedder_number
 from smartcrawl.index.remote_debts import RemoteDebts, remote_index_debts
 from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.exceptions import RegistryError, RunHeldError, SinkError
@@ -23,6 +24,11 @@ from smartcrawl.model.program import program_name
 from smartcrawl.registry.commit.run_counts import store_embedded_chunk_counts
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.refused_chunks import (
+    RefusedChunks,
+    refused_chunk_counts,
+    refused_reasons_text,
+)
 from smartcrawl.reports.text import report_noun
 from smartcrawl.run.run import Run
 
@@ -65,7 +71,7 @@ async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
         return
     try:
         with run.registry.database.translated("write"):
-            paid = await asyncio.to_thread(_pay, run, lambda: not crawler.crawling)
+            paid, refused = await asyncio.to_thread(_pay, run, lambda: not crawler.crawling)
     except (RegistryError, RunHeldError, SinkError) as error:
         logger.error("vectors are owed: %s", error)
         return
@@ -78,6 +84,23 @@ async def pay_debts_at_crawler_end(crawler: Crawler, run: Run) -> None:
             report_noun(paid.owed, "chunk"),
             program_name(),
         )
+    if refused:
+        _log_refused(refused, run)
+
+
+def _log_refused(refused: Sequence[RefusedChunks], run: Run) -> None:
+    """Log how many chunks of a source are refused and why; a server may take them later."""
+    embedder = run.batches.embedder
+    level, again = logging.INFO, ""
+    if embedder is not None and embedder.destination is not None:
+        level, again = logging.WARNING, f"; {program_name()} embed --refused asks again"
+    logger.log(
+        level,
+        "%s refused by the embedder, without a vector (%s)%s",
+        report_noun(sum(one.number for one in refused), "chunk"),
+        refused_reasons_text([one.reason for one in refused]),
+        again,
+    )
 
 
 def drop_embedding_at_crawler_end(crawler: Crawler, run: Run) -> None:
@@ -150,7 +173,8 @@ def _debts_elsewhere(
     return remote_index_debts(indexing)
 
 
-def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
+def _pay(run: Run, is_ending: Callable[[], bool]) -> tuple[PaidDebts, list[RefusedChunks]]:
+    """Pay the debts of a run's source; return the result, and its chunks that are refused."""
     embedder, now = run.batches.embedder, int(time.time())
     assert embedder is not None, "the caller looked"
     embedder.end_pause()
@@ -171,4 +195,5 @@ def _pay(run: Run, is_ending: Callable[[], bool]) -> PaidDebts:
         )
         with transaction(connection):
             store_embedded_chunk_counts(connection, run.opened.no, paid.embedded, paid.owed)
-    return paid
+        number = index_embedder_number(connection, embedder)
+        return paid, refused_chunk_counts(connection, number or 0, [run.source.name])

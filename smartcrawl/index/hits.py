@@ -51,7 +51,7 @@ class Answer:
 
     hits: list[Hit]
     meant: str = ""  #: the query with known words in the place of unknown ones; "": as it was asked
-    note: str = ""  #: why meaning did not count, although vectors are there
+    note: str = ""  #: why meaning did not count, or which chunks it cannot find
 
 
 def is_lost_hit(status: int, losses: int) -> bool:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from smartcrawl.index.embedded.vectors import (
     QueryMeaning,
     StoredEmbedder,
+    VectorLacks,
     VectorQuery,
     count_index_texts_to_embed,
+    index_vector_lacks,
     whole_index_embedders,
 )
 from smartcrawl.index.embedding.ports import RefusedText, Vector
@@ -69,7 +71,22 @@ class QuestionVectors:
         """With ``at_once`` the embedder is asked in the search, while its connection is lent."""
         self._at_once, self._embedders = at_once, embedders
         self._found: dict[_Asked, Vector | SmartcrawlError] = {}
+        self._lacks: dict[tuple[int, tuple[str, ...]], VectorLacks] = {}
         self._left = SECONDS
+
+    def lacks(
+        self, connection: Connection, stored: StoredEmbedder, sources: Sequence[str]
+    ) -> VectorLacks:
+        """Return the chunks without a vector, counted once for all looks of a search.
+
+        Those without a meaning for a model on this machine are left out.
+        """
+        key = stored.no, tuple(sources)
+        if key not in self._lacks:
+            found = index_vector_lacks(connection, stored.no, sources)
+            is_final = stored.name in ON_THIS_MACHINE
+            self._lacks[key] = found._replace(refused=()) if is_final else found
+        return self._lacks[key]
 
     def vector(self, asked: _Asked) -> Vector:
         """Return the vector of a question.
@@ -113,6 +130,13 @@ class QuestionVectors:
         return found
 
 
+class SearchedVectors(NamedTuple):
+    """The vectors that a search compares its query with."""
+
+    stored: StoredEmbedder  #: that made them
+    meaning: QueryMeaning  #: finds the vector of a query; raises what ``QuestionVectors`` does
+
+
 def answer_with_question_vectors(
     read: Callable[[Callable[[Connection], _T | UnembeddedError]], _T | UnembeddedError],
     work: Callable[[Connection, QuestionVectors], _T],
@@ -140,11 +164,10 @@ def query_meaning(
     mode: SearchMode,
     vectors: QuestionVectors,
     indexed: EmbedderKey | None = None,
-) -> QueryMeaning | None:
-    """Return the function that finds the vector of a query; None: only words count.
+) -> SearchedVectors | None:
+    """Return the vectors that a search compares with; None: only words count.
 
-    ``indexed``: the embedder whose vectors an index elsewhere has. The function raises what
-    ``QuestionVectors.vector`` does.
+    ``indexed``: the embedder whose vectors an index elsewhere has.
 
     Raises:
         NoVectorsError: ``mode`` needs vectors, and there are none.
@@ -166,7 +189,7 @@ def query_meaning(
             reads_sentences=stored.name != LOCAL,  # which adds up the words of a text
         )
 
-    return meaning
+    return SearchedVectors(stored, meaning)
 
 
 def _missing(options: Options, mode: SearchMode, indexed: EmbedderKey | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from smartcrawl.index.images import ImageDocument
 from smartcrawl.index.queries import (
     parsed_search_query,
     search_query_place,
+    search_query_sources,
     search_query_with_sources,
 )
 from smartcrawl.index.query_vectors import QuestionVectors, SearchMode, query_meaning
@@ -83,30 +84,38 @@ def search_index(
         "marks": marks,
         "language": language,
     }
-    if known.remote_index_facts(connection, options) is None:
-        search = partial(embedded.search_embedded_index, connection, query, **within)
-        meaning = query_meaning(connection, options, mode, vectors)
-        return _answer(search, _asked_first(meaning, query), mode, options)
-    from smartcrawl.index.choice import open_searched_index  # noqa: PLC0415  # the embedded index needs none of it
+    with ExitStack() as stack:
+        if known.remote_index_facts(connection, options) is None:
+            search = partial(embedded.search_embedded_index, connection, query, **within)
+            searched = query_meaning(connection, options, mode, vectors)
+        else:
+            from smartcrawl.index.choice import open_searched_index  # noqa: PLC0415  # the embedded index needs none of it
 
-    with open_searched_index(options, connection) as index:
-        meaning = query_meaning(connection, options, mode, vectors, index.embedder)
-        search = partial(_remote_answer, connection, index, query, **within)
-        return _answer(search, _asked_first(meaning, query), mode, options)
+            index = stack.enter_context(open_searched_index(options, connection))
+            search = partial(_remote_answer, connection, index, query, **within)
+            searched = query_meaning(connection, options, mode, vectors, index.embedder)
+        parsed = parsed_search_query(query)
+        wanted = search_query_sources(sources, parsed.sources)
+        if searched is None or not parsed.terms or wanted is None:
+            return search()
+        lacks = vectors.lacks(connection, searched.stored, wanted)
+        if lacks.are_many and mode is not SearchMode.VECTOR:
+            return replace(search(), note=f"only words counted: {lacks}")
+        _ask_first(searched.meaning, query)
+        found = _answer(search, searched.meaning, mode, options)
+        return replace(found, note="; ".join(filter(None, (found.note, str(lacks)))))
 
 
-def _asked_first(meaning: QueryMeaning | None, query: str) -> QueryMeaning | None:
-    """Return the meaning after a look whether the query as it was asked has its vector.
+def _ask_first(meaning: QueryMeaning, query: str) -> None:
+    """Look whether the query as it was asked has its vector.
 
     The search itself, which is slow, is then made once for most queries.
 
     Raises:
         UnembeddedError: it was not asked for.
     """
-    if meaning is not None and parsed_search_query(query).terms:
-        with suppress(NoVectorsError, EmbedderError, SettingError):  # the search says it
-            meaning(query)
-    return meaning
+    with suppress(NoVectorsError, EmbedderError, SettingError):  # the search says it
+        meaning(query)
 
 
 def _query_of_sources(connection: Connection, query: str) -> str:
@@ -136,15 +145,14 @@ def _query_of_sources(connection: Connection, query: str) -> str:
 
 def _answer(
     search: Callable[..., Answer],
-    meaning: QueryMeaning | None,
+    meaning: QueryMeaning,
     mode: SearchMode,
     options: Options,
 ) -> Answer:
     """Search by words and meaning; only by words, with a note, where the query has no vector.
 
-    In mode ``vector`` that is an error.
-
-    Where no setting asks for vectors, an embedder that this process cannot open is noted once.
+    In mode ``vector`` that is an error. Where no setting asks for vectors, an embedder that this
+    process cannot open is noted once.
     """
     try:
         return search(meaning=meaning)

@@ -7,9 +7,10 @@ from typing import Final, NamedTuple
 
 from smartcrawl.model.program import program_crawl_line
 from smartcrawl.registry.library.shortfall import TRIMMED, stored_trimmed_note
+from smartcrawl.registry.refused_chunks import refused_reasons_text
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.status import SourceStatus
-from smartcrawl.reports.text import report_time_span, run_state_text
+from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE, seed_led_to
 
@@ -81,6 +82,13 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     if status.trimmed:
         note = stored_trimmed_note(status.trimmed)
         yield Concern(f"{note} ({NOTES[TRIMMED]})")
+    if status.vectors is not None and status.vectors.may_ask_again:
+        why = refused_reasons_text(status.vectors.reasons)
+        yield Concern(
+            f"{report_noun(status.vectors.refused, 'chunk')} refused by the embedder ({why}), and"
+            " not found by meaning",
+            ("embed", "--refused", *only),
+        )
     for name, text, words in LOOKS:
         if number := getattr(counts, name):
             known = LISTED_LOOKS.get(name, text) if status.is_listed else text

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from smartcrawl.model.embedder_options import ON_THIS_MACHINE
 from smartcrawl.model.program import program_name
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.choices import stored_choices
+from smartcrawl.registry.refused_chunks import refused_reasons_text
 from smartcrawl.registry.remote_chunks import (
     INDEXED_EMBEDDER,
     has_remote_chunk_rows,
@@ -42,6 +45,11 @@ SELECT DISTINCT v.refused FROM record r JOIN {chunks} k ON k.content = r.content
   JOIN {vector} v ON v.hash = k.hash
  WHERE r.no = :no AND v.embedder = :embedder AND v.refused IS NOT NULL ORDER BY 1
 """
+_REASONS_OF_SOURCES: Final = """
+SELECT c.source, v.refused, count(DISTINCT v.hash)
+  FROM {vector} v JOIN {chunks} k ON k.hash = v.hash JOIN content c ON c.no = k.content
+ WHERE v.embedder = :embedder AND v.refused IS NOT NULL GROUP BY 1, 2 ORDER BY 3 DESC, 2
+"""
 _OF_SOURCES: Final = {"key": "c.source", "pages": "content c", "content": "c.no"}
 _OF_PAGE: Final = {
     "key": "r.no",
@@ -60,7 +68,12 @@ class VectorCounts(NamedTuple):
     refused: int  #: their text can have no vector
     indexed: bool = True  #: whether the index has vectors of this embedder
     building: VectorCounts | None = None  #: of the embedder that is built beside this one
-    reasons: Sequence[str] = ()  #: why those of one page are refused
+    reasons: Sequence[str] = ()  #: why texts are refused, the most frequent one first
+
+    @property
+    def may_ask_again(self) -> bool:
+        """Whether a refused text may get a vector: a model on this machine refuses it for ever."""
+        return self.refused > 0 and self.embedder not in ON_THIS_MACHINE
 
     @property
     def owed(self) -> int:
@@ -130,7 +143,7 @@ def vector_counts_text(counts: VectorCounts) -> str:
     """
     text = f"{counts.embedded:,} of {report_noun(counts.chunks, 'chunk')}"
     text += f" ({counts.embedder}, {counts.model})"
-    why = f" ({'; '.join(counts.reasons)})" if counts.reasons else ""
+    why = f" ({refused_reasons_text(counts.reasons)})" if counts.reasons else ""
     more = ((counts.refused, f"refused{why}"), (counts.owed, "owed"))
     text += "".join(f", {number:,} {word}" for number, word in more if number)
     if not counts.indexed:
@@ -173,5 +186,8 @@ def _counts_of(
     found = {key: VectorCounts(*facts[:2], *counts) for key, *counts in rows}
     if "no" in names:  # of one page
         reasons = [why for (why,) in connection.execute(_REASONS.format(**tables), names)]
-        found = {key: counts._replace(reasons=tuple(reasons)) for key, counts in found.items()}
-    return found
+        return {key: counts._replace(reasons=tuple(reasons)) for key, counts in found.items()}
+    reasons_of = defaultdict(list)
+    for key, why, _ in connection.execute(_REASONS_OF_SOURCES.format(**tables), names).fetchall():
+        reasons_of[key].append(why)
+    return {key: counts._replace(reasons=tuple(reasons_of[key])) for key, counts in found.items()}

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from importlib import import_module
 from typing import Any
 from urllib.parse import urlsplit
 
-from smartcrawl.index.embedded.vectors import prepare_index_for_vectors
+from smartcrawl.index.embedded.vectors import index_embedder_number, prepare_index_for_vectors
 from smartcrawl.index.embedding.choice import open_embedder
+from smartcrawl.index.embedding.ports import Embedder
 from smartcrawl.model.exceptions import SourceError
 from smartcrawl.model.given_numbers import MOST_NUMBER, given_number, given_number_bounds
 from smartcrawl.model.meant import meant_word
@@ -18,7 +19,9 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_argument, program_argument_label
 from smartcrawl.model.urls import request_url, url_endpoint
 from smartcrawl.registry.database.databases import registry_database
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.jobs import load_sources_with_stored_jobs
+from smartcrawl.registry.refused_chunks import owe_refused_chunks
 from smartcrawl.registry.runs.job_runs import PREFIX
 from smartcrawl.run.orders import MOST_RETRY_BATCHES, RETRY_BATCHES, Orders
 from smartcrawl.run.pushing import run_push_key
@@ -68,8 +71,22 @@ def open_run(source: Source, options: Options, orders: Orders, now: int) -> Run:
         run = _open(source, options, orders, now)
         if embedder is not None:
             run.batches.embed_with(embedder)
+            if run.opened.forced:
+                _ask_refused_texts_again(run, embedder)
         failed.pop_all()
     return run
+
+
+def _ask_refused_texts_again(run: Run, embedder: Embedder) -> None:
+    """Make the texts of a source that were refused debts, which a forced run pays."""
+    database = run.registry.database
+    with (
+        database.translated("write"),
+        closing(database.connect()) as connection,
+        transaction(connection),
+    ):
+        if (number := index_embedder_number(connection, embedder)) is not None:
+            owe_refused_chunks(connection, number, [run.source.name])
 
 
 def _open(source: Source, options: Options, orders: Orders, now: int) -> Run:

@@ -359,6 +359,35 @@ def test_a_search_names_the_folder_that_the_stored_vectors_need(place: Place, tm
     assert "http://shop.example/0" in gone.out
 
 
+@both
+def test_texts_that_a_server_refused_for_a_while_are_asked_for_again(
+    place: Place, server: EmbeddingsServer
+):
+    place.openai(server)
+    server.answer = lambda asked: error("odd", 400) if "text" not in asked.texts else None
+    assert place.json("embed")["refused"] == 3
+    server.answer = lambda asked: None
+
+    note = "3 of 3 chunks are refused by the embedder (the server refuses it: 400, odd)"
+    assert note in place.run("search", "--mode", "vector", "apple").err
+    assert note in place.run("search", "apple").err
+    shown = place.run("status", "--details")
+    usual = place.json("embed")
+    counted = place.json("embed", "--refused", "--dry-run")
+    again = place.json("embed", "--refused")
+
+    assert "0 of 2 chunks (openai, some-model), 2 refused (the server refuses it: 400, odd)" in (
+        " ".join(shown.out.split())
+    )
+    assert "2 chunks refused by the embedder (the server refuses it: 400, odd), and not found" in (
+        " ".join(shown.out.split())
+    )
+    assert "embed --refused --source docs" in " ".join(shown.out.split())
+    assert (usual["embedded"], usual["owed"]) == (0, 0)
+    assert (counted["owed"], again["embedded"], again["refused"]) == (3, 3, 0)
+    assert "refused" not in place.run("status", "--details").out
+
+
 # search
 
 

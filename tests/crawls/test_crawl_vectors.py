@@ -181,6 +181,29 @@ def test_a_run_opens_its_embedder_once_and_pays_its_own_debts_with_it(
     assert counts(crawl) == (vectors(crawl), 0)
 
 
+def test_a_forced_run_asks_again_for_texts_that_were_refused_and_each_run_says_why(
+    site: Site, crawl: Crawl, server: EmbeddingsServer
+):
+    fill(site)
+    server.answer = lambda asked: (
+        error("odd", 400) if any("walnuts" in text for text in asked.texts) else None
+    )
+    first = crawl(site.url("/"))
+    server.answer = lambda asked: None
+    server.asked.clear()
+    second = crawl(site.url("/"))
+    asked = list(server.asked)
+    forced = crawl(site.url("/"), force=1)
+
+    why = "1 chunk refused by the embedder, without a vector (the server refuses it: 400, odd)"
+    for result in (first, second):
+        assert f"{why}; scrapy embed --refused asks again" in result.err
+    assert asked == []
+    assert ["walnuts" in text for one in server.asked for text in one.texts] == [True]
+    assert "refused by the embedder" not in forced.err
+    assert path_of(crawl.search("walnuts", "--mode", "vector")[0]["url"]) == "/bread"
+
+
 def test_a_refused_key_ends_the_requests_of_the_run_and_no_page_is_lost(
     site: Site, crawl: Crawl, server: EmbeddingsServer
 ):

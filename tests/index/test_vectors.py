@@ -30,6 +30,7 @@ from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.sqlite import connect_sqlite, migrate
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import unpack_stored_document
+from smartcrawl.registry.refused_chunks import RefusedChunks, refused_chunk_counts
 from smartcrawl.registry.removal.purge import (
     orphaned_page_rows,
     remove_stored_pages,
@@ -869,3 +870,31 @@ def test_a_batch_without_text_asks_nothing_and_notes_no_embedder(desk: Desk, emb
 
     assert embedder.calls == []
     assert desk.rows("SELECT * FROM embedder") == []
+
+
+def test_refused_texts_are_asked_for_again_when_they_are_wanted(desk: Desk):
+    """Of the sources that are meant alone."""
+    connection, embedder = desk.connection, Topics()
+    desk.write(page_of(desk, BASE, "stop it", "?!"))
+    desk.source = "other"
+    desk.open()
+    desk.write(page_of(desk, "http://other.example/", "…"))
+    pay(connection, embedder)
+    number = index_embedder_number(connection, embedder)
+    assert number is not None
+    before = refused_chunk_counts(connection, number)
+    embedder.calls.clear()
+
+    usual = pay(connection, embedder)
+    assert (usual.refused, embedder.calls) == (0, [])
+    again = pay(connection, embedder, "other", refused_too=True)
+
+    assert before == [RefusedChunks("it has no word", 2)]
+    assert refused_chunk_counts(connection, number, ["other"]) == [
+        RefusedChunks("it has no word", 1)
+    ]
+    assert (embedder.texts, again.refused, again.owed) == (["…"], 1, 0)
+
+    embedder.errors = [AWAY]
+    away = pay(connection, embedder, refused_too=True)
+    assert (away.owed, refused_chunk_counts(connection, number)) == (2, [])

@@ -22,6 +22,7 @@ from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.refused_chunks import owe_refused_chunks
 
 _SHOWN: Final = 5  #: texts without a vector whose pages and reasons are shown
 
@@ -76,6 +77,7 @@ def pay_embedded_index_debts(
     is_off: bool = False,
     elsewhere: DebtsElsewhere | None = None,
     unanswered: Collection[bytes] = (),
+    refused_too: bool = False,
 ) -> PaidDebts:
     """Embed the chunks that have no vector; ``sources`` empty means all.
 
@@ -85,14 +87,14 @@ def pay_embedded_index_debts(
     leaves the rest for a later call; so does a wrong answer with its text, which is asked once.
     With ``is_off`` it is not asked at all. ``elsewhere``: the debts of an index that is elsewhere;
     its documents are written, too. ``unanswered``: hashes of chunks that are not asked for.
+    With ``refused_too`` texts that were refused before are asked for again.
 
     Raises:
         SinkError: the index elsewhere takes nothing any more; the registry has the vectors.
     """
     paid, is_known, searched, wrong = PaidDebts(), True, None, set(unanswered)
     is_lacking = False
-    with transaction(connection):
-        number = note_index_embedder(connection, embedder)
+    number = _noted(connection, embedder, sources if refused_too else None)
     if elsewhere is not None:
         is_known = elsewhere.note_chunks(connection, is_ending)
     owed_of = index_texts_to_embed if elsewhere is None else elsewhere.owed_texts
@@ -122,6 +124,15 @@ def pay_embedded_index_debts(
                 connection, number, now=now, ttl=ttl, searched=searched
             )
     return paid
+
+
+def _noted(connection: Connection, embedder: Embedder, asked_again: Sequence[str] | None) -> int:
+    """Return the number of an embedder; texts of some sources that were refused become debts."""
+    with transaction(connection):
+        number = note_index_embedder(connection, embedder)
+        if asked_again is not None:
+            owe_refused_chunks(connection, number, asked_again)
+    return number
 
 
 def _pay_texts(

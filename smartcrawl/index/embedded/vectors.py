@@ -10,7 +10,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.model.index_pages import EmbedderKey
@@ -18,9 +18,15 @@ from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import SqliteDatabase
 from smartcrawl.registry.database.transactions import transaction
+from smartcrawl.registry.refused_chunks import (
+    RefusedChunks,
+    refused_chunk_counts,
+    refused_reasons_text,
+)
 from smartcrawl.registry.remote_chunks import remote_chunk_table
 from smartcrawl.registry.vector_table import vector_table
 
+_MOST_OWED: Final = 10  #: a hybrid search counts words alone if more than 1/10 is owed
 _NOTE = """
 INSERT INTO embedder (name, model, dimension) VALUES (?, ?, ?)
 ON CONFLICT (name, model, dimension) DO NOTHING
@@ -44,6 +50,15 @@ SELECT k.hash, min(k.title), min(k.headings), min(k.text) FROM chunk k
  WHERE k.hash > :after AND {owed} GROUP BY k.hash ORDER BY k.hash LIMIT :most
 """
 _COUNT = "SELECT count(DISTINCT k.hash) FROM {chunks} k WHERE {owed}"
+#: Of different chunks: all of them, and those without a row.
+_LACKS = """
+SELECT count(*), count(*) FILTER (WHERE NOT d.has_row) FROM (
+    SELECT DISTINCT k.hash,
+           EXISTS (SELECT 1 FROM {vector} v
+                    WHERE v.hash = k.hash AND v.embedder = :embedder) AS has_row
+      FROM {chunks} k WHERE k.hash IS NOT NULL {of_sources}
+) AS d
+"""
 _KNOWN = "SELECT hash FROM {vector} WHERE embedder = ? AND hash IN carray(?)"
 #: No vector without its chunk.
 _PUT = """
@@ -95,6 +110,40 @@ class VectorQuery(NamedTuple):
     vector: bytes
     only: bool = False  #: whether the words of the query do not count
     reads_sentences: bool = False  #: whether the model reads a question, not its words one by one
+
+
+class VectorLacks(NamedTuple):
+    """Different chunks that have no vector of an embedder."""
+
+    chunks: int  #: all
+    owed: int  #: those without a vector that are not refused either
+    refused: Sequence[RefusedChunks] = ()
+
+    @property
+    def are_many(self) -> bool:
+        """Whether a search by meaning would miss too much: more than a tenth is owed."""
+        return self.owed * _MOST_OWED > self.chunks
+
+    def __str__(self) -> str:
+        """Return them in words; empty: there are none.
+
+        >>> str(VectorLacks(40, 3))
+        '3 of 40 chunks have no vector yet'
+        >>> str(VectorLacks(40, 3, [RefusedChunks("it is empty", 1)]))
+        '3 of 40 chunks have no vector yet; 1 of 40 chunks is refused by the embedder (it is empty)'
+        """
+        texts = []
+        if self.owed:
+            verb = "has" if self.owed == 1 else "have"
+            texts.append(f"{self._of(self.owed)} {verb} no vector yet")
+        if number := sum(one.number for one in self.refused):
+            why = refused_reasons_text([one.reason for one in self.refused])
+            verb = "is" if number == 1 else "are"
+            texts.append(f"{self._of(number)} {verb} refused by the embedder ({why})")
+        return "; ".join(texts)
+
+    def _of(self, number: int) -> str:
+        return f"{number:,} of {self.chunks:,} chunk{'s' * (self.chunks != 1)}"
 
 
 QueryMeaning = Callable[[str], VectorQuery]  #: of the text of a query
@@ -214,6 +263,20 @@ def count_index_texts_to_embed(
     owed = _owed(connection, sources)
     statement = _COUNT.format(owed=owed, chunks=remote_chunk_table(connection))
     return int(connection.execute(statement, names).get)
+
+
+def index_vector_lacks(
+    connection: Connection, embedder: int, sources: Sequence[str] = ()
+) -> VectorLacks:
+    """Return the chunks that have no vector of an embedder; ``sources`` empty means all."""
+    names = {"embedder": embedder, "sources": Many(list(sources))}
+    statement = _LACKS.format(
+        vector=vector_table(connection),
+        chunks=remote_chunk_table(connection),
+        of_sources=_OF_SOURCES if sources else "",
+    )
+    chunks, owed = connection.execute(statement, names).fetchall()[0]
+    return VectorLacks(chunks, owed, refused_chunk_counts(connection, embedder, sources))
 
 
 def _owed(connection: Connection, sources: Sequence[str]) -> str:

@@ -27,12 +27,18 @@ from smartcrawl.index.outage import AwayError
 from smartcrawl.model.embedder_options import EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderError
 
+_READ: Final = 1_000  #: characters of a server's message that are read
 _MOST_BYTES: Final = 256 << 20  #: of an answer; 2,048 vectors of 4,000 numbers take 180 MB
 #: Models that give shorter vectors when asked to; others refuse the parameter.
 _SHORTENS: Final = re.compile(r"\btext-embedding-3")
 #: Words of servers for a text, or a request, that is too long.
 _TOO_LONG: Final = re.compile(
     r"too (?:long|large|many)|maxim|max_|exceed|length|context|token|\bsize\b|\blimit",
+    re.IGNORECASE,
+)
+#: Words of servers that answer 500 to a text that is too long, and mean that text.
+_INPUT_TOO_LONG: Final = re.compile(
+    r"\b(?:input|prompt|text|sequence|tokens?)\b.{0,60}?\b(?:too (?:long|large|many)|exceeds?)\b",
     re.IGNORECASE,
 )
 
@@ -137,6 +143,8 @@ class EmbeddingsApi:
         message = self._shown(f"{status}, {openai_error_message(error)}")
         if remedy := openai_lasting_remedy(error, "EMBEDDING_URL", self._key):
             return self._lasting(message, remedy)
+        if status == 500 and _INPUT_TOO_LONG.search(openai_error_message(error)[:_READ]):
+            return UnfitError(message, is_too_long=True)
         if away := openai_away_error(error, message, self._now()):
             return away
         if status in (400, 413, 422):

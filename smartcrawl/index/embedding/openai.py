@@ -1,7 +1,8 @@
 """The embedder ``openai``: vectors by any server with ``/v1/embeddings``.
 
 A batch has as many texts as fit its two limits. Texts that the server refuses are found by halves:
-a batch is divided until the refused text is alone, and a text that is too long is divided once.
+a batch is divided until the refused text is alone, and a text that is too long is embedded in
+parts.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from smartcrawl.model.openai_server import KEY_VARIABLE
 from smartcrawl.model.redaction import redacted_line
 
 _HARMLESS: Final = "text"  #: a text that every model embeds
+_DIVISIONS: Final = 4  #: halves of halves of a text that is too long: up to 16 parts
 _BYTES_PER_TOKEN: Final = 3  #: fewer than English has (4), about as many as Chinese
 
 
@@ -62,6 +64,7 @@ class OpenAIEmbedder:
         )
         self._stopped = ""  #: message of the failure that lasts
         self._is_proved = False  #: whether this server has made a vector
+        self._answers = False  #: whether it has made one since it last refused a text
         self._answered_by = ""  #: the model's name in the first answer
 
     @classmethod
@@ -139,29 +142,53 @@ class OpenAIEmbedder:
         return [normed_vector(vector, self.dimension) for vector in vectors]
 
     def _alone(self, text: str, error: UnfitError) -> Vector | RefusedText:
-        """Return the answer to a text that the server refused alone: of its halves, or why not."""
+        """Return the answer to a text that the server refused alone: of its parts, or why not.
+
+        Where it refused the last text, too, and embedded none between, it may refuse everything.
+
+        Raises:
+            EmbedderError: it does.
+        """
         refused = RefusedText(f"the server refuses it: {error}", lasting=error.lasting)
         if error.is_too_long:
             try:
-                halves = self._answered(_halves(text))
+                return self._of_halves(text, _DIVISIONS)
             except UnfitError as again:
-                reason = f"it is too long, and its halves are refused, too: {again}"
+                reason = f"it is too long, and its parts are refused, too: {again}"
                 refused = RefusedText(reason, lasting=again.lasting)
-            else:
-                return self._joined(halves)
-        if not self._is_proved:
+        if not self._answers:
             self._probe(error)
+        self._answers = False
         return refused
 
-    def _joined(self, halves: Sequence[object]) -> Vector | RefusedText:
-        """Return the vector of a text out of those of its halves."""
+    def _of_halves(self, text: str, divisions: int) -> Vector | RefusedText:
+        """Return the vector of a text out of those of its halves, which are divided where needed.
+
+        Raises:
+            UnfitError: the server refuses a part, and it is not to be divided any more.
+        """
+        halves = _halves(text)
+        try:
+            found = [normed_vector(half, self.dimension) for half in self._answered(halves)]
+        except UnfitError as error:
+            if not error.is_too_long or divisions == 1:
+                raise
+            found = [self._of_half(half, divisions - 1) for half in halves]
         parts = []
-        for half in halves:
-            part = normed_vector(half, self.dimension)
+        for part in found:
             if isinstance(part, RefusedText):
                 return part
             parts.append(part)
         return mean_of_vectors(parts, self.dimension)
+
+    def _of_half(self, text: str, divisions: int) -> Vector | RefusedText:
+        try:
+            (found,) = self._answered([text])
+        except UnfitError as error:
+            if not error.is_too_long:
+                raise
+            return self._of_halves(text, divisions)
+        return normed_vector(found, self.dimension)
 
     def _probe(self, error: UnfitError) -> None:
         """Find out whether the server refuses a text or everything.
@@ -221,7 +248,7 @@ class OpenAIEmbedder:
         lengths = {len(vector) if isinstance(vector, list) else 0 for vector in vectors}
         length = max(lengths)
         if length == self.dimension:
-            self._is_proved = True
+            self._is_proved = self._answers = True
         elif len(lengths) == 1 and length and (len(vectors) > 1 or self._has_all(length)):
             raise self._stop(
                 f"its vectors have {length} numbers, and EMBEDDING_DIMENSION is {self.dimension}",

@@ -447,7 +447,7 @@ def too_long(most: int) -> "EmbeddingsServer.answer":
     return answer
 
 
-def test_a_text_that_is_too_long_is_divided_once(server: EmbeddingsServer, clock: Clock):
+def test_a_text_that_is_too_long_is_divided(server: EmbeddingsServer, clock: Clock):
     server.answer = too_long(12)
 
     found = embedder(server, clock).embed(["short", "first half second half", "other"])
@@ -462,19 +462,73 @@ def test_a_text_that_is_too_long_is_divided_once(server: EmbeddingsServer, clock
     assert ["first half", " second half"] in server.batches
 
 
-def test_a_text_whose_halves_are_too_long_is_refused_by_name(
-    server: EmbeddingsServer, clock: Clock
-):
+def test_a_text_whose_parts_are_too_long_is_refused_by_name(server: EmbeddingsServer, clock: Clock):
     server.answer = too_long(12)
 
     short, long, other = embedder(server, clock).embed(["short", "x" * 100_000, "other"])
 
     assert (short, other) == (vector("short"), vector("other"))
     assert long == RefusedText(
-        "it is too long, and its halves are refused, too:"
+        "it is too long, and its parts are refused, too:"
         " 400, This model's maximum context length is 8192 tokens"
     )
     assert max(len(asked.texts) for asked in server.asked) == 3
+
+
+@pytest.mark.parametrize("words", [2, 3, 8, 16])
+def test_a_text_has_up_to_16_parts(server: EmbeddingsServer, clock: Clock, words: int):
+    server.answer = too_long(8)
+    text = " ".join(["seven__"] * words)
+
+    (found,) = embedder(server, clock).embed([text])
+
+    assert isinstance(found, bytes)
+    taken = [one for asked in server.asked if too_long(8)(asked) is None for one in asked.texts]
+    assert " ".join(map(str.strip, taken)) == text
+    assert math.hypot(*struct.unpack("<4f", found)) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "input is too large to process. increase the physical batch size",
+        "the input length exceeds the context length",
+    ],
+)
+def test_a_text_is_too_long_by_the_message_of_an_error_500(
+    server: EmbeddingsServer, clock: Clock, message: str
+):
+    """As of llama.cpp and Ollama; other errors 500 pass."""
+    server.answer = lambda asked: error(message, 500) if len(asked.texts[0]) > 5 else None
+
+    (found,) = embedder(server, clock).embed(["one two"])
+
+    assert isinstance(found, bytes)
+    assert clock.slept == []
+
+
+def test_a_server_that_begins_to_refuse_everything_refuses_no_text_for_good(
+    server: EmbeddingsServer, clock: Clock
+):
+    """Such as one that answers 400 while its model is being loaded."""
+    found = embedder(server, clock)
+    found.embed(["one"])
+    server.answer = lambda asked: error("not now", 400)
+
+    stopped = failure(found, ["two", "three"])
+
+    assert stopped.lasting
+    assert "it refuses every text (400, not now)" in str(stopped)
+
+
+def test_texts_that_are_refused_one_after_another_are_refused_where_others_are_not(
+    server: EmbeddingsServer, clock: Clock
+):
+    odd = {"a", "b", "c"}
+    server.answer = lambda asked: error("odd", 400) if odd & {*asked.texts} else None
+
+    refused = RefusedText("the server refuses it: 400, odd")
+    assert embedder(server, clock).embed([*"abc", "d"]) == [refused] * 3 + [vector("d")]
 
 
 def test_a_text_is_too_long_by_the_status_413_alone(server: EmbeddingsServer, clock: Clock):
