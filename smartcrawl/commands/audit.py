@@ -262,7 +262,8 @@ class Command(ChangingCommand):
         facts = index_facts_of_registry(connection)
         wrong = sink.mismatch(facts)
         foreign = facts.identity != sink.identity()
-        if wrong is not None and not foreign and sink.highest() > facts.sealed:
+        sealed = max(facts.sealed, facts.sealing or 0)
+        if wrong is not None and not foreign and sink.highest() > sealed:
             raise SinkError(wrong)  # the registry was restored from a backup
         with (
             self.meter(audit_rows.audited_index_page_count(connection, sources)) as meter,
@@ -276,7 +277,9 @@ class Command(ChangingCommand):
                 if opts.format != "json":
                     self._domains.print_text()
                 return
-            ahead = is_index_ahead(found, facts, last_sequence_number(connection, "number"))
+            ahead = sink.openings() > facts.openings or is_index_ahead(
+                found, facts, last_sequence_number(connection, "number")
+            )
             epoch = (
                 next_index_epoch(found, facts, sink.highest()) if foreign or ahead else facts.epoch
             )

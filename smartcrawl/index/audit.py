@@ -288,7 +288,12 @@ def adopt_index(connection: Connection, sink: ElasticsearchSink, facts: Known, e
     sealed = str(sink.highest())
     with transaction(connection):
         known.note_index_facts(
-            connection, identity=sink.identity(), epoch=str(epoch), sealed=sealed, sealing=sealed
+            connection,
+            identity=sink.identity(),
+            epoch=str(epoch),
+            sealed=sealed,
+            sealing=sealed,
+            openings=str(sink.openings()),
         )
 
 

@@ -73,6 +73,7 @@ def index_writer_of_registry(options: Options, connection: Connection) -> Indexi
     if any(facts.get(f"index {word}", "") != fact for word, fact in about.items()):
         with transaction(connection):
             known.note_index_facts(connection, **about)
+    sink.begin(known.count_index_opening(connection))
     return remote_indexing_of_sink(sink, options, waiting)
 
 
@@ -191,6 +192,7 @@ def index_facts_of_registry(connection: Connection) -> Known:
         sealed=int(facts.get(known.SEALED, "0")),
         sealing=None if sealing is None else int(sealing),
         registry=facts.get(REGISTRY_ID, ""),
+        openings=int(facts.get(known.OPENINGS, "0")),
     )
 
 
@@ -205,10 +207,14 @@ def begin_index_epoch(options: Options, connection: Connection) -> tuple[int, in
     """
     with open_remote_index(options, connection, Opening.ANY) as sink:
         epoch = epoch_of_index_version(sink.highest()) + 1
-        identity = sink.identity()
+        identity, openings = sink.identity(), sink.openings()
     with transaction(connection):
         known.note_index_facts(
-            connection, identity=identity, epoch=str(epoch), sealed=str(index_version(epoch, 0))
+            connection,
+            identity=identity,
+            epoch=str(epoch),
+            sealed=str(index_version(epoch, 0)),
+            openings=str(openings),
         )
         connection.execute(_ALL_OPEN)
         pages = connection.changes()
@@ -247,8 +253,11 @@ def write_index_anew(
         count = indexing.write_all(connection, now, report)
         sink.refresh()
         identity, left = sink.publish()
+        openings = str(sink.openings())
         with transaction(connection):
-            known.note_index_facts(connection, identity=identity, **_facts_of_sink(options, sink))
+            known.note_index_facts(
+                connection, identity=identity, openings=openings, **_facts_of_sink(options, sink)
+            )
         indexing.seal(connection)
     finally:
         indexing.close()

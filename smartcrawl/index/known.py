@@ -10,16 +10,18 @@ from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database import choices
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.remote_chunks import INDEXED_EMBEDDER
 
 IDENTITY: Final = "index identity"
 EPOCH: Final = "index epoch"
 SEALED: Final = "index sealed"
 SEALING: Final = "index sealing"
+OPENINGS: Final = "index openings"
 PLACE: Final = "index place"  #: name and server, for messages
 EMBEDDER: Final = INDEXED_EMBEDDER  #: empty: the index has no field for vectors
 
-_NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING, PLACE, EMBEDDER)
+_NAMES: Final = (IDENTITY, EPOCH, SEALED, SEALING, OPENINGS, PLACE, EMBEDDER)
 _HOLDS: Final = "SELECT 1 FROM chunk LIMIT 1"
 _SWITCHED: Final = (
     "the pages of this registry are indexed in an Elasticsearch, but ELASTICSEARCH_URL is empty:"
@@ -68,6 +70,14 @@ def index_place_words(facts: Mapping[str, str], opened: str | None) -> str:
     """Return the end of a message that says which index a registry has, unless it is the opened."""
     place = facts.get(PLACE)
     return "" if place in (None, opened) else f"; the index of this registry is {place}"
+
+
+def count_index_opening(connection: Connection) -> int:
+    """Count an opening of the index to write it, and return the count, in a transaction."""
+    with transaction(connection):
+        count = int(choices.stored_choices(connection).get(OPENINGS, "0")) + 1
+        choices.store_choice_row(connection, OPENINGS, str(count))
+        return count
 
 
 def note_index_facts(connection: Connection, **facts: str) -> None:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final, TypeVar
 
 from smartcrawl.index import known
+from smartcrawl.index.elasticsearch.meta import BEHIND
 from smartcrawl.index.outgoing import Chunked, OutgoingIndexWrites, Taken
 from smartcrawl.index.page_vectors import PageVectors, index_vector_count
 from smartcrawl.index.waiting import Waiting
@@ -217,7 +218,10 @@ class RemoteIndexing:
             connection.execute(_OPEN, names)
             update_remote_chunk_rows(connection, cut)
         dead: list[tuple[int, int, int, str]] = []
-        for page, why in zip(wanted, self._index.write(wanted, number, now), strict=True):
+        answers = self._index.write(wanted, number, now)
+        if "" in answers:
+            self._check_newest(connection)
+        for page, why in zip(wanted, answers, strict=True):
             if why is not None and refused is not None and refused(page.no, why or None):
                 if why:
                     dead.append((page.no, number, now, why[:1024]))
@@ -234,6 +238,17 @@ class RemoteIndexing:
             with transaction(connection):
                 connection.executemany(_DEAD, dead)
         taken.dead.update(no for no, *_ in dead if no in taken.marks)
+
+    def _check_newest(self, connection: Connection) -> None:
+        """Check that this registry gave out the number under which a later claim has written.
+
+        Raises:
+            SinkError: it has not: it was restored from a backup.
+        """
+        epoch = int(known.read_index_facts(connection).get(known.EPOCH, "1"))
+        last = last_sequence_number(connection, "number")
+        if self._index.newest() > self._index.version(epoch, last):
+            raise SinkError(f"the index {BEHIND}")
 
     def rewrite(
         self,

@@ -79,6 +79,9 @@ class PageIndex(Protocol):
     def version(self, epoch: int, number: int) -> int:
         """Return the version number of documents that a claim writes."""
 
+    def newest(self) -> int:
+        """Return the highest version of documents that refused a write; 0: none did."""
+
     def sealed(self, number: int) -> int:
         """Record that a run was sealed; return the highest recorded version."""
 

@@ -370,6 +370,36 @@ def test_elasticsearch_of_a_registry_that_was_restored_wants_a_new_epoch(shop, i
     assert open_records(indexed) == 0
 
 
+@pytest.mark.sqlite
+@pytest.mark.parametrize("remedy", ["audit --repair", "registry --new-epoch"])
+def test_elasticsearch_of_a_registry_that_was_restored_behind_an_unsealed_run_is_recognised(
+    shop, indexed, pages, remedy
+):
+    """Its writes were dropped, and the search kept the text of the run that was lost."""
+    backup = indexed.registry.read_bytes()
+    shop.pages["/b"] = html("B", text="other words of b")
+    (indexed.folder / "sitecustomize.py").write_text(KILL_AFTER_WRITE)
+    indexed.environment["PYTHONPATH"] = f"{indexed.folder}:."
+    indexed(shop.url("/"), expect=-9)
+    del indexed.environment["PYTHONPATH"]
+    indexed.bury()
+    for path in indexed.registry.parent.glob("registry.db-*"):
+        path.unlink()
+    indexed.registry.write_bytes(backup)
+    shop.pages["/b"] = html("B", text="new words of b")
+
+    refused = indexed(shop.url("/"), expect=1)
+
+    for words in ("restored from a backup", "scrapy audit --repair", "scrapy registry --new-epoch"):
+        assert words in refused.err
+    assert "restored from a backup" in indexed.run("audit", "--format", "json", expect=3).out
+    indexed.run(*remedy.split())
+    indexed(shop.url("/"))
+    assert indexed.hits('"new words"') == ["/b"]
+    assert "new words" in pages()["/b"]
+    assert json.loads(indexed.run("audit", "--format", "json").out)["agree"] is True
+
+
 @pytest.mark.embedded
 def test_elasticsearch_commands_say_when_there_is_none(site, crawl):
     site.pages["/"] = html("Home", text="words")

@@ -298,6 +298,9 @@ FITTING = [
     ("seal-not-told", IndexMetadata("i", V(1, 5)), Known("i", 1, V(1, 5), V(1, 9))),
     ("seal-not-answered", IndexMetadata("i", V(1, 9)), Known("i", 1, V(1, 5), V(1, 9))),
     ("new-epoch", IndexMetadata("i", V(1, 9)), Known("i", 2, V(1, 5))),
+    ("opening-not-told", IndexMetadata("i", openings=2), Known("i", openings=3)),
+    ("opening-told", IndexMetadata("i", openings=3), Known("i", openings=3)),
+    ("opened-by-another-at-once", IndexMetadata("i", openings=1), Known()),
 ]
 WRONG = [
     ("foreign", IndexMetadata("i", V(1, 5)), Known(), "another registry"),
@@ -319,6 +322,12 @@ WRONG = [
         IndexMetadata("i", V(1, 9)),
         Known("i", 1, V(1, 5)),
         "registry --new-epoch",
+    ),
+    (
+        "registry-restored-behind-an-unsealed-run",
+        IndexMetadata("i", V(1, 5), openings=4),
+        Known("i", 1, V(1, 5), V(1, 5), openings=3),
+        "restored from a backup that is older than a run",
     ),
     (
         "registry-of-an-old-epoch",

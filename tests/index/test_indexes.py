@@ -23,6 +23,9 @@ class Index:
     def identity(self) -> str:
         return "index 1"
 
+    def begin(self, openings: int) -> None:
+        self.begun = openings
+
 
 @pytest.fixture
 def options() -> Options:
@@ -104,5 +107,5 @@ def test_an_index_of_which_nothing_is_known_is_noted(
 
     assert known.read_index_facts(desk.connection) == {
         known.IDENTITY: "index 1", known.EPOCH: "1", known.SEALED: "0", known.EMBEDDER: "",
-        known.PLACE: "docs-pages at http://127.0.0.1:9200",
+        known.OPENINGS: "1", known.PLACE: "docs-pages at http://127.0.0.1:9200",
     }  # fmt: skip

@@ -27,6 +27,7 @@ from smartcrawl.index.remote_debts import remote_index_debts
 from smartcrawl.index.search import search_index
 from smartcrawl.model.documents import ChunkSize, Section
 from smartcrawl.model.elasticsearch_target import ElasticsearchTarget
+from smartcrawl.model.exceptions import SinkError
 from smartcrawl.model.options import Options
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.pack import unpack_stored_document
@@ -487,6 +488,29 @@ def test_an_audit_finds_documents_with_other_vectors_and_mends_them(shop: Shop):
 
     assert shop.compare() == {}
     assert shop.vectors() == {"jobs": [True, True], "boat": [False]}
+
+
+def test_a_document_under_a_number_that_the_registry_never_gave_out_ends_the_writes(
+    tmp_path: Path, elasticsearch: servers.Elasticsearch, elasticsearch_prefix: str
+):
+    """A registry that was restored in the middle of a run: its writes would be dropped."""
+    place = ElasticsearchTarget(elasticsearch.url, elasticsearch_prefix)
+    desk = RemoteDesk(options(tmp_path, elasticsearch=place))
+    desk.open()
+    desk.index(BASE, "a boat")
+    desk.seal()
+    desk.open()
+    with Client(elasticsearch.url) as client:
+        client.indices.refresh(index=f"{elasticsearch_prefix}-write")
+        hits = client.search(index=f"{elasticsearch_prefix}-write", version=True)["hits"]["hits"]
+        newer = {"version": hits[0]["_version"] + 50, "version_type": "external"}
+        client.index(index=f"{elasticsearch_prefix}-write", id=hits[0]["_id"],
+                     document=hits[0]["_source"], **newer)  # fmt: skip
+    with pytest.raises(SinkError, match=r"restored from a backup .* audit --repair .* --new-epoch"):
+        desk.index(BASE, "a train")
+
+    assert index_facts_of_registry(desk.connection).openings == 1
+    desk.close()
 
 
 def test_an_index_without_an_embedder_has_no_field_for_vectors(

@@ -101,6 +101,7 @@ class BulkWriter:
         self._epoch = epoch
         self._patience = patience
         self._now = now
+        self.newest = 0  #: highest version of a document that refused a write
 
     def written(self, entries: Iterable[Entry]) -> Iterator[Written]:
         """Write entries in their order and yield their results in the same order.
@@ -204,6 +205,8 @@ class BulkWriter:
 
     def _stale(self, entry: Entry, why: str) -> Written:
         held = _HELD.search(why)
+        if held:
+            self.newest = max(self.newest, int(held[1]))
         if held and epoch_of_index_version(int(held[1])) > self._epoch:
             raise SinkError(
                 f"{self._name} has {entry.key} of epoch {epoch_of_index_version(int(held[1]))},"

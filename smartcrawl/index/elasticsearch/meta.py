@@ -25,6 +25,12 @@ FOREIGN: Final = (
     "was written by another registry: name another ELASTICSEARCH_INDEX_PREFIX; if this one is to"
     f" take it over, {REBUILD}"
 )
+BEHIND: Final = (
+    "has writes that this registry does not know: the registry was restored from a backup that is"
+    " older than a run, or another copy of it writes there;"
+    f" {program_name()} audit --repair makes the index equal to the registry page by page,"
+    f" {program_name()} registry --new-epoch lets the next runs overwrite it"
+)
 _ID: Final = "sink"
 _MAPPINGS: Final[Mapping[str, Any]] = {"dynamic": "false", "_meta": {"product": "smartcrawl"}}
 _SETTINGS: Final[Mapping[str, Any]] = {"number_of_shards": 1, "auto_expand_replicas": "0-1"}
@@ -39,6 +45,7 @@ class Known:
     sealed: int = 0  #: version (versions.py) of the last seal that the index acknowledged
     sealing: int | None = None  #: version of the last seal that was sent to the index
     registry: str = ""  #: the registry's own id, which the indices that it makes have
+    openings: int = 0  #: how often it was opened to be written, this registry has noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +56,17 @@ class IndexMetadata:
     sealed: int = 0  #: highest version that was sealed
     index: str | None = None  #: UUID of the index that is written; None: it is not made yet
     building: str | None = None  #: UUID of the index that is being rebuilt
+    openings: int = 0  #: how often it was opened to be written, after the registry noted that
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Self:
         """Read the metadata from a document."""
         return cls(
-            stored["identity"], stored["sealed"], stored.get("index"), stored.get("building")
+            stored["identity"],
+            stored["sealed"],
+            stored.get("index"),
+            stored.get("building"),
+            stored.get("openings", 0),
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -64,6 +76,7 @@ class IndexMetadata:
             "sealed": self.sealed,
             "index": self.index,
             "building": self.building,
+            "openings": self.openings,
         }
 
 
@@ -76,19 +89,20 @@ def index_meta_mismatch(memory: IndexMetadata, known: Known) -> str | None:
             "is not the index that this registry wrote (another identity);"
             f" {program_name()} audit --repair compares them page by page, {REBUILD}"
         )
-    if memory.sealed == known.sealing:
-        return None
-    if memory.sealed < known.sealed:
-        return (
-            f"is older than this registry: a backup of it was restored; {program_name()} audit"
-            " --repair"
-            f" writes what it lacks, {REBUILD}"
-        )
-    if memory.sealed > known.sealed and epoch_of_index_version(memory.sealed) >= known.epoch:
-        return (
-            "is newer than this registry, which was restored from a backup;"
-            f" {program_name()} registry --new-epoch lets it overwrite the index, page by page"
-        )
+    if memory.sealed != known.sealing:
+        if memory.sealed < known.sealed:
+            return (
+                f"is older than this registry: a backup of it was restored; {program_name()} audit"
+                " --repair"
+                f" writes what it lacks, {REBUILD}"
+            )
+        if memory.sealed > known.sealed and epoch_of_index_version(memory.sealed) >= known.epoch:
+            return (
+                "is newer than this registry, which was restored from a backup;"
+                f" {program_name()} registry --new-epoch lets it overwrite the index, page by page"
+            )
+    if known.identity is not None and memory.openings > known.openings:
+        return BEHIND
     return None
 
 
@@ -124,7 +138,7 @@ class IndexMetaDocument:
         return memory
 
     def change(self, identity: str, /, **changes: Any) -> IndexMetadata:
-        """Change the metadata and return it; ``sealed`` never falls.
+        """Change the metadata and return it; ``sealed`` and ``openings`` never fall.
 
         Raises:
             SinkError: the metadata was deleted, or has another identity by now.
@@ -137,7 +151,11 @@ class IndexMetaDocument:
                     f" {REBUILD}"
                 )
             after = replace(memory, **changes)
-            after = replace(after, sealed=max(memory.sealed, after.sealed))
+            after = replace(
+                after,
+                sealed=max(memory.sealed, after.sealed),
+                openings=max(memory.openings, after.openings),
+            )
             if after == memory or self._put(after, place):
                 return after
 

@@ -44,6 +44,10 @@ class ElasticsearchPages:
         """Return the version of a write."""
         return index_version(epoch, number)
 
+    def newest(self) -> int:
+        """Return the highest version of documents that refused a write; 0: none did."""
+        return self.sink.newest()
+
     def sealed(self, number: int) -> int:
         """Make a sealed run searchable, and record it; return the highest version so far."""
         self._show()

@@ -183,6 +183,18 @@ class ElasticsearchSink:
         why = index_meta_mismatch(memory, known)
         return None if why is None else f"the index {self._names.template} at {self._name} {why}"
 
+    def openings(self) -> int:
+        """Return how often the index was opened to be written, by its own count."""
+        memory = self._meta.read()
+        return 0 if memory is None else memory.openings
+
+    def begin(self, openings: int) -> None:
+        """Record that a process is about to write; the registry has noted the number before.
+
+        A registry with a lower number was restored from a backup (``index_meta_mismatch``).
+        """
+        self._meta.change(self._identity, openings=openings)
+
     def renew(self) -> str:
         """Give the index another identity, which no other registry knows, and return it."""
         self._identity = self._meta.change(self._identity, identity=uuid4().hex).identity
@@ -209,6 +221,10 @@ class ElasticsearchSink:
                 numbers.
         """
         return self._writer.written(entries)
+
+    def newest(self) -> int:
+        """Return the highest version of documents that refused a write; 0: none did."""
+        return self._writer.newest
 
     def refresh(self) -> None:
         """Let searches and scans see all writes so far."""
