@@ -107,6 +107,13 @@ class FrontierError(SmartcrawlError):
     """The frontier that workers share could not be reached, read or written."""
 
 
+class CommitsLostError(RegistryError):
+    """The database lost commits of this process: it was replaced by an older copy.
+
+    What this process remembers, such as the numbers of addresses, may be true no more.
+    """
+
+
 class RunOverError(RegistryError):
     """Another process closed the run while this process worked for it."""
 

@@ -208,6 +208,22 @@ class Registry:
         )
         return stored_run_result(self.connection, run.no)
 
+    def abandon(self, run: OpenRun, reasons: tuple[str, ...], now: int) -> RunResult | None:
+        """Close a run, for all of its workers, whose last commits the database lost.
+
+        Return its record; None: its beginning is lost, too.
+        """
+        self.numbers.drop()
+        self.database.accept_loss(self.connection)
+
+        def close() -> RunResult | None:
+            if not runs.is_run_row_there(self.connection, run):
+                return None
+            runs.interrupt_run_row(self.connection, run.no, now, list(reasons))
+            return stored_run_result(self.connection, run.no)
+
+        return self._control.write(close)
+
     def check_place(self) -> None:
         """Refuse to go on where the registry was deleted, moved or replaced since it was opened."""
         self.database.check_place(self.connection)

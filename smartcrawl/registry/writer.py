@@ -111,12 +111,23 @@ class RegistryWriter:
             self._failure = error
             raise
         except Exception as error:
+            self._failure = self._loss()
+            if self._failure is not None:  # what was found missing was there before
+                raise self._failure from error
             logger.exception("a batch cannot be written")
             self._failure = RegistryError(
                 f"a batch cannot be written ({database_refusal_reason(error)}): nothing of it is"
                 f" stored; {program_argument('resume')} asks its pages again"
             )
             raise self._failure from error
+
+    def _loss(self) -> SmartcrawlError | None:
+        """Return the error about a registry that is not the one that was opened, if it is so."""
+        try:
+            self._database.check_place(self._connection)
+        except SmartcrawlError as error:
+            return error
+        return None
 
     def _write(self, batch: Batch, now: int) -> Written:
         with self._database.translated("write"):

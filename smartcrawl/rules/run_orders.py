@@ -11,6 +11,7 @@ from smartcrawl.rules.model import BEFORE_SEAL, RESUMABLE, RunOrder, RunState
 ORDER_REASONS: Final = {RunOrder.PAUSE: "paused", RunOrder.CANCEL: "cancelled"}
 #: Reason of a run that ended without a fault before it saw everything.
 INTERRUPTED: Final = "interrupted"
+COMMITS_LOST: Final = "the database lost the last commits"
 
 
 class Beginning(StrEnum):

@@ -43,8 +43,14 @@ class AddressBook:
     """
 
     def __init__(
-        self, reader: PageReader, new_number: Callable[[], int], trackers: Trackers
+        self,
+        reader: PageReader,
+        new_number: Callable[[], int],
+        trackers: Trackers,
+        looked_up: Callable[[int], None] = lambda number: None,
     ) -> None:
+        """``looked_up`` is called with the highest number of addresses that others registered."""
+        self._looked_up = looked_up
         self._reader = reader
         self._new_number = new_number
         self._trackers = trackers
@@ -151,6 +157,8 @@ class AddressBook:
         unknown = {key for _, _, _, key in inside if key not in ids}
         stored = self._reader.addresses(tuple(unknown))
         known = [number for number, _ in stored.values()]
+        if known:
+            self._looked_up(max(known))
         for place, url, identity, key in inside:
             number = ids.get(key)
             if number is not None:

@@ -118,6 +118,10 @@ class OwnLastSteps:
             return stored_run_result(self._registry.connection, self._opened.no)
         return None if why is None else self._registry.interrupt(self._opened, (why,), now)
 
+    def abandon(self, why: str, now: int) -> RunResult | None:
+        """Close the run as interrupted; None if the database has no such run any more."""
+        return self._registry.abandon(self._opened, (why,), now)
+
     def ended(self) -> None:
         """Do nothing: the registry has everything."""
 

@@ -94,8 +94,8 @@ class Reading:
     async def take(self, visit: Visit) -> RegistryError | None:
         """Fill in the document, hashes, chunks and links of a visit.
 
-        An unexpected error becomes the outcome of the visit. Returns the error if it reports a
-        damaged registry, else None.
+        An unexpected error becomes the outcome of the visit. Returns the error if the
+        registry cannot be read or written, or is damaged, else None.
 
         Raises:
             GivenUpError: the crawl ended before the document was read.
@@ -107,6 +107,8 @@ class Reading:
             await self._fill_in(visit)
         except GivenUpError:
             raise
+        except RegistryError as error:
+            return error  # no fault of the page
         except Exception as error:
             damage = run.registry.database.damage(error)
             if damage is not None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from smartcrawl.model.exceptions import RegistryError, RunOverError, SinkError, SmartcrawlError
+from smartcrawl.model.exceptions import (
+    CommitsLostError,
+    RegistryError,
+    RunOverError,
+    SinkError,
+    SmartcrawlError,
+)
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.removal.sweep import RemovedRecordRow
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.registry.writer import Written
-from smartcrawl.rules.run_orders import INTERRUPTED
+from smartcrawl.rules.run_orders import COMMITS_LOST, INTERRUPTED
 from smartcrawl.run.address_book import AddressBook
 from smartcrawl.run.alone import Alone
 from smartcrawl.run.batches import Batches, open_run_batches
@@ -45,6 +52,8 @@ from smartcrawl.run.workers import OpenWorkers, Workers
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.extraction import SourceExtractionConfig
 from smartcrawl.sources.scope import Scope
+
+logger = logging.getLogger(__name__)
 
 
 class Run:
@@ -86,7 +95,10 @@ class Run:
         self.stored_pages = StoredPages(self._readers, registry)
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
-        self._book = AddressBook(self._readers.pages, registry.numbers.draw, options.trackers)
+        numbers = registry.numbers
+        self._book = AddressBook(
+            self._readers.pages, numbers.draw, options.trackers, looked_up=numbers.met
+        )
         self.library = open_run_library(source, registry, opened, orders)
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
@@ -402,22 +414,32 @@ class Run:
 
     # The end
 
-    def finish(self, reason: str, now: int) -> RunResult:
-        """End the run, and return its record.
+    def finish(self, reason: str, now: int) -> RunResult | None:
+        """End the run, and return its record; None: the database has no such run any more.
 
         A shutdown, a failure or an order ends it before its seal; any other end seals it. A shared
         run may be left to its other workers. ``reason``: why Scrapy closed the spider.
         """
         try:
             self._flush(now)
-            why = INTERRUPTED if reason == "shutdown" or self.halt.order is not None else None
-            if self.failure is not None:
-                why = str(self.failure)
-            self.result = self.ending.finish(reason, why, now, self._removed)
-            finish_run_library(self.library, self.result)
+            self.result = self._ended(reason, now)
+            if self.result is not None:
+                finish_run_library(self.library, self.result)
         finally:
             self.close()
         return self.result
+
+    def _ended(self, reason: str, now: int) -> RunResult | None:
+        why = INTERRUPTED if reason == "shutdown" or self.halt.order is not None else None
+        if self.failure is not None:
+            why = str(self.failure)
+        if not isinstance(self.failure, CommitsLostError):
+            try:
+                return self.ending.finish(reason, why, now, self._removed)
+            except CommitsLostError as error:
+                self.failure = error
+                logger.error("%s", error)
+        return self.workers.last_steps.abandon(COMMITS_LOST, now)
 
     def _removed(self, removed: list[RemovedRecordRow]) -> None:
         if self.watcher is not None:

@@ -26,6 +26,7 @@ def open_registry_for_run(options: Options) -> Registry:
             private_folder(options.data_dir)
     narrow_private_data(options.data_dir)
     registry = open_registry(options.registry, partial(index_writer_of_registry, options))
+    registry.database.guard_commits()
     registry.choose(partition=options.partition, table=options.registry_table)
     if options.snapshot_store is not None:
         registry.keep_snapshots(SnapshotStore(options.snapshot_store))

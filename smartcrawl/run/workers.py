@@ -93,6 +93,12 @@ class LastSteps(Protocol):
         ``why``: the reason why this process cannot go on, None if it has nothing left to do.
         """
 
+    def abandon(self, why: str, now: int) -> RunResult | None:
+        """Close the run for all of its processes, because the database lost its last commits.
+
+        Return its record; None: the database has no such run any more.
+        """
+
     def ended(self) -> None:
         """Clean up after a run that this process ended."""
 

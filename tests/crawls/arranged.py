@@ -5,6 +5,7 @@ HASTE       seconds between two signs of life, and until a Redis that was filled
 CLOCK       seconds by which its clock is wrong
 DIES_AT     FUNCTION FILE: the first worker that gets there, as FILE tells, sends itself SIGKILL
 HALTS_AT    likewise, SIGSTOP
+BATCH       visits and new addresses with which a batch is full
 """
 
 import os
@@ -16,6 +17,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any
 
+from smartcrawl.model.batches import Batch
 from smartcrawl.registry.commit.batch import RegistryCommit
 from smartcrawl.registry.database import heartbeat, postgres
 from smartcrawl.registry.runs import runs
@@ -69,6 +71,8 @@ def halted(work: Callable[..., Any], file: str, how: signal.Signals) -> Callable
 
 if "HASTE" in os.environ:
     hurry(float(os.environ["HASTE"]))
+if "BATCH" in os.environ:
+    Batch.MAX_VISITS = Batch.MAX_ADDRESSES = int(os.environ["BATCH"])  # type: ignore[misc]
 if "CLOCK" in os.environ:
     set_clock(float(os.environ["CLOCK"]))
 for given, how in (("DIES_AT", signal.SIGKILL), ("HALTS_AT", signal.SIGSTOP)):

@@ -36,6 +36,8 @@ class Desk:
         self.recover()
         return True
 
+    sealed = False
+
     def looked(self) -> bool:
         self.looks += 1
         return False

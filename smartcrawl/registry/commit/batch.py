@@ -10,6 +10,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import CommitsLostError
 from smartcrawl.model.urls import display_url
 from smartcrawl.registry.commit.clones import write_clone_places
 from smartcrawl.registry.commit.collapsed import store_former_hashes
@@ -20,7 +21,7 @@ from smartcrawl.registry.commit.unreadable import store_unreadable_rows
 from smartcrawl.registry.commit.visit import EVERY_RUN, Judgement, VisitWriter
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.index_protocols import Sink
-from smartcrawl.registry.pack import numbers_for_sql
+from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
 from smartcrawl.registry.spellings import store_spelling_rows, store_tried_rows
 from smartcrawl.rules.model import Outcome, RemovalRule, Word
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
@@ -128,6 +129,10 @@ _NAME = "UPDATE record SET canonical_no = ? WHERE no = ? AND canonical_no IS DIS
 #: An address that was parsed as a page stays a page, even if it is listed as a sitemap.
 _KIND = """
 UPDATE record SET kind = ? WHERE no = ? AND (kind > 0 OR (content IS NULL AND body_hash IS NULL))
+"""
+#: The records of a batch that are not there.
+_NOWHERE = """
+SELECT count(*) FROM carray(?) WHERE NOT EXISTS (SELECT 1 FROM record r WHERE r.no = value)
 """
 _CUT = "UPDATE run SET cut = ? WHERE no = ?"
 _CUT_SO_FAR = "SELECT cut FROM run WHERE no = ?"
@@ -245,6 +250,7 @@ class RegistryCommit:
 
         Raises:
             RunOverError: as in ``begin``, which ``write`` calls if the caller has not.
+            CommitsLostError: a page of the batch, or the target of a link, has no record.
         """
         if self._begun is not batch:
             self.begin(batch)
@@ -256,6 +262,7 @@ class RegistryCommit:
         self._write_hosts(batch, now)
         self.counts.reach(batch)
         self._write_addresses(batch, now)
+        self._require_records(batch)
         self.counts.before_visits(batch)
         if batch.skipped:
             skipped = {"run": self._run, "numbers": numbers_for_sql(batch.skipped)}
@@ -364,6 +371,31 @@ class RegistryCommit:
         for depth, reached in by_depth.items():
             values = {**names, "depth": depth, "numbers": Many(reached)}
             self._connection.execute(_REACHED, values)
+
+    def _require_records(self, batch: Batch) -> None:
+        """Check that the batch's pages, and the targets of the links that it stores, have records.
+
+        Those of another worker are gone where the database lost its last commits. A file loses
+        none (``check_place``).
+        """
+        if self._connection.dialect != "postgres":
+            return
+        needed = {visit.page.no for visit in batch.visits}
+        for visit in batch.visits:
+            needed.update(unpack_stored_numbers(visit.parsed.targets))
+        for _, _, targets, _ in batch.retargeted:
+            needed.update(unpack_stored_numbers(targets))
+        if self._sharing is not None:
+            needed.update(batch.touched, batch.aside)
+        needed.difference_update(address.no for address in batch.addresses)
+        if needed:
+            missing = int(self._connection.execute(_NOWHERE, (numbers_for_sql(needed),)).get)
+            if missing:
+                raise CommitsLostError(
+                    f"the database lost the last commits: {missing} of the addresses that a batch"
+                    " leads to have no record any more; nothing of the batch is stored, and the"
+                    " next run asks the missing pages again"
+                )
 
     def _write_touched(self, batch: Batch, now: int) -> int:
         retargeted = sorted(batch.retargeted, key=itemgetter(0))

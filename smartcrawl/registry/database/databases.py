@@ -52,8 +52,18 @@ class Database(Protocol):
         """Refuse to go on where what a connection writes is not kept at the registry's place.
 
         Raises:
-            RegistryError: the file that it opened was deleted, moved or replaced.
+            RegistryError: the file that it opened was deleted, moved or replaced, or the server
+                lacks a transaction that this process committed.
         """
+
+    def guard_commits(self) -> None:
+        """Refuse all later writes of this process once the database lost a commit of it.
+
+        That is a database that was replaced by an older copy; writes raise CommitsLostError.
+        """
+
+    def accept_loss(self, connection: Connection) -> None:
+        """Permit a connection to write again after the database lost commits."""
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> Connection:
         """Connect for reading, with all views for other programs (R2-53)."""

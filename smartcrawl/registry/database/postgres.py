@@ -18,6 +18,7 @@ from smartcrawl.registry.database.heartbeat import EXPIRY, HeartbeatLease
 from smartcrawl.registry.database.migrations import migrations
 from smartcrawl.registry.database.session import (
     PATIENCE,
+    CommitLedger,
     ConnectionLostError,
     PostgresConnection,
     database_error_line,
@@ -51,6 +52,7 @@ class PostgresDatabase:
         self._url = url
         self._patience = patience
         self._idle = 0  #: see PostgresConnection
+        self._ledger = CommitLedger(str(self))
 
     def __str__(self) -> str:
         """Return the URL without its password."""
@@ -64,7 +66,7 @@ class PostgresDatabase:
     def open(self) -> PostgresConnection:
         """Connect for writing; see ``databases.Database``."""
         with self.translated("open"):
-            connection = PostgresConnection(self._url, patience=self._patience)
+            connection = PostgresConnection(self._url, patience=self._patience, ledger=self._ledger)
             migrate(connection, str(self))
             connection.sign()
             return connection
@@ -73,7 +75,11 @@ class PostgresDatabase:
         """Connect to a registry that ``open`` has prepared."""
         with self.translated("open"):
             connection = PostgresConnection(
-                self._url, readonly=readonly, idle=self._idle, patience=self._patience
+                self._url,
+                readonly=readonly,
+                idle=self._idle,
+                patience=self._patience,
+                ledger=self._ledger,
             )
             if not readonly:
                 connection.sign()
@@ -93,7 +99,24 @@ class PostgresDatabase:
         return connection
 
     def check_place(self, connection: Connection) -> None:
-        """Do nothing: a server keeps its files itself."""
+        """Refuse to go on where the server is an older copy of the one that it was.
+
+        Raises:
+            CommitsLostError: it lacks a transaction that this process committed.
+        """
+        assert isinstance(connection, PostgresConnection)
+        with self.translated("read"):
+            connection.check_commits()
+
+    def guard_commits(self) -> None:
+        """Refuse all later writes of this process once the database lost a commit of it."""
+        self._ledger.guard()
+
+    def accept_loss(self, connection: Connection) -> None:
+        """Permit a connection to write again after the database lost commits."""
+        assert isinstance(connection, PostgresConnection)
+        with self.translated("write"):
+            connection.accept_loss()
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> PostgresConnection:
         """Connect for reading."""

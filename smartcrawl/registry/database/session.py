@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from secrets import token_hex
+from threading import Lock
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -15,6 +16,7 @@ from psycopg import ClientCursor, errors
 from psycopg.adapt import Loader
 from psycopg.pq import TransactionStatus
 
+from smartcrawl.model.exceptions import CommitsLostError
 from smartcrawl.registry.connection import Many
 from smartcrawl.registry.database.dialect import (
     psycopg_binary_statement,
@@ -46,9 +48,19 @@ _SETTINGS: Final = "SET synchronous_commit = on; SET idle_in_transaction_session
 #: transaction ids do not serve: after a crash the lost ones are used again.
 _SIGN = """
 INSERT INTO writer (id, last, at) VALUES (%s, 0, now()) ON CONFLICT (id) DO NOTHING;
-DELETE FROM writer WHERE at < now() - interval '7 days'
+DELETE FROM writer WHERE at < now() - interval '60 days'
 """
-_BEGIN = "BEGIN; UPDATE writer SET last = %s, at = now() WHERE id = %s"
+#: A database that lacks a commit of this process changes no row: it is an older copy.
+_HAS_ALL = """
+NOT EXISTS (SELECT FROM unnest(%(ids)s::text[], %(numbers)s::bigint[]) AS known (id, last)
+              LEFT JOIN writer AS other ON other.id = known.id
+             WHERE other.last IS NULL OR other.last < known.last)
+"""
+_BEGIN = f"""
+BEGIN;
+UPDATE writer SET last = %(number)s, at = now()
+ WHERE id = %(id)s AND last = ANY(%(own)s::bigint[]) AND {_HAS_ALL}
+"""
 #: It waits for a transaction that is still being committed.
 _LAST = "SELECT last FROM writer WHERE id = %s FOR UPDATE"
 _SIGN_OFF = "DELETE FROM writer WHERE id = %s"
@@ -67,6 +79,59 @@ class ConnectionLostError(Exception):
     """The open transaction is lost, and the database contains nothing of it."""
 
 
+class CommitLedger:
+    """The last committed transaction of each writing connection of this process.
+
+    A server that was replaced by an older copy, such as a standby that was behind, lacks some.
+    """
+
+    def __init__(self, place: str) -> None:
+        """``place``: the database, as messages name it."""
+        self._place = place
+        self._last: dict[str, int] = {}  #: by writer.id; of connections in several threads
+        self._guarded = False
+        self._lock = Lock()
+        self.epoch = 0  #: grows with each loss: connections sign anew
+        self.lost = False  #: whether nothing may be written any more
+
+    def guard(self) -> None:
+        """Refuse all later writes of this process once a commit is lost."""
+        self._guarded = True
+
+    def lose(self, epoch: int) -> None:
+        """Note that commits of an epoch are lost; connections sign anew for what they write now."""
+        with self._lock:
+            if epoch == self.epoch:
+                self._last.clear()
+                self.epoch += 1
+                self.lost = self._guarded
+
+    def note(self, signature: str, number: int, epoch: int) -> None:
+        """Note the last committed transaction of a connection."""
+        with self._lock:
+            if epoch == self.epoch:
+                self._last[signature] = number
+
+    def forget(self, signature: str) -> None:
+        """Require nothing of a connection any more."""
+        with self._lock:
+            self._last.pop(signature, None)
+
+    def known(self) -> dict[str, list[Any]]:
+        """Return the connections, and the number of the last transaction of each."""
+        with self._lock:
+            pairs = list(self._last.items())
+        return {"ids": [each for each, _ in pairs], "numbers": [number for _, number in pairs]}
+
+    def error(self) -> CommitsLostError:
+        """Return the error about a loss."""
+        return CommitsLostError(
+            f"the database lost the last commits: {self._place} is an older copy by now, such as a"
+            " standby that was behind; what it has is kept, nothing more is written to it, and the"
+            " next run asks the missing pages again"
+        )
+
+
 class PostgresRows:
     """The rows of a statement, with the interface of apsw's cursors."""
 
@@ -79,6 +144,11 @@ class PostgresRows:
         """The next row, or None; its value alone if it has one column."""
         row = self.fetchone()
         return row[0] if row is not None and len(row) == 1 else row
+
+    @property
+    def status(self) -> str | None:
+        """The server's word for what was done."""
+        return self._cursor.statusmessage
 
     def get_description(self) -> tuple[tuple[str, str], ...]:
         """Return name and type of each column."""
@@ -109,11 +179,18 @@ class PostgresConnection:
     dialect = "postgres"
 
     def __init__(
-        self, url: str, *, readonly: bool = False, idle: int = 0, patience: float = PATIENCE
+        self,
+        url: str,
+        *,
+        readonly: bool = False,
+        idle: int = 0,
+        patience: float = PATIENCE,
+        ledger: CommitLedger | None = None,
     ) -> None:
         """``idle``: seconds that this process may stall in a transaction; 0: without limit.
 
-        ``patience``: seconds for which it waits for a server that is away.
+        ``patience``: seconds for which it waits for a server that is away. ``ledger``: that of
+        the process, for ``sign``.
         """
         self._url = url
         self._readonly = readonly
@@ -122,6 +199,10 @@ class PostgresConnection:
         self._changes = 0
         self._id: str | None = None  #: writer.id; None: unsigned
         self._number = 0  #: of its last transaction
+        self._committed = [0]  #: the last committed one; two where the answer to a COMMIT is owed
+        self._ledger = ledger or CommitLedger(url.rpartition("@")[2])
+        self._epoch = 0  #: see CommitLedger
+        self._accepts = False  #: whether it may write after a loss
         self._connection = self._connected()
 
     def _connected(self) -> psycopg.Connection[Any]:
@@ -179,26 +260,79 @@ class PostgresConnection:
         self._patiently(lambda: self._connection.execute(_SETTINGS.format(idle)))
 
     def sign(self) -> None:
-        """Record this connection's transactions from now on, to check a lost COMMIT."""
+        """Record this connection's transactions from now on, to notice lost ones."""
         self._id = token_hex(16)
+        self._number, self._committed, self._epoch = 0, [0], self._ledger.epoch
         self._connection.execute(ClientCursor(self._connection).mogrify(_SIGN, (self._id,)))
+        self._ledger.note(self._id, 0, self._epoch)
+
+    def accept_loss(self) -> None:
+        """Let this connection write again, though commits of this process are lost."""
+        self._ledger.lose(self._ledger.epoch)  # no other connection writes any more
+        self._accepts = True
+        self._patiently(self.sign)
 
     def _begin(self) -> PostgresRows:
+        """Begin a transaction.
+
+        Raises:
+            CommitsLostError: the database lacks a transaction that this process committed.
+        """
         if self._id is None:
             return PostgresRows(self._connection.execute("BEGIN"))
+        if self._ledger.lost and not self._accepts:
+            raise self._ledger.error()
+        if self._epoch != self._ledger.epoch:
+            self.sign()
         self._number += 1
-        return PostgresRows(self._connection.execute(_BEGIN, (self._number, self._id)))
+        own = {"number": self._number, "id": self._id, "own": self._committed}
+        try:
+            cursor = self._connection.execute(_BEGIN, own | self._ledger.known())
+        except psycopg.Error:
+            if self.in_transaction:
+                self._connection.execute("ROLLBACK")
+            raise
+        cursor.nextset()
+        if cursor.rowcount != 1:
+            self._connection.execute("ROLLBACK")
+            self._ledger.lose(self._epoch)
+            raise self._ledger.error()
+        return PostgresRows(cursor)
+
+    def check_commits(self) -> None:
+        """Check that the database has every transaction that this process committed.
+
+        Raises:
+            CommitsLostError: it lacks one.
+        """
+        if self._accepts:
+            return
+        if self._ledger.lost:
+            raise self._ledger.error()
+        epoch = self._ledger.epoch
+        text, known = f"SELECT {_HAS_ALL}", self._ledger.known()
+        [(has_all,)] = self._patiently(
+            lambda: self._connection.execute(text.encode(), known).fetchall()
+        )
+        if not has_all:
+            self._ledger.lose(epoch)
+            raise self._ledger.error()
 
     def _commit(self) -> PostgresRows:
         """Commit; if the answer gets lost, look up whether the commit happened."""
         try:
-            return self._run("COMMIT", ())
+            rows = self._run("COMMIT", ())
         except psycopg.Error as error:
             if not self.lost:
                 raise
-            if self._id is not None and self._patiently(self._last) == self._number:
-                return PostgresRows(self._connection.cursor())
-            raise ConnectionLostError(str(error)) from error
+            self._committed.append(self._number)
+            if self._id is None or self._patiently(self._last) != self._number:
+                raise ConnectionLostError(str(error)) from error
+            rows = PostgresRows(self._connection.cursor())
+        if self._id is not None and rows.status != "ROLLBACK":  # of a statement that failed
+            self._committed = [self._number]
+            self._ledger.note(self._id, self._number, self._epoch)
+        return rows
 
     def _last(self) -> int | None:
         row = self._connection.execute(_LAST, (self._id,)).fetchone()
@@ -271,6 +405,8 @@ class PostgresConnection:
 
     def close(self, force: bool = False) -> None:
         """Close the connection."""
+        if self._id is not None:
+            self._ledger.forget(self._id)
         if self._id is not None and not self.lost and not self.in_transaction:
             with suppress(psycopg.Error):  # a later ``sign`` deletes the row
                 self._connection.execute(_SIGN_OFF, (self._id,))

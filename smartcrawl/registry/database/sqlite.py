@@ -148,6 +148,12 @@ class SqliteDatabase:
                 f" or bring back a backup with {program_name()} restore FILE, and start again"
             )
 
+    def guard_commits(self) -> None:
+        """Do nothing: a copy that takes the file's place is another file (``check_place``)."""
+
+    def accept_loss(self, connection: Connection) -> None:
+        """Do nothing: see ``guard_commits``."""
+
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> SqliteConnection:
         """Connect for reading, with the virtual table ``outlinks``.
 

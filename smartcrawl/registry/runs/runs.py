@@ -56,6 +56,7 @@ _LAST_OF = """
 SELECT r.no, r.source, r.state FROM run r JOIN source o ON o.no = r.source
  WHERE o.name = ? ORDER BY r.no DESC LIMIT 1
 """
+_IS_THERE = "SELECT 1 FROM run WHERE no = ? AND source = ? AND started_at = ?"
 _IS_COMPLETE = "SELECT complete FROM run WHERE no = ?"
 _LAST_COMPLETE = "SELECT max(no) FROM run WHERE source = ? AND complete"
 _INTERRUPT = """
@@ -265,6 +266,12 @@ def last_complete_row(connection: Connection, source: int) -> int:
 def declared_source_rows(connection: Connection) -> list[str]:
     """Return the sources that sources.toml declared at their last crawl."""
     return [str(name) for (name,) in connection.execute(_DECLARED)]
+
+
+def is_run_row_there(connection: Connection, run: OpenRun) -> bool:
+    """Whether the registry has this run, and not another one of its number."""
+    row = (run.no, run.source, run.started_at)
+    return connection.execute(_IS_THERE, row).get is not None
 
 
 def interrupt_run_row(connection: Connection, run: int, now: int, reasons: list[str]) -> None:

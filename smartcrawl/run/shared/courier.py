@@ -39,6 +39,10 @@ class Desk(Protocol):
         Returns False where the run needs Redis no more.
         """
 
+    @property
+    def sealed(self) -> bool:
+        """Whether another worker sealed the run, or closed it."""
+
     def looked(self) -> bool:
         """Return whether the run has no page left to ask; called when Redis has none."""
 
@@ -130,6 +134,7 @@ class Courier:
                     return
                 pause = self._wait_of(result, pause)
                 idle = result.wait is None and not result.claims and not self.carries
+                idle = idle or self._desk.sealed  # numbers may wait that nobody asks any more
                 if idle and (post or time.monotonic() >= looked):
                     self._desk.looked()
                     looked = time.monotonic() + _LOOK

@@ -28,6 +28,7 @@ class DeskWorker(Protocol):
     turn: Turn | None
     again: bool
     spent: bool
+    sealed: bool
     moves: int
     closed: bool
     call: Callable[[Callable[[], None]], None]  #: calls a function in the loop's thread
@@ -112,10 +113,17 @@ class RegistryDesk:
         priority = self._worker.priorities.get(reached.no, PRIORITY)
         return FrontierNumber(reached.no, slot, reached.depth, priority, since)
 
+    @property
+    def sealed(self) -> bool:
+        """Whether another worker sealed the run, or closed it."""
+        return self._worker.sealed
+
     def looked(self) -> bool:
         """Return whether the run has no page left to ask; called when Redis has none."""
         worker = self._worker
         moves = worker.moves
+        if worker.sealed:
+            return self._look(moves)
         census = self._redis.census()
         worker.spent = census.spent  # other workers may have claimed the rest since the exchange
         if census.claimed or (census.waiting and not census.spent) or worker.sends:

@@ -10,6 +10,7 @@ from smartcrawl.model.exceptions import FrontierError
 from smartcrawl.registry.registry import Registry
 from smartcrawl.registry.runs.membership import Membership
 from smartcrawl.registry.runs.run_results import RunResult, stored_run_result
+from smartcrawl.registry.runs.runs import OpenRun
 from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.run.depths import DepthUpdates
 from smartcrawl.run.frontier.redis.frontier import RedisFrontier
@@ -26,14 +27,14 @@ class SharedLastSteps:
     def __init__(
         self,
         *,
-        run: int,
+        opened: OpenRun,
         registry: Registry,
         membership: Membership,
         redis: RedisFrontier,
         shared: SharedFrontier,
         reader: SharedReader,
     ) -> None:
-        self._run = run
+        self._opened, self._run = opened, opened.no
         self._registry = registry
         self._membership = membership
         self._redis = redis
@@ -102,6 +103,11 @@ class SharedLastSteps:
                 words = "run %d ends by order, as soon as its other workers have left it"
             logger.warning(words, run)
         return stored_run_result(connection, run)
+
+    def abandon(self, why: str, now: int) -> RunResult | None:
+        """Close the run as interrupted, under all of its workers."""
+        self._shared.end()
+        return self._registry.abandon(self._opened, (why,), now)
 
     def ended(self) -> None:
         """Remove the run from Redis; if that fails, a later run removes it."""

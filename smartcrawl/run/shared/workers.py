@@ -108,7 +108,7 @@ class SharedWorkers:
         self.gate = SharedGate(options, self.shared.update_hosts)
         self.turns = SharedTurns(self.shared, options.download_delay)
         self.last_steps = SharedLastSteps(
-            run=opened.no,
+            opened=opened,
             registry=registry,
             membership=membership,
             redis=redis,
