@@ -14,6 +14,7 @@ from smartcrawl.commands.audit_domains import (
     audit_command_domains,
     files_missing_for_audit_command,
 )
+from smartcrawl.commands.audit_links import AuditedLinks
 from smartcrawl.commands.audit_text import (
     print_audit_command,
     print_audit_command_as_json,
@@ -71,6 +72,7 @@ class Command(ChangingCommand):
     """Compare the registry with index and libraries, and repair differences."""
 
     _domains: AuditedDomains
+    _links: AuditedLinks
 
     def syntax(self) -> str:
         """Return its usage."""
@@ -182,6 +184,7 @@ class Command(ChangingCommand):
             ) as domains,
         ):
             self._print_domain_problems(domains)
+            self._audit_links(connection, sources, opts)
             self._audit_index(connection, sources, domains, opts)
 
     def _print_domain_problems(self, domains: AuditedDomains) -> None:
@@ -195,6 +198,17 @@ class Command(ChangingCommand):
         for domain in files_missing_for_audit_command(domains):
             line = self.again("library", "download", domain)
             Output(sys.stderr).say("audit: bring the missing files with:", command=line, gap=1)
+
+    def _audit_links(self, connection: Connection, sources: list[str], opts: Namespace) -> None:
+        """Look for links to numbers without a record; with --repair they are looked up again."""
+        audited = audit_rows.audited_sources(connection, sources)
+        with self.database.translated("read"):
+            self._links = AuditedLinks.of(connection, audited)
+        if self._links.found and opts.repair and not self.dry:
+            with self.leased([name for _, name in audited]):
+                self._links.mend(connection)
+        if opts.format != "json":
+            self._links.print_text()
 
     def _audit_index(
         self, connection: Connection, sources: list[str], domains: AuditedDomains, opts: Namespace
@@ -224,7 +238,7 @@ class Command(ChangingCommand):
             domains.print_text()
             print_note(_EMBEDDED)
         else:
-            print_embedded_audit_as_json(domains)
+            print_embedded_audit_as_json(domains, self._links)
         self._print_repair(opts, agree=domains.agree)
 
     def _look(
@@ -238,7 +252,9 @@ class Command(ChangingCommand):
                 )
         with (
             self.meter(audit_rows.audited_index_page_count(connection, sources)) as meter,
-            IndexComparison(connection, sink, meter.report).compare(sources) as found,
+            IndexComparison(connection, sink, meter.report, self.options.trackers).compare(
+                sources
+            ) as found,
         ):
             why = index_mismatch(connection, sink, facts, found)
             self._report(found, None, why, opts)
@@ -267,7 +283,9 @@ class Command(ChangingCommand):
             raise SinkError(wrong)  # the registry was restored from a backup
         with (
             self.meter(audit_rows.audited_index_page_count(connection, sources)) as meter,
-            IndexComparison(connection, sink, meter.report).compare(sources) as found,
+            IndexComparison(connection, sink, meter.report, self.options.trackers).compare(
+                sources
+            ) as found,
         ):
             strange = index_mismatch(connection, sink, facts, found)
             if strange is not None and sources:
@@ -291,7 +309,9 @@ class Command(ChangingCommand):
                 if not sources:
                     adopt_index(connection, writing, facts, epoch)
                     indexing.seal(connection)
-                with IndexComparison(connection, writing, meter.report).compare(sources) as left:
+                with IndexComparison(
+                    connection, writing, meter.report, self.options.trackers
+                ).compare(sources) as left:
                     still = index_mismatch(
                         connection, writing, index_facts_of_registry(connection), left
                     )
@@ -333,7 +353,8 @@ class Command(ChangingCommand):
         else:
             agree = not left.total() and still is None
         if opts.format == "json":
-            print_audit_command_as_json(found, left, strange, self._domains, agree=agree)
+            parts = self._domains, self._links
+            print_audit_command_as_json(found, left, strange, parts, agree=agree)
         else:
             self._domains.print_text()
             print_audit_command(found, left, strange, agree=agree)
@@ -344,7 +365,7 @@ class Command(ChangingCommand):
 
     def _print_repair(self, opts: Namespace, *, agree: bool) -> None:
         """Print the command that repairs differences, unless it is this one."""
-        if agree:
+        if agree and self._links.agree:
             return
         self.exitcode = WITHHELD
         if not opts.repair or self.dry:

@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from smartcrawl.commands.audit_domains import SHOWN, AuditedDomains, audit_command_columns
+from smartcrawl.commands.audit_links import AuditedLinks
 from smartcrawl.index.audit import AuditFindings, Finding, Kind
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.output import print_note, printed_json
@@ -18,6 +19,7 @@ _COLUMNS: Final = audit_command_columns("page")
 _WORDS: Final = {
     Kind.MISSING: ("missing document", "missing documents"),
     Kind.SURPLUS: ("surplus document", "surplus documents"),
+    Kind.LINKED: ("linked document without a record", "linked documents without a record"),
     Kind.CHANGED: ("document with other content", "documents with other content"),
     Kind.VECTORS: ("document with other vectors", "documents with other vectors"),
     Kind.OPEN: ("open record", "open records"),
@@ -65,7 +67,7 @@ def print_audit_command_as_json(
     found: AuditFindings,
     left: AuditFindings | None,
     strange: str | None,
-    domains: AuditedDomains,
+    parts: tuple[AuditedDomains, AuditedLinks],
     *,
     agree: bool,
 ) -> None:
@@ -73,9 +75,10 @@ def print_audit_command_as_json(
 
     ``agree``: whether registry and index do.
     """
+    domains, links = parts
     facts: dict[str, Any] = {
         "index": "elasticsearch",
-        "agree": agree and domains.agree,
+        "agree": agree and domains.agree and links.agree,
         "mismatch": strange,
         "pages": found.pages,
         "documents": found.documents,
@@ -91,17 +94,20 @@ def print_audit_command_as_json(
             row = printed_json(one._asdict(), sys.stdout)
             print(f"{',' if number else ''}\n    {row}", end="")
         print("]" if place == len(Kind) else "],")
-    _print_domains_as_json(domains)
+    _print_parts_as_json(domains, links)
 
 
-def print_embedded_audit_as_json(domains: AuditedDomains) -> None:
+def print_embedded_audit_as_json(domains: AuditedDomains, links: AuditedLinks) -> None:
     """Print one JSON object about an index that is part of the registry."""
-    print(f'{{\n  "index": "embedded",\n  "agree": {json.dumps(domains.agree)}')
-    _print_domains_as_json(domains)
+    agree = domains.agree and links.agree
+    print(f'{{\n  "index": "embedded",\n  "agree": {json.dumps(agree)}')
+    _print_parts_as_json(domains, links)
 
 
-def _print_domains_as_json(domains: AuditedDomains) -> None:
-    """Print the end of an object, with the key of the domains where there are some."""
+def _print_parts_as_json(domains: AuditedDomains, links: AuditedLinks) -> None:
+    """Print the end of an object, with the keys of domains and links where there are some."""
+    if links.found:
+        print(f'  , "nowhere": {printed_json(links.as_json(), sys.stdout)}')
     if not domains.is_empty:
         print('  , "domains": ', end="")
         domains.print_json()

@@ -24,6 +24,7 @@ from smartcrawl.index.elasticsearch.sink import ElasticsearchSink
 from smartcrawl.index.elasticsearch.versions import epoch_of_index_version, index_version
 from smartcrawl.index.page_vectors import PageVectors
 from smartcrawl.index.writing import RemoteIndexing
+from smartcrawl.model.urls import DEFAULT_TRACKERS, Trackers
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.sequences import draw_sequence_numbers, last_sequence_number
 from smartcrawl.registry.database.transactions import transaction
@@ -45,6 +46,7 @@ class Kind(StrEnum):
 
     MISSING = auto()  #: a page in the registry without a living document in the index
     SURPLUS = auto()  #: a living document in the index without a page in the registry
+    LINKED = auto()  #: a living document without a record, to whose address a page links
     CHANGED = auto()  #: a document with other content than its page
     VECTORS = auto()  #: a document whose chunks with a vector are others than in the registry
     OPEN = auto()  #: a page that a process was writing when it died
@@ -106,6 +108,7 @@ class IndexComparison:
     connection: Connection
     sink: ElasticsearchSink
     tick: Tick = field(default=lambda doing, count: None)
+    trackers: Trackers = DEFAULT_TRACKERS
 
     def compare(self, names: Sequence[str]) -> AuditFindings:
         """Compare the named sources; without names, all sources and the rest of the index.
@@ -137,6 +140,7 @@ class IndexComparison:
 
     def _compare(self, findings: AuditFindings, source: int, name: str) -> None:
         surplus: list[str] = []
+        strays: dict[bytes, str] = {}  #: keys of documents without a record, by the id of each
         with closing(self.sink.scan(name)) as scanned:
             documents = self._watched(findings, scanned)
             vectors = PageVectors(self.sink.embedder)
@@ -157,17 +161,31 @@ class IndexComparison:
                     other = Finding(key, name, page.url, page.no, held.vectors_hash)
                     findings.add(Kind.VECTORS, other)
                 if len(surplus) >= _BATCH:
-                    self._surplus(findings, source, name, surplus)
-        self._surplus(findings, source, name, surplus)
+                    strays |= self._surplus(findings, source, name, surplus)
+        strays |= self._surplus(findings, source, name, surplus)
+        linked = audit_rows.audited_linked_ids(
+            self.connection, source, strays.keys(), self.trackers
+        )
+        for id_, key in strays.items():
+            kind = Kind.LINKED if id_ in linked else Kind.SURPLUS
+            findings.add(kind, Finding(key, name, None, None))
 
-    def _surplus(self, findings: AuditFindings, source: int, name: str, keys: list[str]) -> None:
-        """Add surplus documents, with their records in the registry if there are any."""
+    def _surplus(
+        self, findings: AuditFindings, source: int, name: str, keys: list[str]
+    ) -> dict[bytes, str]:
+        """Add surplus documents whose addresses have a record; return the others, by their ids."""
         ids = {key: _id_of(key, name) for key in keys}
         known_ = audit_rows.audited_addresses(self.connection, source, filter(None, ids.values()))
+        strays: dict[bytes, str] = {}
         for key in keys:
-            no, url = known_.get(ids[key] or b"", (None, None))
+            id_ = ids[key]
+            if id_ is not None and id_ not in known_:
+                strays[id_] = key
+                continue
+            no, url = known_.get(id_ or b"", (None, None))
             findings.add(Kind.SURPLUS, Finding(key, name, url, no))
         keys.clear()
+        return strays
 
     def _watched(self, findings: AuditFindings, documents: Iterable[Held]) -> Iterator[Held]:
         for held in documents:

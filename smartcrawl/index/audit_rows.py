@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.elasticsearch.documents import index_vectors_hash
 from smartcrawl.index.page_vectors import PageVectors
+from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import Trackers, normalize_url, url_digest
 from smartcrawl.registry.connection import Connection, Many
+from smartcrawl.registry.pack import unpack_stored_links
 
 _PAGE: Final = 2_000  #: records of one statement
 _SOURCES = """
@@ -35,6 +39,10 @@ SELECT r.no, r.id, r.url, d.reason
  WHERE r.source = ? AND r.no > ? ORDER BY r.no LIMIT ?
 """
 _KNOWN = "SELECT id, no, url FROM record WHERE source = ? AND id IN carray(?)"
+_LINKS = """
+SELECT l.no, l.raw FROM links l JOIN record r USING (no)
+ WHERE r.source = ? AND l.no > ? ORDER BY l.no LIMIT ?
+"""
 _NONE: Final = PageVectors(None)
 
 
@@ -109,3 +117,26 @@ def audited_addresses(
     """Return (number, address) of the records of a source, by their ids."""
     rows = connection.execute(_KNOWN, (source, Many(tuple(ids)))).fetchall()
     return {bytes(key): (no, url) for key, no, url in rows}
+
+
+def audited_linked_ids(
+    connection: Connection, source: int, ids: Set[bytes], trackers: Trackers
+) -> set[bytes]:
+    """Return those of some ids to whose addresses a page of a source links.
+
+    It reads all links of the source, unless there is no id to look for.
+    """
+    linked: set[bytes] = set()
+    last = 0
+    while len(linked) < len(ids) and (
+        found := connection.execute(_LINKS, (source, last, _PAGE)).fetchall()
+    ):
+        for _, raw in found:
+            linked |= ids & {_id_of_link(link.url, trackers) for link in unpack_stored_links(raw)}
+        last = found[-1][0]
+    return linked
+
+
+@lru_cache(65_536)  # a site's pages have the same menu
+def _id_of_link(url: str, trackers: Trackers) -> bytes:
+    return url_digest(normalize_url(unsigned_url(url), trackers))

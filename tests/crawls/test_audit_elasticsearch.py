@@ -142,25 +142,28 @@ def test_elasticsearch_audit_finds_what_was_deleted_by_hand_and_mends_it(site, i
     indexed.rows(f"DELETE FROM state WHERE no IN ({listed})")
 
     told = audit(indexed, expect=3)
-    assert found(told) == {"missing": 100, "surplus": 20}
+    assert found(told) == {"missing": 100, "surplus": 10, "linked": 10}
     assert {one["key"] for one in told["missing"]} == {keys[no] for no in lost}
     assert {one["no"] for one in told["missing"]} == set(lost)
-    assert {one["key"] for one in told["surplus"]} == {keys[no] for no in emptied + forgotten}
-    assert sorted(one["no"] for one in told["surplus"] if one["no"]) == sorted(emptied)
+    assert {one["key"] for one in told["surplus"]} == {keys[no] for no in emptied}
+    assert sorted(one["no"] for one in told["surplus"]) == sorted(emptied)
+    assert {one["key"] for one in told["linked"]} == {keys[no] for no in forgotten}
     shown = indexed.run("audit", expect=3)
     assert "100 missing documents" in shown.out
-    assert "20 surplus documents" in shown.out
+    assert "10 surplus documents" in shown.out
+    assert "10 linked documents without a record" in shown.out
     assert sum(line.startswith("missing ") for line in shown.out.splitlines()) == 20
     assert "and 80 more" in shown.out
     assert "scrapy audit --repair" in shown.err
     assert len(index.living()) == PAGES + 1 - 100, "only to look changes nothing"
 
     site.clear()
-    told = audit(indexed, "--repair", expect=0)
-    assert found(told) == {"missing": 100, "surplus": 20}
-    assert set(told["left"].values()) == {0}
+    told = audit(indexed, "--repair", expect=3)
+    assert found(told) == {"missing": 100, "surplus": 10, "linked": 10}
+    assert {kind: left for kind, left in told["left"].items() if left} == {"linked": 10}
     assert site.log == [], "nothing is downloaded"
-    assert set(index.living()) == {keys[no] for no in numbers if no not in emptied + forgotten}
+    assert set(index.living()) == {keys[no] for no in numbers if no not in emptied}
+    indexed(site.url("/"))
     assert audit(indexed, expect=0)["agree"] is True
     assert indexed.hits("number") == sorted(
         path_of(url)

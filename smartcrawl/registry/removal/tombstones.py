@@ -67,9 +67,21 @@ def delete_expired_tombstone_rows(connection: Connection, ending: EndingRunRow) 
         for no, targets in connection.execute(_TARGETS, (ending.source,))
         if not overdue.isdisjoint(unpack_stored_numbers(targets))
     ]
-    connection.execute(_LOOK_UP, (numbers_for_sql(stale),))
+    look_up_links_again(connection, stale, ())
     delete_record_rows(connection, overdue)
     return len(overdue)
+
+
+def look_up_links_again(
+    connection: Connection, pages: Collection[int], gone: Collection[int]
+) -> None:
+    """Have the next run look up the links of ``pages`` by address.
+
+    ``gone``: numbers without a record, which no column may name any more.
+    """
+    connection.execute(_LOOK_UP, (numbers_for_sql(pages),))
+    for statement in _NAMED if gone else ():
+        connection.execute(statement, (numbers_for_sql(gone),))
 
 
 def delete_record_rows(connection: Connection, numbers: Collection[int]) -> None:
