@@ -56,7 +56,7 @@ class AuditedLinks:
             print(f"  and {count - SHOWN:,} more (--format json lists all)")
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return what JSON shows of them."""
+        """Return the pages as objects of JSON."""
         return [
             {"source": source, "url": page.url, "no": page.no, "targets": list(page.targets)}
             for source, page in self.found

@@ -95,10 +95,7 @@ class Run:
         self.stored_pages = StoredPages(self._readers, registry)
         self.frontier = workers.frontier(self._readers, self._load)
         self.frontier.grow(self._readers.pages.last_number())
-        numbers = registry.numbers
-        self._book = AddressBook(
-            self._readers.pages, numbers.draw, options.trackers, looked_up=numbers.met
-        )
+        self._book = self._new_book()
         self.library = open_run_library(source, registry, opened, orders)
         self.batches = self._new_batches()
         self.hosts = workers.host_notes(self._readers, self.batches)
@@ -129,6 +126,10 @@ class Run:
         self.spellings = self._new_spellings()
         self.ending = self._new_ending()
         self._pins = Pins(source, registry, opened, self._readers.pages, self._offers)
+
+    def _new_book(self) -> AddressBook:
+        numbers, trackers = self.registry.numbers, self.options.trackers
+        return AddressBook(self._readers.pages, numbers.draw, trackers, looked_up=numbers.met)
 
     def _new_batches(self) -> Batches:
         return open_run_batches(

@@ -134,7 +134,7 @@ class Courier:
                     return
                 pause = self._wait_of(result, pause)
                 idle = result.wait is None and not result.claims and not self.carries
-                idle = idle or self._desk.sealed  # numbers may wait that nobody asks any more
+                idle = idle or self._desk.sealed  # its numbers may still wait
                 if idle and (post or time.monotonic() >= looked):
                     self._desk.looked()
                     looked = time.monotonic() + _LOOK
