@@ -1,4 +1,4 @@
-"""Links to addresses that have no record any more: `audit` finds them, the next run follows them."""
+"""Links to addresses that have no record: `audit` finds them, the next run follows them."""
 
 import json
 
