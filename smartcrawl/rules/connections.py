@@ -7,6 +7,7 @@ crawler asks the guard in its resolver (``engine.download.network``).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import IntEnum
@@ -78,6 +79,7 @@ METADATA_NAMES = frozenset(
 PORTS = frozenset({80, 443})  #: default ports allowed on public hosts
 METADATA = "metadata"
 RESERVED = "reserved"
+_ADDRESS_REFUSED = re.compile(r"address not allowed: (.+?) \((.+?)\)")
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 _TRANSLATED = ip_network("::ffff:0:0:0/96")  #: of RFC 2765
@@ -238,6 +240,35 @@ def _forms(address: str) -> set[Address]:
     """Return an address and the IPv4 addresses that it carries."""
     found = literal_connection_address(address)
     return set() if found is None else {found, *carried_ipv4_addresses(found)}
+
+
+def connection_remedy(refusal: str, host: str) -> str | None:
+    """Return the remedy for a ``ConnectionGuard.refusal``; that may be that there is none.
+
+    ``host``: the host that was asked. None: the refusal says all, as of a scheme.
+
+    >>> connection_remedy("port not allowed: 25", "x.example")
+    'permit it with ALLOW_PORTS'
+    >>> connection_remedy("address not allowed: private (10.2.0.1)", "x.example")
+    'permit its network with ALLOW_NETWORKS'
+    >>> connection_remedy("address not allowed: link-local (169.254.1.1)", "x.example")
+    'no name may lead to a link-local address'
+    """
+    if refusal.startswith("port "):
+        return "permit it with ALLOW_PORTS"
+    found = _ADDRESS_REFUSED.match(refusal)
+    if found is None:
+        return None
+    purpose, forms = found[1], _forms(found[2])
+    if not forms:
+        return "no metadata service is asked by its name" if purpose == METADATA else None
+    is_literal = literal_connection_address(bare_connection_host(host)) is not None
+    if any(form.is_link_local for form in forms) and not is_literal:
+        return "no name may lead to a link-local address"
+    if purpose == METADATA:
+        entry = next(str(n) for n in map(ip_network, forms) if _is_within_metadata(n))
+        return f"a metadata service gives credentials; only ALLOW_NETWORKS={entry} opens it"
+    return "permit its network with ALLOW_NETWORKS"
 
 
 def _are_within(forms: AbstractSet[Address], networks: Iterable[Network]) -> bool:

@@ -1258,6 +1258,8 @@ def test_a_page_behind_one_that_robots_txt_forbids_is_told_so(world: World):
 
 def test_a_table_with_a_mistake_is_named_and_its_source_shown(orphaned: World):
     """So is one of a source that was never crawled; a file that is no TOML hides no status."""
+    seed = (2, orphaned.desk.number(f"{SITE}/"))
+    orphaned.desk.connection.execute("INSERT INTO seed (run, no) VALUES (?, ?)", seed)
     orphaned.declare(SOURCES + "max_dept = 2\n\n[sources.next]\n")
     problems = r"has 2 problems:\s+\[sources.docs\] max_dept: unknown key, did.*\[sources.next\]"
 

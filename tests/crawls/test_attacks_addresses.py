@@ -11,7 +11,10 @@ from tests.site_server import Page, Site, html
 
 #: Impatient, and quiet.
 _QUICK: dict[str, object] = {"RETRY_TIMES": 0, "LOG_LEVEL": "WARNING"}
-_REFUSED = "its address is not public: permit its network with ALLOW_NETWORKS"
+_REFUSED = "its address is not public: {}"
+_PERMIT = "permit its network with ALLOW_NETWORKS"
+_NAME = "no metadata service is asked by its name"
+_METADATA = "a metadata service gives credentials; only ALLOW_NETWORKS={} opens it"
 #: Hosts with the victim's port, and what each is refused as.
 _HERE = {
     "/decimal": ("2130706433", "loopback (127.0.0.1)"),
@@ -88,7 +91,13 @@ def told(record: Record) -> tuple[str, int, str]:
 
 def refused(url: str, purpose: str) -> tuple[str, int, str]:
     """What is told of an address; a name is looked up first for its robots.txt."""
-    why = f"{_REFUSED} (address not allowed: {purpose})"
+    remedy = _PERMIT
+    if purpose.startswith("metadata"):
+        address = purpose.removeprefix("metadata (").removesuffix(")")
+        address = address.replace("64:ff9b::a9fe:a9fe", "169.254.169.254")
+        entry = f"{address}/{128 if ':' in address else 32}"
+        remedy = _NAME if "google" in address else _METADATA.format(entry)
+    why = f"{_REFUSED.format(remedy)} (address not allowed: {purpose})"
     if "localhost" in url:
         why = f"{url.removesuffix(path_of(url))}/robots.txt could not be read: {why}"
     return "failed", 1109, why
@@ -237,7 +246,7 @@ def test_a_robots_txt_cannot_be_fetched_from_where_its_host_may_not(
         "failed",
         1109,
         f"{site.url('/robots.txt')} could not be read:"
-        f" {_REFUSED} (address not allowed: loopback (127.0.0.1))",
+        f" {_REFUSED.format(_PERMIT)} (address not allowed: loopback (127.0.0.1))",
     )
 
 
@@ -251,7 +260,7 @@ def test_a_seed_that_leads_to_a_refused_address_names_number_and_remedy(
 
     result = run(crawl, expect=3)
 
-    why = f"1109: {_REFUSED} (address not allowed: loopback (127.0.0.2))"
+    why = f"1109: {_REFUSED.format(_PERMIT)} (address not allowed: loopback (127.0.0.2))"
     reason = f"seed_failed: {site.url()} (redirected to {inside}: {why})"
     assert reason in crawl.runs()[0]["reasons"]
     assert f"not complete: {reason}\n" in result.out

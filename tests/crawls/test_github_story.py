@@ -219,7 +219,7 @@ def test_an_interrupted_listing_removes_nothing(story: Story):
 def test_without_permission_no_private_address_is_asked(story: Story):
     story.settings["ALLOW_NETWORKS"] = ""
     story.run(expect=3)
-    assert "permit it with ALLOW_NETWORKS" in story.reasons[0]
+    assert "permit its network with ALLOW_NETWORKS" in story.reasons[0]
     assert story.peer.log == []
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from smartcrawl.model.documents import Link
 from smartcrawl.registry.removal import purge
+from smartcrawl.registry.removal.walls import wall_reason_rows
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule, Standing, Status, Word
 from tests.registry.build import LATER, Desk, closing
 
@@ -188,3 +189,17 @@ def test_a_removed_wall_is_remembered_while_a_page_is_failed_for_it(desk: Desk):
     desk.seal(look=False)
     assert remembered() == [False, True, True]
     assert state(desk, PAGES[1]) == FAILED
+
+
+def test_walls_count_with_the_pages_that_met_them_once(desk: Desk):
+    """Three pages of 40 are no tenth of a run, whether their walls are known or not."""
+    walled(desk)
+    desk.open()
+    desk.reach(HOME)
+    led(desk, *zip(PAGES, WALLS, strict=True))
+    for wall in WALLS:
+        fields = {"outcome": Outcome.UNPROCESSABLE, "status": int(Fault.LOGIN)}
+        desk.write(desk.visit(wall, **fields))
+
+    assert wall_reason_rows(desk.connection, 2, visits=40) == ()
+    assert len(wall_reason_rows(desk.connection, 2, visits=30)) == 3

@@ -10,6 +10,7 @@ from smartcrawl.rules.connections import (
     SeedReach,
     bare_connection_host,
     carried_ipv4_addresses,
+    connection_remedy,
     literal_connection_address,
 )
 
@@ -246,6 +247,46 @@ def test_no_name_may_lead_to_a_link_local_address(address: str):
     assert not allows(guard, address, "seed.example")
     assert allows(guard, address, address)
     assert not allows(ConnectionGuard(), address, address)
+
+
+@pytest.mark.parametrize("host", ["x.example", ""], ids=["by name", "literal"])
+@pytest.mark.parametrize(
+    "address",
+    ["10.0.0.1", "::1", "fd00::1", "169.254.1.1", "fe80::1", "169.254.169.254", "169.254.170.2",
+     "100.100.100.200", "168.63.129.16", "fd00:ec2::254", "64:ff9b::a9fe:a9fe",
+     "::ffff:100.100.100.200"],
+)  # fmt: skip
+def test_the_remedy_of_a_refusal_opens_the_address_or_says_that_nothing_does(
+    address: str, host: str
+):
+    asked = host or address
+    refusal = ConnectionGuard().refusal(address, host=asked, port=80)
+    assert refusal is not None
+
+    remedy = connection_remedy(refusal, asked)
+
+    assert remedy is not None
+    if remedy == "no name may lead to a link-local address":
+        own = (address, *map(str, carried_ipv4_addresses(ip_address(address))))
+        everything = ConnectionGuard([ip_network(n) for n in ("0.0.0.0/0", "::/0", *own)])
+        assert not allows(everything, address, asked)
+        return
+    entry = address
+    if "metadata" in refusal:
+        entry = remedy.partition("only ALLOW_NETWORKS=")[2].removesuffix(" opens it")
+    else:
+        assert remedy == "permit its network with ALLOW_NETWORKS"
+    assert allows(ConnectionGuard([ip_network(entry)]), address, asked)
+
+
+def test_the_remedy_of_a_name_a_port_and_a_scheme():
+    by_name = "address not allowed: metadata (metadata.goog)"
+    assert connection_remedy(by_name, "metadata.goog") == "no metadata service is asked by its name"
+    assert connection_remedy("port not allowed: 25", "x.example") == "permit it with ALLOW_PORTS"
+    turned = "address not allowed: private (10.0.0.1), and docs.example was public at its first"
+    assert connection_remedy(turned, "docs.example") == "permit its network with ALLOW_NETWORKS"
+    assert connection_remedy("scheme not allowed: ftp", "") is None
+    assert connection_remedy("address not allowed: it is none (x)", "x") is None
 
 
 def test_what_the_operator_named_is_asked_at_every_port():

@@ -23,6 +23,8 @@ from smartcrawl.model.exceptions import (
     RobotsUnknownError,
     StoreAwayError,
 )
+from smartcrawl.model.urls import url_endpoint
+from smartcrawl.rules.connections import connection_remedy
 from smartcrawl.rules.model import Fault
 
 #: Faults of the errors without an answer; the first class that fits counts.
@@ -65,7 +67,6 @@ MESSAGES: Final = {
     Fault.HEADERS_TOO_LARGE: "the headers of the answer are larger than 64 KiB",
     Fault.TOO_SLOW: "the body came more slowly than MIN_DOWNLOAD_RATE",
     Fault.DNS: "its host name cannot be resolved: check the spelling and the name server",
-    Fault.ADDRESS_REFUSED: "its address is not public: permit its network with ALLOW_NETWORKS",
     Fault.REFUSED: "connection refused: is the server running, and is the port right?",
     Fault.TIME_OUT: "no whole answer within DOWNLOAD_TIMEOUT",
     Fault.TRUNCATED: "the body ended before its announced length",
@@ -94,14 +95,25 @@ def download_fault(error: BaseException, url: str) -> tuple[Fault, str]:
         fault = Fault.ADDRESS_REFUSED
     elif fault is Fault.DNS and (refusal := resolver_refusal(url)) is not None:
         fault, detail = Fault.ADDRESS_REFUSED, refusal
-    if fault is Fault.ADDRESS_REFUSED and detail.startswith("port"):
-        return fault, f"{detail}: permit it with ALLOW_PORTS"
+    if fault is Fault.ADDRESS_REFUSED:
+        return fault, _refusal_message(detail, url)
     message = MESSAGES.get(fault)
     if any(isinstance(reason.value, CertificateError) for reason in _reasons(error)):
         return fault, detail[:1024]  # it names the remedy itself
     if message is None or fault in _PLAIN:
         return fault, (message or detail)[:1024]
     return fault, f"{message} ({detail})"[:1024]
+
+
+def _refusal_message(refusal: str, url: str) -> str:
+    """Return why an address is refused, with the remedy if there is one."""
+    host = url_endpoint(url)[0] if url.startswith(("http://", "https://")) else ""
+    remedy = connection_remedy(refusal, host)
+    if remedy is None:
+        return refusal[:1024]
+    if refusal.startswith("port"):
+        return f"{refusal}: {remedy}"
+    return f"its address is not public: {remedy} ({refusal})"[:1024]
 
 
 def _reasons(error: BaseException) -> tuple[Any, ...]:

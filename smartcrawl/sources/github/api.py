@@ -20,7 +20,7 @@ from urllib.parse import urljoin, urlsplit
 from smartcrawl.model.exceptions import SettingError
 from smartcrawl.model.redaction import escaped_text
 from smartcrawl.model.urls import url_endpoint
-from smartcrawl.rules.connections import ConnectionGuard
+from smartcrawl.rules.connections import ConnectionGuard, connection_remedy
 from smartcrawl.rules.http import retry_after
 from smartcrawl.sources.github.tunnels import TunnelConnection
 
@@ -356,8 +356,8 @@ class GithubApi:
         for address in addresses:
             refusal = self._guard.refusal(address, host=host, port=port)
             if refusal is not None:
-                setting = "ALLOW_PORTS" if refusal.startswith("port") else "ALLOW_NETWORKS"
-                raise ApiError(f"{host}: {refusal}: permit it with {setting}")
+                remedy = connection_remedy(refusal, host)
+                raise ApiError(f"{host}: {refusal}{f': {remedy}' if remedy else ''}")
         return addresses[0]
 
 
