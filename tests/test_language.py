@@ -18,7 +18,12 @@ ROOT = Path(__file__).resolve().parents[1]
 CODE = sorted((ROOT / "smartcrawl").rglob("*.py"))
 #: docs/coverage.md is made of the names of tests.
 MANUALS = sorted(
-    {ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")}
+    {
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        *(ROOT / "docs").rglob("*.md"),
+    }
     - {ROOT / "docs/coverage.md"}
 )
 LONGEST = 35  #: words of a sentence
