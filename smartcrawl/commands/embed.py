@@ -7,24 +7,29 @@ import time
 from argparse import ArgumentParser, Namespace
 from contextlib import closing
 from functools import partial
+from typing import Final
 
 from smartcrawl.index import audit_rows
 from smartcrawl.index.choice import index_writer_of_registry
 from smartcrawl.index.embedded.debts import PaidDebts, pay_embedded_index_debts
 from smartcrawl.index.embedded.vectors import (
     count_index_texts_to_embed,
+    forget_index_vectors,
     index_embedder_number,
     prepare_index_for_vectors,
 )
 from smartcrawl.index.embedding.choice import open_embedder
-from smartcrawl.index.embedding.ports import Embedder
+from smartcrawl.index.embedding.ports import Embedder, RefusedText
 from smartcrawl.index.remote_debts import remote_index_debts
-from smartcrawl.model.exceptions import UsageError
+from smartcrawl.model.exceptions import EmbedderError, UsageError
 from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.refused_chunks import refused_chunk_counts
 from smartcrawl.reports.text import report_noun
 from smartcrawl.terminal.command import FAILED, WITHHELD, ChangingCommand, print_json
 from smartcrawl.terminal.output import print_complaint
+
+_HARMLESS: Final = "text"  #: a text that every model embeds
 
 
 class Command(ChangingCommand):
@@ -32,7 +37,7 @@ class Command(ChangingCommand):
 
     def syntax(self) -> str:
         """Return its usage."""
-        return "[--source S] [--refused] [--dry-run]"
+        return "[--source S | --anew] [--refused] [--dry-run]"
 
     def short_desc(self) -> str:
         """Return one line for the list of commands."""
@@ -55,6 +60,11 @@ class Command(ChangingCommand):
             action="store_true",
             help="ask again for the texts that were refused before",
         )
+        parser.add_argument(
+            "--anew",
+            action="store_true",
+            help="drop the vectors of EMBEDDER and make all of them anew, as for another model",
+        )
 
     def work(
         self, connection: Connection, sources: list[str], args: list[str], opts: Namespace
@@ -66,6 +76,8 @@ class Command(ChangingCommand):
                 "first set EMBEDDER to local, onnx or openai (docs/vectors.md)",
                 print_help=False,
             )
+        if opts.anew and sources:
+            raise UsageError("--anew makes the vectors of all sources anew: leave --source out")
         names = []
         if self.options.elasticsearch is not None:  # a later claim would win over those of a run
             names = [name for _, name in audit_rows.audited_sources(connection, sources)]
@@ -75,12 +87,12 @@ class Command(ChangingCommand):
             closing(index_writer_of_registry(self.options, connection)) as indexing,
         ):
             elsewhere = remote_index_debts(indexing)
-            number = index_embedder_number(connection, embedder)
-            owed = count_index_texts_to_embed(connection, number or 0, sources)
+            number = index_embedder_number(connection, embedder) or 0
+            owed = count_index_texts_to_embed(connection, 0 if opts.anew else number, sources)
             if elsewhere is not None:
-                owed += elsewhere.count_unknown(connection, number or 0)
-            if opts.refused:
-                refused = refused_chunk_counts(connection, number or 0, sources)
+                owed += elsewhere.count_unknown(connection, number)
+            if opts.refused and not opts.anew:
+                refused = refused_chunk_counts(connection, number, sources)
                 owed += sum(one.number for one in refused)
             if self.dry:
                 self._print(embedder, PaidDebts(owed=owed), opts)
@@ -92,6 +104,8 @@ class Command(ChangingCommand):
                     f"the text of {report_noun(owed, 'chunk')} goes to {embedder.destination},"
                     f" model {embedder.model}",
                 )
+            if opts.anew:
+                _forget(connection, embedder, number)
             with self.meter(owed) as meter:
                 paid = pay_embedded_index_debts(
                     connection,
@@ -101,7 +115,7 @@ class Command(ChangingCommand):
                     ttl=self.options.undo_ttl,
                     report=partial(meter.report, "embedded"),
                     elsewhere=elsewhere,
-                    refused_too=opts.refused,
+                    refused_too=opts.refused and not opts.anew,
                 )
         if paid.error is not None:
             print_complaint(self.name, str(paid.error))
@@ -137,3 +151,19 @@ class Command(ChangingCommand):
             sys.stdout.write(f"  {url}: {reason}\n")
         if (more := paid.refused + paid.unanswered - len(paid.reasons)) > 0:
             sys.stdout.write(f"  and {more:,} more\n")
+
+
+def _forget(connection: Connection, embedder: Embedder, number: int) -> None:
+    """Drop the vectors of an embedder, once it has made one.
+
+    Raises:
+        EmbedderError: it makes none now, and the former ones stay.
+    """
+    (found,) = embedder.embed([_HARMLESS])
+    if isinstance(found, RefusedText):
+        raise EmbedderError(
+            f"the embedder refuses every text ({found.reason}): the former vectors stay",
+            lasting=True,
+        )
+    with transaction(connection):
+        forget_index_vectors(connection, number)

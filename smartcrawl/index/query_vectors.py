@@ -14,6 +14,7 @@ from smartcrawl.index.embedded.vectors import (
     StoredEmbedder,
     VectorLacks,
     VectorQuery,
+    check_answering_model,
     count_index_texts_to_embed,
     index_vector_lacks,
     whole_index_embedders,
@@ -117,8 +118,11 @@ class QuestionVectors:
         self._left -= time.monotonic() - began
 
     def _embedded(self, asked: _Asked) -> Vector:
+        if last := self._embedders.last_answering(asked.options):
+            check_answering_model(asked.stored, last)  # another model is asked nothing more
         text = search_query_text(asked.text)
-        found, model = self._embedders.answer(asked.options, text, self._left)
+        found, model, now = self._embedders.answer(asked.options, text, self._left)
+        check_answering_model(asked.stored, now)
         if model != asked.stored.model:  # another version of the package
             raise EmbedderError(
                 f"the vectors are of {asked.stored.model}, and this installation has {model}:"

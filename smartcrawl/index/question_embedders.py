@@ -14,6 +14,7 @@ from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
 from smartcrawl.index.embedding.waiting import Waiting
 from smartcrawl.model.embedder_options import ON_THIS_MACHINE, EmbedderOptions
 from smartcrawl.model.exceptions import EmbedderAwayError, EmbedderError
+from smartcrawl.rules.embedders import Answering
 
 SECONDS: Final = 2.0  #: that a server has to answer a question
 _MOST_OPEN: Final = 2  #: embedders that stay open: the former one and that of the settings
@@ -24,6 +25,7 @@ class QuestionAnswer(NamedTuple):
 
     vector: Vector | RefusedText
     model: str  #: of the embedder that was asked
+    answering: Answering  #: as it answered
 
 
 class _Pause(NamedTuple):
@@ -45,6 +47,7 @@ class QuestionEmbedders:
         self._clock, self._lock = clock, Lock()
         self._open: dict[EmbedderOptions, Embedder] = {}
         self._pauses: dict[EmbedderOptions, _Pause] = {}
+        self._answering: dict[EmbedderOptions, Answering] = {}
         self._waiting: Waiting[Vector | RefusedText] = Waiting()
 
     def answer(
@@ -59,7 +62,8 @@ class QuestionEmbedders:
         self._check_pause(options)
         embedder = self._opened(options)
         if options.name in ON_THIS_MACHINE:
-            return QuestionAnswer(embedder.embed_query(text), embedder.model)
+            found = embedder.embed_query(text)
+            return QuestionAnswer(found, embedder.model, Answering(None, None))
         try:
             found = self._waiting.made(lambda: embedder.embed_query(text), max(0.0, seconds))
         except TimeoutError:
@@ -68,7 +72,13 @@ class QuestionEmbedders:
             raise self._failed(options, embedder, error) from None
         except EmbedderError as error:
             raise self._failed(options, embedder, error) from None
-        return QuestionAnswer(found, embedder.model)
+        answering = Answering(embedder.answered_by, embedder.location)
+        self._answering[options] = answering
+        return QuestionAnswer(found, embedder.model, answering)
+
+    def last_answering(self, options: EmbedderOptions) -> Answering | None:
+        """Return how a server answered last; None: it was not asked."""
+        return self._answering.get(options)
 
     def forget(self) -> None:
         """Close all embedders, and end their pauses."""
@@ -76,6 +86,7 @@ class QuestionEmbedders:
             closing = list(self._open.values())
             self._open.clear()
             self._pauses.clear()
+            self._answering.clear()
         for embedder in closing:
             embedder.close()
 

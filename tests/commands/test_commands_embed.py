@@ -388,6 +388,50 @@ def test_texts_that_a_server_refused_for_a_while_are_asked_for_again(
     assert "refused" not in place.run("status", "--details").out
 
 
+@both
+def test_another_model_is_asked_nothing_more_until_all_vectors_are_made_anew(
+    place: Place, server: EmbeddingsServer
+):
+    """The same settings, and a server that has another model by now."""
+    place.openai(server)
+    place.run("embed")
+    assert place.desk.value("SELECT answered FROM embedder") == "some-model"
+    place.desk.source = "late"
+    place.desk.open()
+    place.desk.index("http://late.example/", "a plum")
+    place.desk.seal()
+    server.answer = lambda asked: Reply(embeddings(asked.texts) | {"model": "other-model"})
+
+    owed = place.run("embed", expect=1)
+    search = place.run("search", "--mode", "hybrid", "apple", "in:shop")
+    before = place.count("vector IS NOT NULL")
+    refused = place.run("embed", "--anew", "--source", "shop", expect=2)
+    counted = place.json("embed", "--anew", "--dry-run")
+    anew = place.json("embed", "--anew")
+    after = place.run("search", "--mode", "hybrid", "apple")
+
+    for text in (owed.err, search.err):
+        assert f"the vectors are of the model 'some-model' at {server.url}, with 4 numbers" in text
+        assert f"now the model 'other-model' at {server.url} answers" in text
+        assert "run scrapy embed --anew" in text
+    assert "http://shop.example/0" in search.out
+    assert "leave --source out" in refused.err
+    assert (before, counted["owed"], anew["embedded"], anew["owed"]) == (3, 4, 4, 0)
+    assert place.desk.value("SELECT answered FROM embedder") == "other-model"
+    assert (after.err, place.count("vector IS NOT NULL")) == ("", 4)
+
+
+def test_vectors_stay_where_no_new_ones_are_to_be_had(place: Place, server: EmbeddingsServer):
+    place.openai(server)
+    place.run("embed")
+    server.answer = lambda asked: error("busy", 503)
+
+    failed = place.run("embed", "--anew", expect=1)
+
+    assert f"{server.host} makes no vectors now (503, busy)" in failed.err
+    assert place.count("vector IS NOT NULL") == 3
+
+
 # search
 
 

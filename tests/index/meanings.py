@@ -68,6 +68,7 @@ class Topics:
 
     destination = None
     location = None
+    answered_by = ""
     texts_at_once = 256
 
     def __init__(self, model: str = "topics", *errors: EmbedderError | None) -> None:

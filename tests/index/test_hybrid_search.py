@@ -890,6 +890,21 @@ def test_vectors_of_another_version_of_the_local_model_are_not_compared(new: New
     assert searched.answer("cancel", VECTOR).note == ""
 
 
+def test_a_server_with_another_model_is_asked_nothing_more_for_questions(
+    searched: Searched, server: EmbeddingsServer
+):
+    server.answer = lambda asked: Reply(embeddings(asked.texts) | {"model": "other-model"})
+    server.asked.clear()
+
+    answers = [searched.answer("banana", HYBRID) for _ in range(3)]
+
+    assert [answer.hits for answer in answers] == [searched.answer("banana", TEXT).hits] * 3
+    assert all("now the model 'other-model' at" in answer.note for answer in answers)
+    assert len(server.asked) == 1
+    with pytest.raises(EmbedderError, match="embed --anew"):
+        searched.answer("banana", VECTOR)
+
+
 # Odd queries
 
 ODD = {

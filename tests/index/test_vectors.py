@@ -802,6 +802,7 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
         "ALTER TABLE source DROP COLUMN spelled",
         "ALTER TABLE record DROP COLUMN sunk_vectors", "DROP TABLE remote_chunk",
         "ALTER TABLE run DROP COLUMN embedded", "ALTER TABLE run DROP COLUMN owed",
+        "ALTER TABLE run DROP COLUMN rules", "DROP TABLE seed_name",
         "UPDATE chunk SET hash = NULL", "DROP TABLE vector", "DROP TABLE embedder",
         "DROP INDEX chunk_hash", "DROP TABLE store_file", "DROP TABLE vector_store",
         "DROP TABLE library_item", "DROP TABLE library_move", "DROP TABLE library_address",
@@ -898,3 +899,33 @@ def test_refused_texts_are_asked_for_again_when_they_are_wanted(desk: Desk):
     embedder.errors = [AWAY]
     away = pay(connection, embedder, refused_too=True)
     assert (away.owed, refused_chunk_counts(connection, number)) == (2, [])
+
+
+def test_a_run_takes_no_vector_of_another_model_than_the_stored_ones(file: Path):
+    """Its pages are stored with their text, and it is asked nothing more."""
+    first, other = Served("one"), Served("two")
+    room = Room(file, first)
+    room.write(page_of(room.desk, f"{BASE}0", "stop it"))
+    room.writer.embed_with(BatchVectors(other))
+
+    for n in (1, 2):
+        room.write(page_of(room.desk, f"{BASE}{n}", f"line {n}"))
+    end = pay(room.connection, other)
+
+    assert other.texts == ["line 1", "line 1", "line 2"]  # of the first batch, and of the end
+    assert texts_with_vectors(room.connection) == ["stop it"]
+    assert end.error is not None
+    assert "the model 'one' at http://models.example/v1" in str(end.error)
+    assert "now the model 'two' at" in str(end.error)
+    room.close()
+
+
+class Served(Topics):
+    """Topics of a server, which answers with the name of its model."""
+
+    destination = "models.example"
+    location = "http://models.example/v1"
+
+    def __init__(self, answered_by: str) -> None:
+        super().__init__()
+        self.answered_by = answered_by

@@ -682,7 +682,8 @@ def test_documents_are_the_chunks_of_their_page_in_order(desk: Desk):
     ]
     if desk.connection.dialect == "sqlite":  # only there are vectors
         desk.connection.execute(
-            "INSERT INTO embedder VALUES (1, 'e', 'm', 1, 5, NULL), (2, 'e', 'n', 1, NULL, NULL)"
+            "INSERT INTO embedder (no, name, model, dimension, whole_at)"
+            " VALUES (1, 'e', 'm', 1, 5), (2, 'e', 'n', 1, NULL)"
         )
         chunk = visit.parsed.chunks[1].digest(visit.parsed.document.title)
         vectors = [(chunk, 1, b"used"), (chunk, 2, b"not yet")]

@@ -9,6 +9,7 @@ from typing import Final
 
 from smartcrawl.index.embedded.buffer import searchable_chunks
 from smartcrawl.index.embedded.vectors import (
+    check_answering_embedder,
     embedded_text,
     index_embedder_number,
     index_vector_hashes,
@@ -70,6 +71,7 @@ class BatchVectors:
                     break
                 some = owed[start : start + most]
                 answers = self.embedder.embed([texts[hash_] for hash_ in some])
+                check_answering_embedder(connection, self.embedder)
                 found = dict(zip(some, answers, strict=True))
                 self._found |= found
                 self._unanswered |= unanswered_index_hashes(found.items())
@@ -90,6 +92,12 @@ class BatchVectors:
         an embedder of other vectors may have its former number. Returns the number of vectors.
         """
         if not self._found:
+            return 0
+        try:  # another process may have been the first to store its model
+            check_answering_embedder(connection, self.embedder)
+        except EmbedderError as error:
+            logger.warning("pages are stored without vectors: %s", error)
+            self.is_off = True
             return 0
         number = note_index_embedder(connection, self.embedder)
         put_index_vectors(connection, number, self._found.items())

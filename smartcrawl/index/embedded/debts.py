@@ -9,6 +9,7 @@ from typing import Final, Protocol
 from smartcrawl.index.embedded.unused import drop_unused_index_vectors
 from smartcrawl.index.embedded.vectors import (
     OwedText,
+    check_answering_embedder,
     count_index_texts_to_embed,
     index_page_of_chunk,
     index_texts_to_embed,
@@ -140,6 +141,7 @@ def _pay_texts(
 ) -> set[bytes]:
     """Embed some texts; return the hashes of those whose answer was wrong."""
     found = embedder.embed([owed.text for owed in texts])
+    check_answering_embedder(connection, embedder)
     pairs = list(zip((owed.hash for owed in texts), found, strict=True))
     with transaction(connection):
         number = note_index_embedder(connection, embedder)  # another process may drop it

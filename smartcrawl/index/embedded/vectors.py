@@ -13,7 +13,10 @@ from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 from smartcrawl.index.embedding.ports import Embedder, RefusedText, Vector
+from smartcrawl.model.exceptions import EmbedderError
 from smartcrawl.model.index_pages import EmbedderKey
+from smartcrawl.model.program import program_name
+from smartcrawl.model.redaction import redacted_line
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.databases import Database
 from smartcrawl.registry.database.sqlite import SqliteDatabase
@@ -25,6 +28,7 @@ from smartcrawl.registry.refused_chunks import (
 )
 from smartcrawl.registry.remote_chunks import remote_chunk_table
 from smartcrawl.registry.vector_table import vector_table
+from smartcrawl.rules.embedders import Answering, has_same_model
 
 _MOST_OWED: Final = 10  #: a hybrid search counts words alone if more than 1/10 is owed
 _NOTE = """
@@ -33,8 +37,14 @@ ON CONFLICT (name, model, dimension) DO NOTHING
 """
 _NO = "SELECT no FROM embedder WHERE name = ? AND model = ? AND dimension = ?"
 _LOCATE = "UPDATE embedder SET location = ?1 WHERE no = ?2 AND location IS DISTINCT FROM ?1"
+_ANSWERED = "UPDATE embedder SET answered = ?1 WHERE no = ?2 AND answered IS NULL"
+_FORGET_VECTORS = "DELETE FROM {vector} WHERE embedder = ?"
+_FORGET_MODEL = "UPDATE embedder SET answered = NULL, location = NULL, whole_at = NULL WHERE no = ?"
+#: Documents with vectors that are forgotten are written again.
+_FORGET_SUNK = "UPDATE record SET sunk_vectors = -1 WHERE sunk_vectors > 0"
+_STORED = "SELECT no, name, model, dimension, location, answered FROM embedder WHERE no = ?"
 _WHOLE = """
-SELECT no, name, model, dimension, location FROM embedder WHERE whole_at IS NOT NULL
+SELECT no, name, model, dimension, location, answered FROM embedder WHERE whole_at IS NOT NULL
  ORDER BY whole_at DESC, no DESC
 """
 _IS_OWED = """
@@ -89,6 +99,7 @@ class StoredEmbedder(NamedTuple):
     model: str
     dimension: int
     location: str | None  #: folder or address of the model; None: not needed, or not known
+    answered: str | None = None  #: the name of the model that a server answered with
 
     @property
     def key(self) -> EmbedderKey:
@@ -203,8 +214,71 @@ def note_index_embedder(connection: Connection, embedder: Embedder) -> int:
         number = index_embedder_number(connection, embedder)  # it may have been dropped meanwhile
     if number is None:
         number = _noted_embedder(connection, embedder)
-    connection.execute(_LOCATE, (embedder.location, number)).fetchall()
+    stored = _stored_embedder(connection, number)
+    if (
+        embedder.answered_by
+        or stored.answered
+        or stored.location is None
+        or not _is_server(embedder)
+    ):
+        connection.execute(_LOCATE, (embedder.location, number)).fetchall()
+    if embedder.answered_by:
+        connection.execute(_ANSWERED, (embedder.answered_by, number)).fetchall()
     return number
+
+
+def check_answering_embedder(connection: Connection, embedder: Embedder) -> None:
+    """Check that an embedder which has just answered has the model of the stored vectors.
+
+    Raises:
+        EmbedderError: it has another one, and is to be asked nothing more.
+    """
+    number = index_embedder_number(connection, embedder) if _is_server(embedder) else None
+    if number is not None:
+        stored = _stored_embedder(connection, number)
+        now = Answering(embedder.answered_by, embedder.location)
+        check_answering_model(stored, now)
+
+
+def check_answering_model(stored: StoredEmbedder, now: Answering) -> None:
+    """Check that a server has the model that made the stored vectors.
+
+    Raises:
+        EmbedderError: it has another one.
+    """
+    if not has_same_model(Answering(stored.answered, stored.location), now):
+        raise EmbedderError(
+            f"the vectors are of {_shown_model(stored.answered, stored.location)}, with"
+            f" {stored.dimension:,} numbers each, and now {_shown_model(now.model, now.url)}"
+            " answers: vectors of two models cannot be compared, and it is asked nothing more. Let"
+            f" the former one answer, or run {program_name()} embed --anew, which makes all vectors"
+            " anew",
+            lasting=True,
+        )
+
+
+def _shown_model(model: str | None, url: str | None) -> str:
+    name = f"the model {redacted_line(model)!r}" if model else "a model without a name"
+    return f"{name} at {redacted_line(url)}" if url else name
+
+
+def forget_index_vectors(connection: Connection, embedder: int) -> None:
+    """Drop all vectors of an embedder: every chunk is owed. The caller is in a transaction.
+
+    Until they are made anew, only words count in searches.
+    """
+    connection.execute(_FORGET_VECTORS.format(vector=vector_table(connection)), (embedder,))
+    connection.execute(_FORGET_MODEL, (embedder,))
+    connection.execute(_FORGET_SUNK)
+
+
+def _stored_embedder(connection: Connection, number: int) -> StoredEmbedder:
+    row: Any = connection.execute(_STORED, (number,)).fetchone()
+    return StoredEmbedder(*row)
+
+
+def _is_server(embedder: Embedder) -> bool:
+    return embedder.destination is not None
 
 
 def _noted_embedder(connection: Connection, embedder: Embedder) -> int:

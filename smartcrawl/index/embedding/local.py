@@ -47,6 +47,7 @@ class LocalEmbedder:
     texts_at_once: Final = 256
     destination: Final = None
     location: Final = None
+    answered_by: Final = ""
 
     def __init__(self) -> None:
         """Load the model, unless this process has loaded it before; it takes about 0.3 s.

@@ -48,6 +48,8 @@ class OnnxEmbedder:
     texts_at_once: Final = 8
     destination: Final = None
 
+    answered_by: Final = ""
+
     def __init__(self, folder: Path) -> None:
         """Load the model, unless this process has loaded it before; it takes about a second.
 

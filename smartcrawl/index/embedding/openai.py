@@ -65,7 +65,7 @@ class OpenAIEmbedder:
         self._stopped = ""  #: message of the failure that lasts
         self._is_proved = False  #: whether this server has made a vector
         self._answers = False  #: whether it has made one since it last refused a text
-        self._answered_by = ""  #: the model's name in the first answer
+        self.answered_by = ""  #: the model's name in the first answer
 
     @classmethod
     def open(cls, options: EmbedderOptions, environment: Mapping[str, str] = os.environ) -> Self:
@@ -254,11 +254,11 @@ class OpenAIEmbedder:
                 f"its vectors have {length} numbers, and EMBEDDING_DIMENSION is {self.dimension}",
                 f"set EMBEDDING_DIMENSION={length}, or another EMBEDDING_MODEL",
             )
-        self._answered_by = self._answered_by or model
-        if model and model != self._answered_by:
+        self.answered_by = self.answered_by or model
+        if model and model != self.answered_by:
             raise self._stop(
                 f"it answers with the model {redacted_line(model)!r} after"
-                f" {redacted_line(self._answered_by)!r}",
+                f" {redacted_line(self.answered_by)!r}",
                 "vectors of two models cannot be compared: let it keep one",
             )
 

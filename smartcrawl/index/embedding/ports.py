@@ -51,6 +51,10 @@ class Embedder(Protocol):
     def location(self) -> str | None:
         """The folder or the address of the model, without a key; None: it comes with a package."""
 
+    @property
+    def answered_by(self) -> str:
+        """The name of the model in a server's answers; empty: none so far."""
+
     def embed(self, texts: Sequence[str]) -> list[Vector | RefusedText]:
         """Return the vector of each text, or why it has none, in the order of the texts.
 
