@@ -11,8 +11,10 @@ import runpy
 import shutil
 import subprocess
 import sys
+import tomllib
 from configparser import ConfigParser
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -111,7 +113,9 @@ def test_images_are_pinned_and_everywhere_the_same():
     assert sorted(images) == sorted(ours)
     assert f"smartcrawl:{__version__}" in images
     assert all(re.fullmatch(r"[a-z]+:\d+(\.\d+)+", image) for image in images)
-    assert re.search(r"^FROM python:\d+\.\d+\.\d+-slim-\w+$", text("Dockerfile"), re.MULTILINE)
+    base = r"python:\d+\.\d+\.\d+-slim-\w+@sha256:[0-9a-f]{64}"
+    lines = rf"^ARG PYTHON_IMAGE={base}\nFROM \$\{{PYTHON_IMAGE\}}$"
+    assert re.search(lines, text("Dockerfile"), re.MULTILINE)
     assert f"docker build -t smartcrawl:{__version__} ." in text("Dockerfile")
     assert f"docker build -t smartcrawl:{__version__} ." in text("docs/operations.md")
     told = text("docs/operations.md") + text("docs/grow.md")
@@ -367,33 +371,76 @@ def imports() -> set[str]:
 _EMBEDDERS = "vectors,onnx,openai,libraries"
 
 
-def installed_in_image(folder: Path, extras: str) -> set[str]:
-    """Run the command of the Dockerfile that lists packages; pip is one that does nothing."""
-    run = re.search(r"^RUN (python -c .*?run\.txt)$", text("Dockerfile"), re.MULTILINE | re.DOTALL)
+def locked_packages(name: str) -> dict[str, str]:
+    """Return the versions of the packages of a lock; each has hashes and no address."""
+    entries = re.split(r"\n(?=\S)", text(name).strip())
+    assert all("--hash=sha256:" in entry for entry in entries)
+    assert "://" not in text(name)
+    return dict(re.match(r"([\w.-]+)==([^\s;]+)", entry).groups() for entry in entries)
+
+
+def extras_of_image(folder: Path, extras: str) -> set[str]:
+    """Run the command of the Dockerfile that installs extras; pip is one that does nothing."""
+    run = re.search(r"^RUN (if \[ -n .*?; fi)$", text("Dockerfile"), re.MULTILINE | re.DOTALL)
     shutil.copy(ROOT / "pyproject.toml", folder)
-    (folder / "pip").write_text("#!/bin/sh\n")
+    (folder / "files").mkdir()
+    (folder / "pip").write_text('#!/bin/sh\necho "$@" >>words\n')
     (folder / "pip").chmod(0o755)
     path = f"{folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
     subprocess.run(
         ["sh", "-c", run[1].replace("\\\n", "")], cwd=folder, check=True,
         env=os.environ | {"EXTRAS": extras, "PATH": path},
     )  # fmt: skip
-    return {canonical(line) for line in (folder / "run.txt").read_text().splitlines()}
+    named = folder / "extras.txt"
+    return set(named.read_text().splitlines()) if named.exists() else set()
+
+
+def test_the_image_installs_packages_by_their_hashes_alone(tmp_path: Path):
+    """ATT-60: no step asks an index for a package that no lock has."""
+    steps = re.findall(
+        r"pip (?:install|download) .*?(?=&&|\nCOPY|\n#|; fi|\Z)", text("Dockerfile"), re.DOTALL
+    )
+
+    assert len(steps) == 4
+    assert all("--require-hashes" in step or "--no-index" in step for step in steps)
+    assert "--no-build-isolation" in steps[-1]
+    assert "setuptools" in locked_packages("requirements-image.lock")
+    assert extras_of_image(tmp_path, "") == set()
+    assert not (tmp_path / "words").exists()
+
+
+def test_the_locks_are_those_of_the_project():
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    image, of_extras = map(locked_packages, ("requirements-image.lock", "requirements-extras.lock"))
+    wanted = [*project["dependencies"], *extras["s3"], *extras["azure"], *extras["mcp"]]
+
+    for requirement in wanted:
+        assert image[canonical(requirement)] == requirement.partition("==")[2]
+    for requirement in [*wanted, *chain.from_iterable(extras.values())]:
+        assert of_extras[canonical(requirement)] == requirement.partition("==")[2]
+    shared = image.keys() & of_extras.keys()
+    assert {name: image[name] for name in shared} == {name: of_extras[name] for name in shared}
 
 
 def test_the_image_has_the_command_smartcrawl():
     dockerfile = text("Dockerfile")
 
     assert 'ENTRYPOINT ["smartcrawl"]\n' in dockerfile
-    assert "pip install --no-cache-dir --disable-pip-version-check --no-deps . " in dockerfile
+    assert (
+        "pip install --no-cache-dir --disable-pip-version-check --no-deps --no-build" in dockerfile
+    )
     assert "\nARG EXTRAS=\n" in dockerfile
     assert "--build-arg EXTRAS=" in text("docs/operations.md")
 
 
 def test_the_image_installs_all_that_the_product_imports(imports: set[str], tmp_path: Path):
     """The Dockerfile leaves test tools out, and embedders unless they are asked for."""
-    plain, asked = installed_in_image(tmp_path, ""), installed_in_image(tmp_path, _EMBEDDERS)
-    installed = distributions(set(asked))
+    plain = set(locked_packages("requirements-image.lock"))
+    asked = set(map(canonical, extras_of_image(tmp_path, _EMBEDDERS)))
+    installed = plain | distributions(set(asked))
+    words = (tmp_path / "words").read_text().splitlines()
+    assert [line.split()[0] for line in words] == ["download", "install"]
     providers = metadata.packages_distributions()
     missing = {
         package

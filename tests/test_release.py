@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -106,6 +107,7 @@ def test_a_release_has_files_hashes_a_bill_and_a_tag(checkout: Checkout):
     dist = checkout.folder / "dist"
     wheel = f"smartcrawl-{VERSION}-py3-none-any.whl"
     named = {wheel, f"smartcrawl-{VERSION}.tar.gz", f"smartcrawl-{VERSION}.cdx.json"}
+    named |= {f"smartcrawl-{VERSION}-image.cdx.json"}
     sums = dict(
         reversed(line.split("  ")) for line in (dist / "SHA256SUMS").read_text().splitlines()
     )
@@ -217,6 +219,19 @@ def test_the_bill_has_every_package_of_the_lock_and_of_the_project(tmp_path: Pat
     assert len(root["dependsOn"]) == len(project["dependencies"])
     (scrapy,) = (line for line in project["dependencies"] if line.startswith("scrapy=="))
     assert f"pkg:pypi/{scrapy.replace('==', '@')}" in root["dependsOn"]
+
+
+def test_the_bill_of_the_image_has_its_packages_and_its_base():
+    release = runpy.run_path(str(ROOT / "script" / "release"))
+    bill = release["bill"](release["IMAGE"])
+
+    names = {part["name"] for part in bill["components"]}
+    assert {"scrapy", "s3fs", "adlfs", "mcp", "setuptools"} <= names
+    assert "onnxruntime" not in names
+    (base,) = (part for part in bill["components"] if part["type"] == "container")
+    (digest,) = base["hashes"]
+    assert (base["name"], len(digest["content"])) == ("python", 64)
+    assert bill["serialNumber"] != release["bill"]()["serialNumber"]
 
 
 def test_the_lock_has_every_dependency_with_hashes_and_no_address():
