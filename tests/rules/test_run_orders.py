@@ -6,6 +6,7 @@ import pytest
 
 from smartcrawl.rules.model import RESUMABLE, RunOrder, RunState
 from smartcrawl.rules.run_orders import (
+    COMMITS_LOST,
     ORDER_REASONS,
     Beginning,
     beginning_after_order,
@@ -41,6 +42,7 @@ def test_an_order_decides_how_a_run_ends(
 def test_the_reasons_are_those_that_reports_explain():
     assert ORDER_REASONS == {PAUSE: "paused", CANCEL: "cancelled"}
     assert CANCELLED not in RESUMABLE
+    assert COMMITS_LOST == "the database lost the last commits"
 
 
 MANUAL = manual.table("A run with an order")
