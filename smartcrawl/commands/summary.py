@@ -91,7 +91,10 @@ def _print_state(output: Output, run: Run, result: RunResult) -> None:
     for word in ORDER_REASONS.values():
         if word in result.reasons:
             state = f"[yellow]{word}[/]"
-    output.say(f"{name}: {state}, {result.finished_at - result.started_at} s")
+    seconds = run.seconds
+    if seconds is None:  # another process began it: the clock may have been set back since
+        seconds = max(0, result.finished_at - result.started_at)
+    output.say(f"{name}: {state}, {seconds} s")
 
 
 def _print_counts(output: Output, result: RunResult, ways: set[bool]) -> None:

@@ -16,6 +16,7 @@ from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.removal.purge import (
     Removals,
+    forgotten_removal_counts,
     removal_rows,
     source_row_of_run,
     undo_stored_removals,
@@ -207,12 +208,21 @@ def _runs(numbers: list[int]) -> str:
 
 def _nothing(connection: Connection, run: int, sources: list[str], found: list[Removals]) -> str:
     exists = source_row_of_run(connection, run)
+    expired = forgotten_removal_counts(connection, sources=sources)
     if exists is None:
         what = f"there is no run {run}"
     elif sources and exists[1] not in sources:
         what = f"run {run} is of {exists[1]}"
+    elif count := expired.get(run):
+        were = "was" if count == 1 else "were"
+        what = f"{report_noun(count, 'page')} {were} removed in run {run}, and forgotten since"
     else:
         what = f"nothing was removed in run {run}"
+    if not found and expired:
+        return (
+            f"{what}; what was removed so far cannot be brought back any more (UNDO_TTL_SECONDS,"
+            " GONE_TTL_SECONDS)"
+        )
     if not found:
         return f"{what}; nothing was removed so far, so there is nothing to bring back"
     listed = "".join(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Final, NamedTuple
 
 from smartcrawl.rules.model import Fault, Outcome, RemovalRule
@@ -187,6 +188,26 @@ def steady_time(now: int, previous: int | None) -> int:
     (86313600, 15552000, 0)
     """
     return now if previous is None or now - previous <= LEAP else previous
+
+
+def absence_starts(ends: Sequence[int], now: int) -> list[int]:
+    """Return the times since which pages are absent, by the first complete run without them.
+
+    ``ends``: ends of the complete runs, in their order (Unix seconds); the run that ends ``now``
+    follows them. A clock that was behind at the end of a run does not make its absences older than
+    the run before it. One that was ahead does not keep them young: the next run counts in its
+    place.
+
+    >>> absence_starts([10, 20], 30), absence_starts([10, 2, 20], 30), absence_starts([10, 99], 30)
+    ([10, 20, 30], [10, 10, 20, 30], [10, 30, 30])
+
+    Source: INV-12; docs/adr/0110.
+    """
+    starts = [now]
+    for end in reversed(ends):
+        starts.append(end if end <= now else starts[-1])
+    starts.reverse()
+    return list(accumulate(starts, max))
 
 
 def is_absence_old(since: int, now: int, least: int) -> bool:

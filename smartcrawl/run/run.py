@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -66,6 +67,9 @@ class Run:
     failure: SmartcrawlError | None = None  #: the error that ends it
     _closed = False
 
+    #: Its length, whatever the clock did meanwhile; None: it goes on, or others began it.
+    seconds: int | None = None
+
     def __init__(
         self,
         *,
@@ -83,7 +87,7 @@ class Run:
         self.workers = workers
         self.turns, self.gate = workers.turns, workers.gate
         self.opened = opened = workers.opened
-        self.forced = opened.forced
+        self.forced, self._began = opened.forced, time.monotonic()
         self.configuration = SourceExtractionConfig.of(source, options)
         self.shortcomings = Shortcomings.loads(opened.cut)  #: why the run will be incomplete
         if opened.shared:
@@ -426,6 +430,8 @@ class Run:
             self.result = self._ended(reason, now)
             if self.result is not None:
                 finish_run_library(self.library, self.result)
+            if not (self.opened.resumed or self.opened.joined):
+                self.seconds = int(time.monotonic() - self._began)
         finally:
             self.close()
         return self.result

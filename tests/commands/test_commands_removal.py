@@ -629,6 +629,36 @@ def test_a_run_of_another_source_is_not_undone(orphaned: World):
     assert orphaned.held() == {"/", "/a", "/c"}
 
 
+@pytest.mark.parametrize("ahead", [False, True], ids=["behind", "ahead"])
+def test_the_least_age_of_orphans_is_not_passed_by_a_clock_that_leapt(world: World, ahead: bool):
+    """It was wrong by a year in the first run without the page."""
+    month = 30 * 86_400
+    world.desk.closing = closing(orphan_threshold=2, orphan_min_age=month, max_ratio=1)
+    world.crawl(FIRST, LINKS)
+    answers, links = {"/": "other words", "/a": True, "/c": True}, {"/": ["/a", "/c"]}
+    year = 365 * 86_400
+    world.crawl(answers, links, now=LATER + (year if ahead else -year))
+    for later in (1, 2, month // 2):
+        world.crawl(answers, links, now=LATER + later)
+        assert "/b" in world.held(), later
+
+    world.crawl(answers, links, now=LATER + month + 1)
+
+    assert "/b" not in world.held()
+
+
+def test_removals_of_which_nothing_is_left_are_not_denied(orphaned: World):
+    orphaned.run("orphans", "--purge")
+    orphaned.desk.connection.execute("DELETE FROM evidence")
+    orphaned.desk.connection.execute("UPDATE run SET removed = 1 WHERE no = 2")
+
+    found = [orphaned.run("undo", run, expect=1).err for run in ("2", "1")]
+
+    lost = "what was removed so far cannot be brought back any more (UNDO_TTL_SECONDS, GONE_TTL"
+    assert f"undo: 1 page was removed in run 2, and forgotten since; {lost}" in found[0]
+    assert f"undo: nothing was removed in run 1; {lost}" in found[1]
+
+
 # forget
 
 

@@ -58,9 +58,11 @@ def shown(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
         order: RunOrder | None = None,
         kind: Kind = SITE,
         ad_hoc: bool = False,
+        seconds: int | None = None,
         **changed: object,
     ) -> str:
         run = SimpleNamespace(
+            seconds=seconds,
             result=RunResult(**(RESULT | changed)),
             source=SimpleNamespace(name=source, traits=kind, kinds=(kind,), ad_hoc=ad_hoc),
             options=SimpleNamespace(
@@ -500,3 +502,9 @@ def test_only_a_script_of_a_web_page_could_write_text(shown):
     assert "script" in shown(no_text=2)
     assert "script" not in shown(kind=FILES, no_text=2)
     assert "2 pages have no text: to list them:" in shown(kind=FILES, no_text=2)
+
+
+def test_the_length_of_a_run_does_not_depend_on_the_clock(shown):
+    assert "complete, 42 s\n" in shown()
+    assert "complete, 0 s\n" in shown(finished_at=RESULT["started_at"] - 31_535_994)
+    assert "complete, 9 s\n" in shown(finished_at=RESULT["started_at"] - 1, seconds=9)

@@ -18,6 +18,7 @@ from smartcrawl.rules.absence import (
     Policy,
     absence_counts_after,
     absence_counts_before,
+    absence_starts,
     absent_runs_before_removal,
     counts_as_lost,
     empties_sitemap,
@@ -578,3 +579,20 @@ def test_a_clock_that_leapt_is_believed_when_another_run_has_seen_it():
     assert steady_time(most + 7, 7) == most + 7
     assert steady_time(most + 8, 7) == 7
     assert steady_time(7, most) == 7  # set back
+
+
+@pytest.mark.parametrize(
+    ("ends", "now", "starts"),
+    [
+        ([], 7, [7]),
+        ([1, 2, 3], 4, [1, 2, 3, 4]),
+        ([5, 1, 6], 7, [5, 5, 6, 7]),  # the clock was behind at the end of the second
+        ([1, 50, 6], 7, [1, 6, 6, 7]),  # and here it was ahead
+        ([1, 50, 60], 7, [1, 7, 7, 7]),
+        ([7, 8], 7, [7, 7, 7]),
+        ([3], 2, [2, 2]),
+        ([7, 3], 7, [7, 7, 7]),
+    ],
+)
+def test_an_absence_begins_with_a_run_whose_clock_was_right(ends, now, starts):
+    assert absence_starts(ends, now) == starts

@@ -23,6 +23,7 @@ from smartcrawl.rules.absence import (
     Counts,
     Loss,
     Policy,
+    absence_starts,
     absent_runs_before_removal,
     is_abandoned,
     is_absence_old,
@@ -225,6 +226,7 @@ def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[A
     """Yield the stored pages that a run did not reach, or reached and did not request."""
     complete: list[Any] = connection.execute(_COMPLETE, (ending.source, ending.run)).fetchall()
     runs = [no for no, _ in complete]
+    starts = absence_starts([end for _, end in complete], steady_run_time(connection, ending))
     row: Any
     for row in connection.execute(_ABSENT, ending.names):
         no, seen, lost_count, gone_count, url, depth, asked, message, kind, reached = row
@@ -232,11 +234,10 @@ def absent_page_rows(connection: Connection, ending: EndingRunRow) -> Iterator[A
         excluded = (message or "excluded") if asked else None
         if not asked and not kind and not ending.closing.in_scope(url, depth):
             excluded = OUT_OF_SCOPE
-        since = complete[first][1] if first < len(complete) else ending.now
         counts = Counts(lost_count, gone_count)
         age = len(runs) - first + 1
         is_listed = ending.closing.lists(url)
-        yield Absence(no, age, since, counts, seen, excluded, bool(reached), is_listed)
+        yield Absence(no, age, starts[first], counts, seen, excluded, bool(reached), is_listed)
 
 
 def propose_absent_rows(connection: Connection, ending: EndingRunRow) -> None:

@@ -86,6 +86,11 @@ SELECT e.run, o.name, count(*), count(*) FILTER (WHERE e.undone IS NOT NULL),
   FROM evidence e JOIN source o ON o.no = e.source WHERE {_WANTED}
  GROUP BY e.run, o.name ORDER BY e.run DESC
 """
+#: Runs that removed pages of which no record is left.
+_FORGOTTEN = f"""
+SELECT e.no, e.removed FROM run e JOIN source o ON o.no = e.source
+ WHERE e.removed > 0 AND NOT EXISTS (SELECT 1 FROM evidence v WHERE v.run = e.no) AND {_WANTED}
+"""
 _UNPIN = "DELETE FROM pin WHERE no IN carray(?)"
 _UNPIN_ALL = "DELETE FROM pin WHERE source = (SELECT no FROM source WHERE name = ?)"
 _UNPIN_PENDING = "DELETE FROM pending_pin WHERE source = ?"
@@ -301,6 +306,13 @@ class Removals:
 def removal_rows(connection: Connection, *, sources: Sequence[str] = ()) -> list[Removals]:
     """Return the removals by run, newest first."""
     return [Removals(*row) for row in _rows(connection, _REMOVED_BY, sources)]
+
+
+def forgotten_removal_counts(
+    connection: Connection, *, sources: Sequence[str] = ()
+) -> dict[int, int]:
+    """Return the numbers of pages that runs removed and of which nothing is left, by run."""
+    return {int(row[0]): int(row[1]) for row in _rows(connection, _FORGOTTEN, sources)}
 
 
 def source_row_of_run(connection: Connection, run: int) -> tuple[int, str] | None:
