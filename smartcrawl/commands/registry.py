@@ -18,7 +18,6 @@ from smartcrawl.registry.connection import Connection
 from smartcrawl.reports.tables import RECORD_KEYS, record_table_report, report_row_for_spreadsheet
 from smartcrawl.reports.text import report_noun
 from smartcrawl.rules.model import Status, Word
-from smartcrawl.sources.private_files import file_like_its_folder
 from smartcrawl.terminal.command import RegistryCommand
 from smartcrawl.terminal.output import print_note, printed_json, printed_time
 from smartcrawl.terminal.tables import (
@@ -28,6 +27,7 @@ from smartcrawl.terminal.tables import (
     printed_whole_column,
     printed_word_column,
 )
+from smartcrawl.terminal.whole_places import part_of_output_file
 
 _COLUMNS = (
     printed_word_column("status"),
@@ -165,14 +165,12 @@ def _opened(output: str | None) -> Iterator[IO[Any]]:
     path = Path(output)
     if not path.name or path.is_dir():
         raise RegistryError(f"cannot write {output!r}: it names no file")
-    part = path.with_name(f".{path.name}.part")
     try:
-        file_like_its_folder(part)
-        with part.open("w", encoding="utf-8", newline="") as file:
+        with part_of_output_file(path) as (part, file):
             yield file
-        part.replace(path)
+            file.flush()
+            part.replace(path)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise RegistryError(
             f"cannot write {path} ({error.strerror}); name a file in a folder that exists and"
             " that this user may write to"

@@ -1,6 +1,8 @@
 """Files and folders that appear whole or not at all, whenever the process is killed.
 
-They are written beside their place, synchronized with the disk, and renamed.
+They are written beside their place, synchronized with the disk, and renamed. What is being written
+is made exclusively, with a random name: in a folder that others may write to, a file of theirs is
+neither taken nor foreseen.
 """
 
 from __future__ import annotations
@@ -9,16 +11,18 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Final
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.reports.export_texts import is_exported_line
-from smartcrawl.sources.private_files import file_like_its_folder, is_private_folder, private_folder
+from smartcrawl.sources.private_files import FILE, is_private_folder, private_folder
 
 MARK: Final = ".smartcrawl-export"  #: file in each folder of ours: the number of its other files
 _LONGEST: Final = 64 << 20  #: bytes of a first line that is read
@@ -26,7 +30,8 @@ _HERE: Final = -100  #: AT_FDCWD
 _EXCHANGE: Final = 2  #: RENAME_EXCHANGE
 _NOT_POSSIBLE: Final = (errno.EINVAL, errno.ENOSYS)
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE: Final = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_LEFT: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class PlaceError(SmartcrawlError):
@@ -62,17 +67,15 @@ def whole_output_folder(place: str) -> Iterator[WholeFolder]:
     path = _path_of(place)
     with _translated(path):
         _check_replaceable(path)
-        part = _part_of(path)
-        with suppress(FileExistsError):
-            (private_folder if is_private_folder(part.parent) else os.mkdir)(part)
+        part = _new_part(path)
+        (private_folder if is_private_folder(part.parent) else os.mkdir)(part)
         with _locked(part, _FOLDER, path) as descriptor:
             try:
-                _empty(part)
                 yield (folder := WholeFolder(part))
                 files = folder.files
                 with folder.file(MARK) as mark:
                     mark.write(f"{files}\n")
-                if path.exists():
+                if path.exists() and _is_own(path):
                     part.chmod(stat.S_IMODE(path.stat().st_mode))
                 _synchronize_files(part)
                 os.fsync(descriptor)
@@ -93,20 +96,29 @@ def whole_output_file(place: str) -> Iterator[IO[str]]:
     path = _path_of(place)
     with _translated(path):
         _check_replaceable_file(path)
-        part = _part_of(path)
-        file_like_its_folder(part)
-        with _locked(part, _FILE, path) as descriptor:
-            try:
-                os.ftruncate(descriptor, 0)
-                with open(os.dup(descriptor), "w", encoding="utf-8", newline="") as file:
-                    yield file
-                    _synchronize(file)
-                _check_replaceable_file(path)  # once more, after the time that writing took
-                part.replace(path)
-                _synchronize_folder(path.parent)
-            except BaseException:
-                part.unlink(missing_ok=True)
-                raise
+        with part_of_output_file(path) as (part, file):
+            yield file
+            _synchronize(file)
+            _check_replaceable_file(path)  # once more, after the time that writing took
+            part.replace(path)
+            _synchronize_folder(path.parent)
+
+
+@contextmanager
+def part_of_output_file(path: Path) -> Iterator[tuple[Path, IO[str]]]:
+    """Yield a new file beside ``path`` for this process alone; rename it, or it is removed.
+
+    Raises:
+        PlaceError: another process of this user writes there.
+    """
+    part = _new_part(path)
+    mode = FILE if is_private_folder(path.parent) else 0o666
+    with _locked(part, _NEW, path, mode) as descriptor:
+        try:
+            with open(os.dup(descriptor), "w", encoding="utf-8", newline="") as file:
+                yield part, file
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def _path_of(place: str) -> Path:
@@ -116,8 +128,31 @@ def _path_of(place: str) -> Path:
     return path
 
 
-def _part_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.part")
+def _new_part(path: Path) -> Path:
+    """Return a name beside ``path`` for what is being written, and remove what died there.
+
+    Raises:
+        PlaceError: another process of this user writes there.
+    """
+    name = re.compile(rf"\.{re.escape(path.name)}\.(?:[0-9a-f]{{16}}\.)?part")
+    with os.scandir(path.parent) as entries:
+        parts = [path.parent / entry.name for entry in entries if name.fullmatch(entry.name)]
+    for part in parts:
+        if _is_own(part) and not part.is_symlink():
+            with _locked(part, _LEFT, path):
+                _remove(part)
+    return path.with_name(f".{path.name}.{token_hex(8)}.part")
+
+
+def _is_own(path: Path) -> bool:
+    return path.lstat().st_uid == os.geteuid()
+
+
+def _remove(part: Path) -> None:
+    if part.is_dir():
+        shutil.rmtree(part)
+    else:
+        part.unlink()
 
 
 def _check_replaceable(path: Path) -> None:
@@ -165,9 +200,9 @@ def _check_replaceable_file(path: Path) -> None:
 
 
 @contextmanager
-def _locked(part: Path, flags: int, path: Path) -> Iterator[int]:
+def _locked(part: Path, flags: int, path: Path, mode: int = 0o666) -> Iterator[int]:
     """Open what is being written, for this process alone; the kernel ends the lock with it."""
-    descriptor = os.open(part, flags, 0o666)
+    descriptor = os.open(part, flags, mode)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.path.samestat(os.fstat(descriptor), part.lstat()):
@@ -192,15 +227,6 @@ def _translated(path: Path) -> Iterator[None]:
             f"cannot write {path} ({error.strerror}); name a place in a folder that exists, has"
             " room, and that this user may write to"
         ) from error
-
-
-def _empty(folder: Path) -> None:
-    """Remove what a killed process left."""
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
-        else:
-            os.unlink(entry.path)
 
 
 def _put(part: Path, path: Path) -> None:

@@ -5,6 +5,7 @@ import stat
 
 import pytest
 
+from smartcrawl.commands.registry import _opened
 from smartcrawl.terminal.whole_places import (
     MARK,
     PlaceError,
@@ -146,11 +147,50 @@ def test_a_part_that_is_a_link_is_not_followed(tmp_path):
     (tmp_path / ".file.part").symlink_to("mine/thesis")
     (tmp_path / ".new.part").symlink_to("mine/new")
 
-    assert "(Not a directory)" in refused(tmp_path / "out")
-    assert "(Too many levels of symbolic links)" in refused(tmp_path / "file", whole_output_file)
-    assert "(Too many levels of symbolic links)" in refused(tmp_path / "new", whole_output_file)
+    write(tmp_path / "out", a="1")
+    for name in ("file", "new"):
+        with whole_output_file(str(tmp_path / name)) as file:
+            file.write(ROW)
+    assert contents(tmp_path / "out") == {"a": "1"}
+    assert all((tmp_path / f".{name}.part").is_symlink() for name in ("out", "file", "new"))
     assert os.listdir(tmp_path / "mine") == ["thesis"]
     assert (tmp_path / "mine" / "thesis").read_text() == "x"
+
+
+def test_parts_of_another_user_are_neither_taken_nor_foreseen(tmp_path, monkeypatch):
+    """ATT-70: in a folder that both may write to."""
+    (tmp_path / ".out.part").mkdir(mode=0o777)
+    (tmp_path / ".file.part").write_text("theirs")
+    (tmp_path / ".file.part").chmod(0o666)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    names = set()
+
+    for _ in range(2):
+        with whole_output_folder(str(tmp_path / "out")) as folder:
+            names.add(folder.path.name)
+        with whole_output_file(str(tmp_path / "file")) as file:
+            names |= {entry for entry in os.listdir(tmp_path) if entry.startswith(".file.")}
+            file.write(ROW)
+
+    assert (tmp_path / ".file.part").read_text() == "theirs"
+    assert (tmp_path / ".out.part").is_dir()
+    assert len(names - {".file.part"}) == 4, "each has another name"
+    for made in (tmp_path / "out", tmp_path / "file"):
+        assert not stat.S_IMODE(made.stat().st_mode) & stat.S_IWOTH
+
+
+def test_the_list_of_records_takes_no_part_of_another_user(tmp_path, monkeypatch):
+    """ATT-70."""
+    (tmp_path / ".list.part").write_text("theirs")
+    (tmp_path / ".list.part").chmod(0o666)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+
+    with _opened(str(tmp_path / "list")) as file:
+        file.write("ours")
+
+    assert (tmp_path / "list").read_text() == "ours"
+    assert (tmp_path / ".list.part").read_text() == "theirs"
+    assert sorted(os.listdir(tmp_path)) == [".list.part", "list"]
 
 
 @pytest.mark.parametrize("kind", [whole_output_folder, whole_output_file])
