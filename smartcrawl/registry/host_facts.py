@@ -17,7 +17,8 @@ _ORIGINS = "SELECT origin FROM robots"
 #: A host that was distrusted long ago may be repaired: its trust starts anew.
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured, t.contradictory, t.run, t.matched, t.unheard
+       t.honoured, t.contradictory, t.run, t.matched, t.unheard, t.rotating,
+       t.plain_unheard, t.plain_heard
   FROM trust t JOIN host h ON h.no = t.host
  WHERE t.distrusted_at IS NULL OR t.distrusted_at >= ?
 """

@@ -25,7 +25,8 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
          WHERE origin IN ('https://' || h.name, 'http://' || h.name)),
        h.robots_failed_at, h.robots_error, h.is_blocked, h.block_reason,
        t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
-       t.contradictory, t.run, t.matched, t.unheard
+       t.contradictory, t.run, t.matched, t.unheard, t.rotating,
+       t.plain_unheard, t.plain_heard
   FROM host h LEFT JOIN page p ON p.host = h.no
   LEFT JOIN host_now n ON n.host = h.no
   LEFT JOIN trust t ON t.host = h.no
@@ -35,9 +36,10 @@ SELECT h.name, coalesce(p.number, 0), h.pages_crawled, h.pages_failed, h.crawl_d
 """
 _TRUST = """
 SELECT h.name, t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored,
-       t.honoured, t.contradictory, t.run, t.matched, t.unheard
+       t.honoured, t.contradictory, t.run, t.matched, t.unheard, t.rotating,
+       t.plain_unheard, t.plain_heard
   FROM trust t JOIN host h ON h.no = t.host
- WHERE t.distrusted_at IS NOT NULL OR t.rotated > 1 OR t.ignored > 0
+ WHERE t.distrusted_at IS NOT NULL OR t.rotating > 0 OR t.ignored > 0
 """
 _ROBOTS = "SELECT body FROM robots WHERE origin IN (?, ?) AND status < 400"
 _BLOCK = """

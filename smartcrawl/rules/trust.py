@@ -9,9 +9,12 @@ from smartcrawl.rules.schedule import DAY, PHASES, SCATTER
 
 MIN_LIES: Final = 2  #: pages with false or rotating validators that make evidence
 _ONE_IN: Final = 20  #: least share of them; fewer may be pages that always change
+#: 304s in a row to ETags of rotating pages that end a rotation. Two machines that answer at random
+#: give each with a chance of one half.
+ENOUGH_304S: Final = 12
 _TENTH: Final = 10
 #: Fields of Trust that are not added up over workers.
-_ONCE: Final = ("honoured", "run")
+_ONCE: Final = ("honoured", "run", "plain_heard")
 
 # Bits of ``PageState.etag_marks``. The numbers are stored; never renumber.
 UNCONFIRMED: Final = 1  #: its last 304 named another version: the next request has no condition
@@ -31,14 +34,15 @@ class Seen:
     dated: bool  #: it has a Last-Modified
     turned: bool  #: the previous body, too, had the same bytes and another ETag (TURNED)
     respelled: bool = False  #: the request had a coded ETag in both spellings
+    plain: bool = False  #: the request had an ETag that is not coded
 
 
 @dataclass(frozen=True, slots=True)
 class Trust:
     """Evidence from the answers of one host. Counts are pages.
 
-    ``repeated``, ``rotated`` and ``matched`` are counts of one run, which begins with small ones
-    where the ETags rotate.
+    ``repeated``, ``rotated`` and ``matched`` are counts of one run. Those of a host whose ETags
+    rotate stay until that ends.
     """
 
     etags: int = 0  #: requested without validators, and the ETag was the stored one
@@ -51,8 +55,13 @@ class Trust:
     honoured: int = 0  #: 1 once there was a 304
     contradictory: int = 0  #: 304s that named another version than the one that was asked about
     run: int = 0  #: run.no of the last run with evidence about the host
-    matched: int = 0  #: If-None-Match of dated pages with the mark TURNED that were answered 304
+    #: If-None-Match of dated pages with the mark TURNED that were answered 304; where the ETags
+    #: rotate, those since one was answered with another ETag.
+    matched: int = 0
     unheard: int = 0  #: coded ETags sent in both spellings in vain, since one was answered 304
+    rotating: int = 0  #: 1 while its ETags rotate
+    plain_unheard: int = 0  #: other ETags of dated pages, sent in vain
+    plain_heard: int = 0  #: 1 once such an ETag was answered 304
 
     def after(self, seen: Seen) -> Trust:
         """Return the evidence after one more answer with a body.
@@ -66,43 +75,39 @@ class Trust:
         by_date = seen.same_date and not seen.same_etag
         other = seen.other_etag and (seen.turned or not self.rotates)
         repeats = seen.same_bytes and seen.dated and (seen.same_etag or other)
-        return replace(
+        in_vain = seen.same_etag and seen.same_bytes
+        rotated = repeats and seen.other_etag and seen.turned
+        trust = replace(
             self,
             etags=self.etags + seen.same_etag,
             frozen=self.frozen + (seen.same_etag and not seen.same_content),
             dates=self.dates + by_date,
             false_dates=self.false_dates + (by_date and not seen.same_content),
             repeated=self.repeated + repeats,
-            rotated=self.rotated + (repeats and seen.other_etag and seen.turned),
-            ignored=self.ignored + (seen.conditional and seen.same_etag and seen.same_bytes),
-            unheard=self.unheard + (seen.respelled and seen.same_etag and seen.same_bytes),
+            rotated=self.rotated + rotated,
+            ignored=self.ignored + (seen.conditional and in_vain),
+            unheard=self.unheard + (seen.respelled and in_vain),
+            plain_unheard=self.plain_unheard + (seen.plain and seen.dated and in_vain),
+            matched=0 if rotated and self.rotates else self.matched,
         )
+        return replace(trust, rotating=1, matched=0) if trust.begins_to_rotate else trust
 
     def at(self, run: int) -> Trust:
         """Return the evidence at the begin of a run: evidence of rotation counts for one run.
 
-        Where the ETags rotate, it is kept in small numbers of the same proportion, so that a few
-        pages can refute it.
+        Where the ETags rotate, it stays, so that the 304s of rare samples count together.
 
-        >>> later = Trust(repeated=45, rotated=30, matched=20, run=1).at(2)
-        >>> later.repeated, later.rotated, later.matched
-        (3, 2, 1)
-        >>> Trust(repeated=5, rotated=2, run=1).at(2).repeated
+        >>> later = Trust(repeated=45, rotated=30, matched=9, rotating=1, run=1).at(2)
+        >>> later.rotated, later.matched
+        (30, 9)
+        >>> Trust(repeated=9, rotated=2, run=1).at(2).repeated
         0
         """
         if run <= self.run:
             return self
-
-        def kept(count: int) -> int:
-            return MIN_LIES * count // self.rotated if self.rotates else 0
-
-        return replace(
-            self,
-            run=run,
-            repeated=kept(self.repeated),
-            rotated=kept(self.rotated),
-            matched=kept(self.matched),
-        )
+        if self.rotates:
+            return replace(self, run=run)
+        return replace(self, run=run, repeated=0, rotated=0, matched=0)
 
     def joined(self, after: Trust, before: Trust | None) -> Trust:
         """Merge the observations that another worker of a run made since ``before``.
@@ -114,21 +119,34 @@ class Trust:
 
         def count(name: str) -> int:
             own, new, old = (int(getattr(trust, name)) for trust in (stored, after, known))
+            if name == "rotating":  # the last change counts
+                return own if new == old else new
             return max(own, new) if name in _ONCE else max(0, own + new - old)
 
         return Trust(**{field.name: count(field.name) for field in fields(self)})
 
-    def seen_304(self, *, turned: bool = False, respelled: bool = False) -> Trust:
+    def seen_304(
+        self, *, turned: bool = False, respelled: bool = False, plain: bool = False
+    ) -> Trust:
         """Return the evidence after a 304, which shows that the host evaluates conditions.
 
         ``turned``: it answered an If-None-Match of a page with a Last-Modified and the mark TURNED.
-        ``respelled``: the If-None-Match had a coded ETag in both spellings.
+        ``respelled``: the If-None-Match had a coded ETag in both spellings. ``plain``: it had an
+        ETag that is not coded.
         """
-        news = turned or (respelled and self.unheard)
+        news = turned or (respelled and self.unheard) or (plain and not self.plain_heard)
         if self.honoured and not news:
             return self
-        matched, unheard = self.matched + turned, 0 if respelled else self.unheard
-        return replace(self, honoured=1, matched=matched, unheard=unheard)
+        trust = replace(
+            self,
+            honoured=1,
+            matched=self.matched + turned,
+            unheard=0 if respelled else self.unheard,
+            plain_heard=int(plain or self.plain_heard > 0),
+        )
+        if trust.rotates and trust.matched >= ENOUGH_304S:
+            return replace(trust, rotating=0, repeated=0, rotated=0, matched=0)
+        return trust
 
     def contradicted(self) -> Trust:
         """Return the evidence after a 304 that named another than the requested version."""
@@ -151,16 +169,31 @@ class Trust:
 
     @property
     def rotates(self) -> bool:
-        """Whether its ETags change with every answer, so that an If-None-Match brings no 304.
+        """Whether its ETags change with every answer, so that an If-None-Match may bring no 304.
 
-        It ends when half of the rotating pages that were asked are answered 304.
+        It ends with ENOUGH_304S to ETags of rotating pages, without another ETag between them.
         """
-        return _most(self.rotated, self.repeated) and self.matched < self.rotated
+        return self.rotating > 0
+
+    @property
+    def begins_to_rotate(self) -> bool:
+        """Whether the evidence of this run shows that the ETags rotate.
+
+        Two machines that answer at random are the hard case: of the pages whose bytes came again,
+        half rotate, and as many others are answered 304. So a third is enough of both.
+        """
+        is_many = self.rotated >= MIN_LIES and self.rotated * 3 >= self.repeated
+        return not self.rotating and is_many and self.rotated * 2 >= self.matched
 
     @property
     def misses_coded_etags(self) -> bool:
         """Whether coded ETags bring no 304 in either spelling."""
         return self.unheard >= MIN_LIES
+
+    @property
+    def misses_plain_etags(self) -> bool:
+        """Whether ETags that are not coded bring no 304, and none ever did."""
+        return self.plain_unheard >= MIN_LIES and not self.plain_heard
 
     def believes_etag(self, *, dated: bool, coded: bool = False) -> bool:
         """Whether If-None-Match is worth sending.
@@ -170,7 +203,8 @@ class Trust:
         """
         if _many(self.frozen, self.etags) or self.contradicts:
             return False
-        in_vain = self.rotates or (coded and self.misses_coded_etags)
+        unknown = self.misses_coded_etags if coded else self.misses_plain_etags
+        in_vain = self.rotates or unknown
         return not (in_vain and dated and self.believes_dates)
 
     @property
@@ -205,6 +239,10 @@ class Trust:
                 f"its coded ETags bring no 304: {self.unheard} unchanged pages were asked for them"
                 " in both spellings"
             )
+        if self.misses_plain_etags and self.honoured:
+            found.append(
+                f"its ETags bring no 304: {self.plain_unheard} unchanged pages were asked for them"
+            )
         if _many(self.false_dates, self.dates):
             found.append(
                 f"its dates are false: {self.false_dates} of {self.dates} pages had changed under"
@@ -222,10 +260,6 @@ class Trust:
 
 def _many(lies: int, asked: int) -> bool:
     return lies >= MIN_LIES and lies * _ONE_IN >= asked
-
-
-def _most(lies: int, asked: int) -> bool:
-    return lies >= MIN_LIES and lies * 2 >= asked
 
 
 def trust_marks_after(before: int, *, contradicted: bool, taken: bool, turned: bool) -> int:

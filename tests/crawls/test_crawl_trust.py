@@ -306,15 +306,15 @@ def test_a_tag_that_was_weak_for_a_second_is_the_same_tag(site: Site, crawl: Cra
 class DeafSite(Site):
     """Finds no coded ETag in either spelling, and looks at no date beside an ETag."""
 
-    def __init__(self) -> None:
+    def __init__(self, deaf_to: str = "-gzip") -> None:
         super().__init__()
-        self.is_deaf = True
+        self.is_deaf, self.deaf_to = True, deaf_to
         self.asked: dict[str, tuple[str | None, bool]] = {}  #: by path: the tags, whether a date
 
     def answer(self, method: str, path: str, headers: dict[str, str]) -> _Answer:
         tags = headers.get("if-none-match")
         self.asked[path] = tags, "if-modified-since" in headers
-        if self.is_deaf and "-gzip" in (tags or ""):
+        if self.is_deaf and self.deaf_to in (tags or ""):
             headers = {name: value for name, value in headers.items() if name[:3] != "if-"}
         return super().answer(method, path, headers)
 
@@ -354,4 +354,34 @@ def test_a_date_stands_alone_where_a_coded_tag_is_unknown_in_both_spellings(
         crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.1"})
         crawl(site.url("/"))
         assert site.asked["/p2"] == ('"/p2-gzip", "/p2"', True), "the one after a sample showed it"
+        assert crawl.runs()[0]["notModified"] == PAGES + 1
+
+
+@pytest.mark.covers("RD-04")
+@pytest.mark.parametrize("lane", ["auto", "off"])
+def test_a_date_stands_alone_where_no_tag_brings_a_304(crawl: Crawl, lane: str):
+    crawl.environment |= {"TRUST_SAMPLE_RATIO": "0", "REVALIDATION_LANE": lane}
+    with DeafSite(deaf_to='"') as site:
+        fill(site, "one", last_modified="Mon, 05 Jan 2026 10:00:00 GMT")
+        for _ in range(3):
+            crawl(site.url("/"))
+
+        del site.asked["/robots.txt"]
+        assert site.asked.pop("/") == ('"home"', False), "it has no date"
+        assert set(site.asked.values()) == {(None, True)}
+        assert crawl.runs()[0]["notModified"] == PAGES
+        why = crawl.run("why", site.url("/p1")).out
+        assert "its ETags bring no 304" in why
+        site.pages["/p1"] = replace(
+            site.pages["/p1"], body=html("One", text="news"),
+            last_modified="Mon, 05 Jan 2026 10:00:01 GMT",
+        )  # fmt: skip
+        crawl(site.url("/"))
+        assert crawl.outcomes()["/p1"] == "modified"
+        site.is_deaf = False
+        for _ in range(2):
+            crawl(site.url("/"), settings={"TRUST_SAMPLE_RATIO": "0.1"})
+        crawl(site.url("/"))
+
+        assert None not in {tags for path, (tags, _) in site.asked.items() if path != "/robots.txt"}
         assert crawl.runs()[0]["notModified"] == PAGES + 1

@@ -795,7 +795,9 @@ def test_chunks_of_an_older_schema_are_no_debt_until_their_page_is_read_again(
     desk.open()
     desk.index(BASE, "a boat")
     for statement in (
-        "ALTER TABLE trust DROP COLUMN unheard",
+        "ALTER TABLE trust DROP COLUMN unheard", "ALTER TABLE trust DROP COLUMN rotating",
+        "ALTER TABLE trust DROP COLUMN plain_unheard",
+        "ALTER TABLE trust DROP COLUMN plain_heard",
         "ALTER TABLE trust ADD COLUMN matched_before INTEGER NOT NULL DEFAULT 0",
         "ALTER TABLE collapse DROP COLUMN shrank", "ALTER TABLE collapse DROP COLUMN repeated",
         "ALTER TABLE collapse DROP COLUMN content_hash", "DROP TABLE spelling",

@@ -51,7 +51,7 @@ def test_a_coded_tag_is_sent_then_sent_twice_then_left_out_for_the_date():
     assert sent(trust, coded) == {"If-None-Match": '"a-gzip"'}
     assert answer(trust, coded, 200).unheard == 0, "it was asked in one spelling"
     assert sent(trust, coded) == {"If-None-Match": '"a-gzip", "a"'}
-    assert answer(trust, page('"a"'), 200).unheard == 0, "it has one spelling"
+    assert answer(trust, page('"a"', None), 200).unheard == 0, "it has one spelling"
     assert answer(trust, coded, 200).unheard == 1
     assert answer(trust, coded, 200).unheard == 2
     assert trust.validators(coded) == (None, DATE)
@@ -69,9 +69,35 @@ def test_the_visit_after_a_sample_shows_that_a_coded_tag_is_known_again():
 
 
 def test_only_304s_to_tags_of_rotating_pages_with_a_date_end_a_rotation():
-    rotates = Trust(repeated=2, rotated=2, run=1)
+    rotates = Trust(repeated=2, rotated=2, rotating=1, run=1)
     for asked in (page('"a"'), page('"a"', None, marks=TURNED)):
         assert answer(host_trust(rotates, ratio=1), asked, 304).matched == 0
     turned = page('"a"', marks=TURNED)
     assert answer(host_trust(rotates), turned, 304).matched == 0, "it was asked with the date"
     assert answer(host_trust(rotates, ratio=1), turned, 304).matched == 1
+
+
+def test_a_plain_tag_is_sent_then_left_out_for_the_date_and_found_again_after_a_sample():
+    trust, plain = host_trust(Trust()), page('"a"')
+
+    assert answer(trust, page('"a"', None), 200).plain_unheard == 0, "it has no date"
+    assert answer(trust, plain, 200).plain_unheard == 1
+    assert sent(trust, plain) == {"If-None-Match": '"a"'}
+    assert answer(trust, plain, 200).plain_unheard == 2
+    assert trust.validators(plain) == (None, DATE)
+    assert trust.validators(page('"a-gzip"')) == ('"a-gzip"', DATE)
+    assert trust.validators(page('"a"', None)) == ('"a"', None)
+    assert answer(trust, plain, 304).plain_heard == 0, "it was asked with the date"
+    assert answer(trust, plain, 200).plain_unheard == 2
+    again = host_trust(trust.of(HOST), ratio=1)
+    assert sent(again, plain) == {"If-None-Match": '"a"'}
+    assert answer(again, page('"a"', None), 304).plain_heard == 0
+    assert answer(again, plain, 304).plain_heard == 1
+    assert host_trust(again.of(HOST)).validators(plain) == ('"a"', DATE)
+
+
+def test_a_304_to_a_coded_tag_says_nothing_about_plain_ones():
+    trust = host_trust(Trust(honoured=1))
+
+    assert answer(trust, page('"a-gzip"'), 304).plain_heard == 0
+    assert answer(trust, page('"a"'), 304).plain_heard == 1

@@ -58,14 +58,16 @@ ON CONFLICT (host) DO UPDATE SET at = excluded.at, profile = excluded.profile
 """
 _TRUST = """
 INSERT INTO trust (host, etags, frozen, dates, false_dates, repeated, rotated, ignored, honoured,
-                   contradictory, run, matched, unheard, distrusted_at)
-SELECT no, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM host WHERE name = ?
+                   contradictory, run, matched, unheard, rotating, plain_unheard, plain_heard,
+                   distrusted_at)
+SELECT no, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM host WHERE name = ?
 ON CONFLICT (host) DO UPDATE
    SET etags = excluded.etags, frozen = excluded.frozen, dates = excluded.dates,
        false_dates = excluded.false_dates, repeated = excluded.repeated,
        rotated = excluded.rotated, ignored = excluded.ignored, honoured = excluded.honoured,
        contradictory = excluded.contradictory, run = excluded.run, matched = excluded.matched,
-       unheard = excluded.unheard,
+       unheard = excluded.unheard, rotating = excluded.rotating,
+       plain_unheard = excluded.plain_unheard, plain_heard = excluded.plain_heard,
        distrusted_at = CASE WHEN excluded.distrusted_at IS NULL THEN NULL
                             WHEN excluded.etags < trust.etags THEN excluded.distrusted_at
                             ELSE coalesce(trust.distrusted_at, excluded.distrusted_at) END
@@ -139,7 +141,7 @@ _CUT_SO_FAR = "SELECT cut FROM run WHERE no = ?"
 _KNOWN = "SELECT id, no FROM record WHERE source = ? AND id IN carray(?)"
 _TRUST_SO_FAR = """
 SELECT t.etags, t.frozen, t.dates, t.false_dates, t.repeated, t.rotated, t.ignored, t.honoured,
-       t.contradictory, t.run, t.matched, t.unheard
+       t.contradictory, t.run, t.matched, t.unheard, t.rotating, t.plain_unheard, t.plain_heard
   FROM trust t JOIN host h ON h.no = t.host WHERE h.name = ?
 """
 

@@ -38,7 +38,8 @@ class HostTrust:
         """
         record = page.record
         trust, date = self.of(page.host), record.last_modified
-        coded = trust.misses_coded_etags and is_coded_etag(record.etag)
+        missing = trust.misses_coded_etags or trust.misses_plain_etags
+        coded = missing and is_coded_etag(record.etag)
         believed = trust.believes_etag(dated=date is not None, coded=coded)
         etag = record.etag if believed else None
         if etag is None and trust.believes_etag(dated=False):
@@ -102,8 +103,12 @@ class HostTrust:
         before = self.of(page.host)
         if visit.not_modified:
             asked, dated = visit.traffic.asked_etag, page.record.last_modified
-            turned = page.state.etag_marks & TURNED > 0 and None not in (asked, dated)
-            after = before.seen_304(turned=turned, respelled=_is_respelled(visit))
+            by_tag = None not in (asked, dated)
+            after = before.seen_304(
+                turned=by_tag and page.state.etag_marks & TURNED > 0,
+                respelled=_is_respelled(visit),
+                plain=by_tag and not before.plain_heard and _is_plain(visit),
+            )
         elif visit.http_status == Fault.OTHER_VERSION:
             after = before.contradicted()
         elif (
@@ -128,6 +133,11 @@ def _is_respelled(visit: Visit) -> bool:
     return None not in (asked, etag) and asked != etag and is_coded_etag(etag)
 
 
+def _is_plain(visit: Visit) -> bool:
+    """Whether a page was asked for its ETag, which is not coded."""
+    return visit.traffic.asked_etag is not None and not is_coded_etag(visit.page.record.etag)
+
+
 def _seen(visit: Visit) -> Seen:
     answer = visit.answer
     page = visit.page
@@ -144,6 +154,7 @@ def _seen(visit: Visit) -> Seen:
         dated=answer.last_modified is not None,
         turned=page.state.etag_marks & TURNED > 0,
         respelled=_is_respelled(visit),
+        plain=_is_plain(visit),
     )
 
 
