@@ -89,6 +89,9 @@ class EmbeddedIndexing:
     def stop_when(self, stopping: Callable[[], bool]) -> None:
         """Do nothing: no process waits for this index."""
 
+    def when_waiting(self, waits: Callable[[], None]) -> None:
+        """Do nothing: no process waits for this index."""
+
     def seal(self, connection: Connection) -> None:
         """Do nothing: registry and index never differ."""
 
@@ -145,6 +148,11 @@ class RemoteIndexing:
         """Wait for the index only until ``stopping`` returns True."""
         if self._waiting is not None:
             self._waiting.stopping = stopping
+
+    def when_waiting(self, waits: Callable[[], None]) -> None:
+        """Call ``waits`` in a long wait for the index."""
+        if self._waiting is not None:
+            self._waiting.when_long = waits
 
     def perform(
         self,

@@ -135,6 +135,12 @@ class Indexing(Protocol):
     def stop_when(self, stopping: Callable[[], bool]) -> None:
         """Wait for an index only until ``stopping`` returns true; callable from any thread."""
 
+    def when_waiting(self, waits: Callable[[], None]) -> None:
+        """Call ``waits`` in the writer's thread, each second of a wait for an index that is long.
+
+        The index may be reached by other workers.
+        """
+
     def seal(self, connection: Connection) -> None:
         """Record the progress of registry and index, after a run was sealed and swept."""
 

@@ -158,7 +158,9 @@ def test_worker_that_is_late_for_a_job_finds_it_over(site: Site, crew: Crew):
 # Refusals: nothing is asked, and nothing is written
 
 
-def test_worker_with_another_sources_toml_is_refused_with_the_key(site: Site, crew: Crew):
+def test_worker_with_another_sources_toml_is_refused_with_the_key(
+    site: Site, crew: Crew, postgres: servers.Postgres
+):
     """It left out links that the others follow, and their pages became orphans."""
     fan(site, 40, 0.2)
     crew.crawl.environment |= {"CONCURRENT_REQUESTS_PER_DOMAIN": "1"}
@@ -166,6 +168,12 @@ def test_worker_with_another_sources_toml_is_refused_with_the_key(site: Site, cr
     crew.crawl.declare(declared)
     workers = crew.begin(None, 1)
     wait_until(lambda: len(site.log) > 2, "the run is open")
+    database = crew.crawl.environment["REGISTRY_URL"].rpartition("/")[2]
+    [(connections,)] = postgres.execute(
+        "SELECT count(*) FROM pg_stat_activity"
+        f" WHERE application_name = 'smartcrawl' AND datname = '{database}'"
+    )
+    assert connections <= 8, "the manual says so"
     crew.crawl.declare(declared + "excluded_patterns = ['/secret-part']\n")
     [refused] = crew.end(crew.join(None), statuses=(1,))
 

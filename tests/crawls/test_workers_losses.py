@@ -23,6 +23,7 @@ from tests import servers
 from tests.crawls import crew_site
 from tests.crawls.commands import Crawl, Scrapy, differences, wait_until
 from tests.crawls.crew import Crew, Worker, adds_up, crew_of, facts
+from tests.index.faulty import faulty, status
 from tests.site_server import Site
 
 _EDIT = 7  #: seed of what happens between the two runs of a stage
@@ -270,6 +271,34 @@ def test_workers_wait_for_an_elasticsearch_that_stands_still(
     crew.end(*workers)
 
     assert adds_up(crew.crawl)
+    assert sound_elsewhere(crew)
+    here = {"chunks": None}  # they are elsewhere
+    assert list(differences(facts(crew.crawl) | here, stage.first | here)) == []
+
+
+def test_worker_that_is_cut_off_from_elasticsearch_does_not_hold_up_the_others(
+    stage: Stage,
+    crew: Crew,
+    elasticsearch: servers.Elasticsearch,
+    elasticsearch_prefix: str,
+):
+    """It kept its claims for SINK_WAIT_SECONDS, and the run could not end before."""
+    crew.crawl.environment |= AT_ONCE | {
+        "ELASTICSEARCH_URL": elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
+        "SINK_WAIT_SECONDS": "90",
+    }
+    with faulty(elasticsearch.port) as proxy:
+        proxy.will("/_bulk", *[status(503)] * 10_000)
+        [cut] = crew.begin(stage.site.url("/"), 1, ELASTICSEARCH_URL=proxy.url)
+        wait_until(proxy.bulks, "it has pages to write")
+        began = time.monotonic()
+        crew.end(crew.join(stage.site.url("/")))
+        assert time.monotonic() - began < 60
+        assert "this worker gives its claims back" in cut.said
+        cut.signal(signal.SIGTERM)
+        crew.end(cut, statuses=(0, 1, 3))
+
     assert sound_elsewhere(crew)
     here = {"chunks": None}  # they are elsewhere
     assert list(differences(facts(crew.crawl) | here, stage.first | here)) == []

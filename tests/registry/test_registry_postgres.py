@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from threading import Thread
 from typing import Any
 
@@ -29,6 +29,7 @@ from smartcrawl.registry.runs.runs import RunRequest
 from smartcrawl.registry.writer import RegistryWriter
 from tests import servers
 from tests.registry.build import NOW
+from tests.servers.pgbouncer import pgbouncer
 
 SINCE = "2026-01-01T00:00:00+00:00"
 
@@ -436,6 +437,57 @@ def test_postgres_registry_needs_no_more_than_a_schema_of_its_own(postgres, post
     add(connection, "docs")
 
     assert names(connection) == ["docs"]
+    connection.close()
+
+
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+def test_postgres_behind_a_pooler_without_sessions_is_refused_at_open(postgres_url, mode):
+    PostgresDatabase(postgres_url).open().close()
+    with pgbouncer(postgres_url, mode) as pooler:
+        database = PostgresDatabase(pooler.url)
+        for opened in (database.open, database.reports):
+            with pytest.raises(RegistryError, match=r"PgBouncer does with pool_mode = transaction"):
+                opened()
+
+
+def test_postgres_behind_a_pooler_of_sessions_is_as_without_it(postgres_url):
+    with pgbouncer(postgres_url, "session") as pooler:
+        connection = PostgresDatabase(pooler.url).open()
+        add(connection, "docs")
+        reader = PostgresDatabase(pooler.url).reports()
+        assert names(reader) == ["docs"]
+        for one in (reader, connection):
+            one.close()
+
+
+def test_postgres_without_a_connection_left_says_how_many_are_needed(postgres, postgres_url):
+    database = postgres_url.rpartition("/")[2]
+    PostgresDatabase(postgres_url).open().close()
+    postgres.execute(f"DROP ROLE IF EXISTS {servers.GUEST}")
+    postgres.execute(f"CREATE ROLE {servers.GUEST} LOGIN PASSWORD 'right' CONNECTION LIMIT 1")
+    postgres.execute(f"GRANT SELECT ON ALL TABLES IN SCHEMA public TO {servers.GUEST}",
+                     database=database)  # fmt: skip
+    place = PostgresDatabase(postgres_url.replace("//smartcrawl@", f"//{servers.GUEST}:right@"))
+    with (
+        closing(place.connect(readonly=True)),
+        pytest.raises(RegistryError, match="has no connection left: a worker needs") as caught,
+    ):
+        place.connect()
+    assert "max_connections" in str(caught.value)
+    postgres.execute(f"DROP OWNED BY {servers.GUEST}; DROP ROLE {servers.GUEST}", database=database)
+
+
+def test_postgres_that_ends_a_statement_is_named_with_its_setting(postgres_url):
+    database = PostgresDatabase(postgres_url)
+    connection = database.open()
+    connection.execute("SET statement_timeout = '50ms'")
+    with (
+        pytest.raises(
+            RegistryError, match=r"after statement_timeout, .* SET statement_timeout = 0"
+        ),
+        database.translated("read"),
+    ):
+        connection.execute("SELECT pg_sleep(2)")
     connection.close()
 
 

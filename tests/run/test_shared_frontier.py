@@ -1,5 +1,6 @@
 """The frontier of one worker in a shared run (design.md 9)."""
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from smartcrawl.model.batches import Batch
 from smartcrawl.registry.runs.shared_reader import Reached
 from smartcrawl.registry.writer import Written
+from smartcrawl.rules.model import RunState
 from smartcrawl.run.frontier.redis.connection import connect_redis
 from smartcrawl.run.frontier.redis.exchanges import FrontierNumber
 from smartcrawl.run.shared.frontier import SharedFrontier
@@ -60,6 +62,42 @@ def test_a_worker_looks_again_after_something_was_found_under_no_claim(
         assert not shared.pending, "that is visited"
         shared.written(Written(Batch(), 0, reached=[Reached(5, "h.example", 1, 0, False)]))
         assert shared.pending
+
+
+def test_a_worker_that_cannot_write_gives_its_claims_back_until_a_batch_is_written(
+    redis_url: str, monkeypatch: pytest.MonkeyPatch
+):
+    with connect_redis(redis_url) as client:
+        ours, other = (Stepped(client, "docs", 7, per_host=100, worker=name) for name in "ab")
+        ours.begin()
+        ours.offer(FrontierNumber(number, "h.example", 1) for number in (1, 2))
+        absent = cast("Any", None)
+        reader = cast("Any", SimpleNamespace(state=lambda: RunState.OPEN))
+        shared = SharedFrontier(
+            ours, absent, readers=(absent, reader), retried=absent, limited=False, capacity=5
+        )
+        claims = ours.claim(2)
+        for claim in claims:
+            shared.claims._claims[claim.no] = claim
+        assert shared._room() == 5
+
+        shared.cut()
+        shared.cut()
+
+        post = shared._courier._taken()
+        assert [claim.no for claim in post.released] == [1, 2]
+        assert shared._room() == 0
+        assert not shared.desk.looked(), "it cannot end the run either"
+        ours.exchange(released=post.released)
+        other.begin()
+        assert sorted(claim.no for claim in other.claim(5)) == [1, 2]
+
+        shared.take(claims)
+        assert [claim.no for claim in shared._courier._taken().released] == [1, 2]
+        moves = shared.moves
+        shared.written(Written(Batch(), 0))
+        assert shared._room() == 5
+        assert shared.moves > moves
 
 
 @pytest.mark.covers("R2-35", "R2-42")

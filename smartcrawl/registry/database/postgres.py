@@ -33,6 +33,7 @@ _LOCK: Final = 0x736D6372  #: "smcr": concurrent migrations wait for each other
 _TRIES: Final = 20
 #: Classes of SQLSTATE: data exception, integrity constraint, program limit, raised by a trigger.
 _OF_DATA: Final = ("22", "23", "54", "P0")
+CONNECTIONS: Final = 10  #: most connections of a crawl: 8 of a worker, 2 with an embedder
 STANDSTILL: Final = EXPIRY  #: seconds in a transaction that other workers wait for
 _VERSION_TABLE = "CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)"
 _VERSION = "SELECT version FROM smartcrawl_schema"
@@ -67,9 +68,32 @@ class PostgresDatabase:
         """Connect for writing; see ``databases.Database``."""
         with self.translated("open"):
             connection = PostgresConnection(self._url, patience=self._patience, ledger=self._ledger)
+            self._check_session(connection)
             migrate(connection, str(self))
             connection.sign()
             return connection
+
+    def _check_session(self, connection: PostgresConnection) -> None:
+        """Check that connections have sessions of their own, which last.
+
+        Connections that a pooler serves by turns are known by their processes: each of two has
+        one of its own for as long as it is open, or they share them.
+
+        Raises:
+            RegistryError: a pooler hands out sessions for each transaction.
+        """
+        if not connection.is_pooled:
+            return
+        with closing(PostgresConnection(self._url, readonly=True)) as other:
+            own, others = ([one.backend() for one in (connection, other)] for _ in range(2))
+        if own != others or len(set(own)) < len(own):
+            connection.close()
+            raise RegistryError(
+                f"{self} is behind a pooler that gives each transaction another session, as"
+                " PgBouncer does with pool_mode = transaction: the limits, locks and settings of a"
+                " session do not last there; name the server itself in REGISTRY_URL, or a pool with"
+                " pool_mode = session"
+            )
 
     def connect(self, *, readonly: bool = False) -> PostgresConnection:
         """Connect to a registry that ``open`` has prepared."""
@@ -119,7 +143,14 @@ class PostgresDatabase:
             connection.accept_loss()
 
     def reports(self, trackers: Trackers = DEFAULT_TRACKERS) -> PostgresConnection:
-        """Connect for reading."""
+        """Connect for reading; only a schema of another version needs the right to write."""
+        connection = self.connect(readonly=True)
+        with self.translated("read"):
+            self._check_session(connection)
+            version = _version(connection)
+        if version == migrations("postgres")[-1][0]:
+            return connection
+        connection.close()
         self.open().close()
         return self.connect(readonly=True)
 
@@ -266,11 +297,18 @@ _REMEDIES: Final = {
     errors.ReadOnlySqlTransaction: "it takes no writes: name the primary server in REGISTRY_URL",
 }
 
+#: Remedies of a user who only reads.
+_READING: Final = {
+    errors.InsufficientPrivilege: "let this user read there: GRANT USAGE ON SCHEMA and GRANT SELECT"
+    " ON ALL TABLES IN SCHEMA",
+}
+
 
 def _message(error: Exception, doing: str, place: str) -> str:
     """Return the message of an error with its remedy."""
     what = database_error_line(error) or type(error).__name__
-    remedies = [remedy for kind, remedy in _REMEDIES.items() if isinstance(error, kind)]
+    kinds = _READING if doing == "read" else {}
+    remedies = [remedy for kind, remedy in (_REMEDIES | kinds).items() if isinstance(error, kind)]
     remedies += [remedy for words, remedy in _WORDS if words in str(error)]
     if remedies:
         remedy = remedies[0].replace("{resume}", program_argument("resume"))
@@ -284,8 +322,25 @@ def _message(error: Exception, doing: str, place: str) -> str:
     )
 
 
+_MORE_CONNECTIONS: Final = (
+    f"it has no connection left: a worker needs {CONNECTIONS}, so raise max_connections of the"
+    " server (or CONNECTION LIMIT of the role or the database), or start fewer workers"
+)
 #: Remedies by libpq's words, for errors without a code.
 _WORDS: Final = (
+    ("too many clients", _MORE_CONNECTIONS),
+    ("remaining connection slots", _MORE_CONNECTIONS),
+    ("too many connections for", _MORE_CONNECTIONS),
+    (
+        "due to statement timeout",
+        "the server ends statements of this user after statement_timeout, and some of a large"
+        " registry take longer: ALTER ROLE … SET statement_timeout = 0; everything committed is"
+        " kept",
+    ),
+    (
+        "unsupported startup parameter",
+        "a connection pooler is between: name the server itself in REGISTRY_URL",
+    ),
     ("password authentication failed", "check user and password in REGISTRY_URL"),
     ("no password supplied", "give user and password in REGISTRY_URL"),
     ("no pg_hba.conf entry", "let this user in from this machine, in the server's pg_hba.conf"),

@@ -259,6 +259,16 @@ class PostgresConnection:
         self._idle = idle
         self._patiently(lambda: self._connection.execute(_SETTINGS.format(idle)))
 
+    @property
+    def is_pooled(self) -> bool:
+        """Whether a pooler is between: the session is of another process than it said at first."""
+        return self.backend() != self._connection.info.backend_pid
+
+    def backend(self) -> int:
+        """Return the number of the server's process that carries out the next statements."""
+        row = self._connection.execute("SELECT pg_backend_pid()").fetchone()
+        return 0 if row is None else int(row[0])
+
     def sign(self) -> None:
         """Record this connection's transactions from now on, to notice lost ones."""
         self._id = token_hex(16)

@@ -31,6 +31,7 @@ class DeskWorker(Protocol):
     sealed: bool
     moves: int
     closed: bool
+    cut_off: bool
     call: Callable[[Callable[[], None]], None]  #: calls a function in the loop's thread
     hungry: Callable[[], None]
     failed: Callable[[SmartcrawlError], None]
@@ -121,6 +122,8 @@ class RegistryDesk:
     def looked(self) -> bool:
         """Return whether the run has no page left to ask; called when Redis has none."""
         worker = self._worker
+        if worker.cut_off and self._reader.state() not in OVER:
+            return False  # it cannot end the run either
         moves = worker.moves
         if worker.sealed:
             return self._look(moves)

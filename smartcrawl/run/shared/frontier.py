@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -17,6 +18,8 @@ from smartcrawl.run.frontier.redis.heartbeat import ClaimHeartbeat
 from smartcrawl.run.shared.claims import Claims
 from smartcrawl.run.shared.courier import Courier, HostAct
 from smartcrawl.run.shared.desk import RegistryDesk
+
+logger = logging.getLogger(__name__)
 
 
 class SharedFrontier(FrontierDepths):
@@ -54,6 +57,7 @@ class SharedFrontier(FrontierDepths):
         self.spent = False  #: whether the run's limit of pages was handed out
         self.moves = 0  #: changes whenever there may be more to do
         self.closed = False
+        self.cut_off = False  #: whether this worker cannot write, so that others ask its pages
         self.hungry: Callable[[], None] = lambda: None  #: called when no page waits for this worker
         self.failed: Callable[[SmartcrawlError], None] = lambda error: None
         self.call: Callable[[Callable[[], None]], None] = lambda work: work()
@@ -127,6 +131,9 @@ class SharedFrontier(FrontierDepths):
 
     def written(self, written: Written) -> None:
         """Offer the found pages of a committed batch, and end the claims of its visited pages."""
+        if self.cut_off:
+            self.cut_off = False
+            self.moves += 1
         batch = written.batch
         claims = self.claims.visited([*batch.touched, *(visit.page.no for visit in batch.visits)])
         self._found = max(0, self._found - len(written.reached) - len(written.renamed))
@@ -142,6 +149,16 @@ class SharedFrontier(FrontierDepths):
         """Look again whether there is more to do: Redis does not answer, and may lose depths."""
         self.again = True
         self.moves += 1
+
+    def cut(self) -> None:
+        """Give all claims back, and ask no page until a batch is written: the index is away.
+
+        Other workers may reach it, and the run would wait for the pages of this one.
+        """
+        if not (self.cut_off or self.closed or self.turn):
+            self.cut_off = True
+            logger.warning("no write to the index succeeds: this worker gives its claims back")
+            self.claims.release()
 
     def seal(self) -> None:
         """Ask no more pages: another worker sealed the run, and may still be ending it."""
@@ -184,13 +201,13 @@ class SharedFrontier(FrontierDepths):
     # For the desk
 
     def _room(self) -> int:
-        if self.closed or self.sealed or self.over:
+        if self.closed or self.sealed or self.over or self.cut_off:
             return 0
         return self._capacity - self.claims.asked
 
     def take(self, claims: Sequence[FrontierClaim]) -> None:
         """Take new claims, or release them where this worker asks no more pages."""
-        if self.closed or self.sealed or self.over:
+        if self.closed or self.sealed or self.over or self.cut_off:
             self.claims.refuse(claims)
             return
         self.moves += 1

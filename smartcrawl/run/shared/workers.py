@@ -116,6 +116,7 @@ class SharedWorkers:
             reader=readonly,
         )
         self._membership = membership
+        self._registry = registry
         self._robots = robots
         self._reader = readonly
         self._settled = not source.ad_hoc  #: whether the scope moves no more
@@ -240,6 +241,7 @@ class SharedWorkers:
         ``written`` is called when a batch is written, in the writer's thread.
         """
         self.shared.hungry = hungry
+        self._registry.indexing.when_waiting(lambda: self.shared.call(self.shared.cut))
         self._batches.on_written = written
 
     def written(self, written: Written) -> None:
