@@ -47,6 +47,7 @@ class Line:
     text: str
     command: str = ""
     yellow: bool = False
+    stays: bool = False  #: whether a source keeps it where there is no room for all figures
 
     def print(self) -> None:
         """Print it; it may take several lines of the terminal."""
@@ -86,7 +87,8 @@ def status_command_screen(
 
     total = whole[len(blocks) :]
     heads, pages, looks = (
-        [[line for line in block if line.label in labels] for block in blocks] for labels in _PARTS
+        [[line for line in block if line.label in labels or line.stays] for block in blocks]
+        for labels in _PARTS
     )
     parts = ([*looks, *total], [*pages, *total], [*heads, *total], looks, pages, heads)
     for found in (whole, *([*part, rest] for part in parts)):
@@ -162,10 +164,15 @@ def status_command_figures(status: SourceStatus) -> list[Line]:
         down, saved = status.last_run.bytes
         text += f"; by the last run {decimal(down)} and {decimal(saved)}"
     lines.append(("bytes", text))
-    if status.vectors is not None:
-        lines += vector_counts_lines(status.vectors)
-    lines += [("pushed", pushed_report_text(counts)) for counts in status.pushed]
-    return [Line(label, escape(text)) for label, text in lines]
+    shown = [Line(label, escape(text)) for label, text in lines]
+    if (vectors := status.vectors) is not None:
+        lacks = vectors.owed > 0 or vectors.may_ask_again
+        shown += [
+            Line(label, escape(text), yellow=lacks, stays=lacks)
+            for label, text in vector_counts_lines(vectors)
+        ]
+    pushed = [("pushed", pushed_report_text(counts)) for counts in status.pushed]
+    return shown + [Line(label, escape(text)) for label, text in pushed]
 
 
 def _pages(counts: StatusReportCounts) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from smartcrawl.index.embedded.vectors import (
     QueryMeaning,
@@ -20,6 +21,7 @@ from smartcrawl.index.embedded.vectors import (
     whole_index_embedders,
 )
 from smartcrawl.index.embedding.ports import RefusedText, Vector
+from smartcrawl.index.lacking_pages import contents_lacking_vectors, documents_lacking_vectors
 from smartcrawl.index.queries import search_query_text
 from smartcrawl.index.question_embedders import SECONDS, QuestionEmbedders
 from smartcrawl.model.embedder_options import LOCAL, ON_THIS_MACHINE, ONNX, EmbedderOptions
@@ -185,12 +187,19 @@ def query_meaning(
         raise NoVectorsError(_missing(options, mode, indexed))
     chosen = _options_of(stored, options)
 
+    lacking: Callable[[Collection[Any]], dict[Any, bool]]
+    if indexed is None:
+        lacking = partial(contents_lacking_vectors, connection, stored.no)
+    else:
+        lacking = partial(documents_lacking_vectors, connection)
+
     def meaning(query: str) -> VectorQuery:
         return VectorQuery(
             stored.no,
             vectors.vector(_Asked(stored, chosen, query)),
             only=mode is SearchMode.VECTOR,
             reads_sentences=stored.name != LOCAL,  # which adds up the words of a text
+            lacking=lacking,
         )
 
     return SearchedVectors(stored, meaning)

@@ -11,6 +11,7 @@ from smartcrawl.registry.refused_chunks import refused_reasons_text
 from smartcrawl.reports.remedies import NOTES, reported_reason
 from smartcrawl.reports.status import SourceStatus
 from smartcrawl.reports.text import report_noun, report_time_span, run_state_text
+from smartcrawl.reports.vectors import VectorCounts
 from smartcrawl.rules.model import RunState
 from smartcrawl.rules.seal import NOT_DUE, seed_led_to
 
@@ -82,17 +83,27 @@ def reported_concerns(status: SourceStatus, now: int, *, longest: int) -> Iterat
     if status.trimmed:
         note = stored_trimmed_note(status.trimmed)
         yield Concern(f"{note} ({NOTES[TRIMMED]})")
-    if status.vectors is not None and status.vectors.may_ask_again:
-        why = refused_reasons_text(status.vectors.reasons)
-        yield Concern(
-            f"{report_noun(status.vectors.refused, 'chunk')} refused by the embedder ({why}), and"
-            " not found by meaning",
-            ("embed", "--refused", *only),
-        )
+    if status.vectors is not None:
+        yield from _vector_concerns(status.vectors, only)
     for name, text, words in LOOKS:
         if number := getattr(counts, name):
             known = LISTED_LOOKS.get(name, text) if status.is_listed else text
             yield Concern(f"{number:,} {known}", (*words, *only))
+
+
+def _vector_concerns(counts: VectorCounts, only: tuple[str, str]) -> Iterator[Concern]:
+    """Yield the concerns about vectors of a source; ``only``: words of a command that name it."""
+    if counts.owed:
+        verb = "has" if counts.owed == 1 else "have"
+        chunks = report_noun(counts.chunks, "chunk")
+        yield Concern(f"{counts.owed:,} of {chunks} {verb} no vector yet", ("embed", *only))
+    if counts.may_ask_again:
+        why = refused_reasons_text(counts.reasons)
+        yield Concern(
+            f"{report_noun(counts.refused, 'chunk')} refused by the embedder ({why}), and not found"
+            " by meaning",
+            ("embed", "--refused", *only),
+        )
 
 
 class StatusVerdict(NamedTuple):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections import defaultdict, deque
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from math import fsum
 from typing import Any, Final, Protocol, TypeVar
 
@@ -44,3 +44,27 @@ def fuse(lists: Iterable[Iterable[Page]]) -> list[tuple[Page, float]]:
     # fsum is exact: the sum does not depend on the order of the lists
     scores = [(page, fsum(parts)) for page, parts in shares.items()]
     return sorted(scores, key=lambda scored: (-scored[1], scored[0]))
+
+
+def keep_places(
+    order: Iterable[Page], places: Mapping[Page, int], fixed: Collection[Page]
+) -> list[Page]:
+    """Return ranked pages so that none of ``places`` comes behind its place there, from 0.
+
+    Pages of ``fixed`` come where their place is, or earlier where no other page is left; their
+    place in ``order`` does not count. Pages of equal place are in the order of ``places``.
+
+    >>> keep_places("abcd", {"d": 1}, ())
+    ['a', 'd', 'b', 'c']
+    >>> keep_places("abcd", {"a": 2, "e": 9}, "ae")
+    ['b', 'c', 'a', 'd', 'e']
+
+    Source: M-47.
+    """
+    waiting = deque(page for page in order if page not in fixed)
+    due = deque(sorted(places.items(), key=lambda placed: placed[1]))
+    found: dict[Page, None] = {}
+    while waiting or due:
+        is_due = due and (due[0][1] <= len(found) or not waiting)
+        found.setdefault(due.popleft()[0] if is_due else waiting.popleft())
+    return list(found)

@@ -421,6 +421,27 @@ def test_another_model_is_asked_nothing_more_until_all_vectors_are_made_anew(
     assert (after.err, place.count("vector IS NOT NULL")) == ("", 4)
 
 
+def test_status_says_what_is_owed_with_several_sources_too(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+):
+    """Also where there is no room for all figures."""
+    place.run("embed")
+    place.desk.source = "late"
+    place.desk.open()
+    place.desk.index("http://late.example/", "a plum")
+    place.desk.seal()
+    monkeypatch.setenv("LINES", "24")
+
+    shown = " ".join(place.run("status").out.split())
+    whole = " ".join(place.run("status", "--details").out.split())
+
+    assert "All figures: scrapy status --details" in shown
+    assert shown.count("vectors 0 of 1 chunk (local, ") == 1
+    assert shown.count("vectors") == 1
+    assert "look at 1 of 1 chunk has no vector yet: scrapy embed --source late" in whole
+    assert "has no vector yet: scrapy embed --source docs" not in whole
+
+
 def test_vectors_stay_where_no_new_ones_are_to_be_had(place: Place, server: EmbeddingsServer):
     place.openai(server)
     place.run("embed")

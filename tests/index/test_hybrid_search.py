@@ -501,6 +501,42 @@ def test_a_page_without_its_vector_is_found_by_its_words(searched: Searched):
     assert "late/new" not in searched.find("pineapple", VECTOR)
 
 
+def test_pages_that_owe_vectors_keep_the_places_that_their_words_give_them(
+    searched: Searched, server: EmbeddingsServer
+):
+    """They came while the embedder was away, and are the only ones with the word."""
+    searched.put("docs", **{f"near{n}": f"fruit banana apple {n}" for n in range(30)})
+    searched.pay()
+    searched.put("late", one="the zeppelin", two="a zeppelin, and a long line about it")
+    words = searched.answer("zeppelin fruit", TEXT)
+    assert [hit.source for hit in words.hits[:2]] == ["late", "late"]
+
+    for query in ("zeppelin", "zeppelin fruit", "how do I see a zeppelin"):
+        by_words = [hit.url for hit in searched.answer(query, TEXT, limit=50).hits]
+        found = searched.answer(query, HYBRID, limit=50)
+        urls = [hit.url for hit in found.hits]
+        late = [url for url in by_words if "late" in url]
+        assert len(late) == 2
+        assert [urls.index(url) for url in late] == [by_words.index(url) for url in late]
+        scores = [hit.score for hit in found.hits]
+        assert scores == sorted(scores, reverse=True)
+        assert found.note.endswith("chunks have no vector yet")
+    assert "2 of " in found.note
+
+
+def test_above_a_tenth_owed_words_alone_count(searched: Searched, server: EmbeddingsServer):
+    searched.put("late", **{f"p{n}": f"a pear {n}" for n in range(9)})
+    server.asked.clear()
+
+    for mode in (SearchMode.BEST, HYBRID):
+        answer = searched.answer("banana", mode)
+        assert answer.hits == searched.answer("banana", TEXT).hits
+        assert answer.note.startswith("only words counted: 9 of ")
+    assert server.asked == []
+    assert searched.answer("banana in:docs", HYBRID).note == ""
+    assert searched.answer("banana", VECTOR).note.startswith("9 of ")
+
+
 # Conditions
 
 FILTERS = {

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.rules.fusion import RANK_CONSTANT, fuse
+from smartcrawl.rules.fusion import RANK_CONSTANT, fuse, keep_places
 
 LISTS = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=10), max_size=4)
 
@@ -95,3 +95,24 @@ def test_a_page_in_both_lists_is_above_one_at_the_same_places_in_one(keys, data)
 def test_equal_lists_keep_their_order(lists):
     for found in lists:
         assert pages([found] * 3) == found
+
+
+@pytest.mark.covers("M-47")
+@pytest.mark.parametrize(
+    ("places", "fixed", "expected"),
+    [
+        ({}, "", "abcd"),
+        ({"d": 0}, "", "dabc"),
+        ({"d": 2}, "", "abdc"),
+        ({"a": 3}, "", "abcd"),  # it may come before its place
+        ({"a": 3}, "a", "bcda"),  # a fixed one does not
+        ({"a": 1}, "a", "bacd"),
+        ({"a": 9}, "a", "bcda"),
+        ({"c": 0, "d": 1}, "cd", "cdab"),
+        ({"d": 1, "c": 1}, "", "adcb"),
+        ({"e": 0, "f": 2}, "ef", "eafbcd"),
+        (dict(zip("abcd", range(4), strict=True)), "abcd", "abcd"),
+    ],
+)
+def test_pages_keep_their_places(places: dict[str, int], fixed: str, expected: str):
+    assert "".join(keep_places("abcd", places, fixed)) == expected

@@ -108,7 +108,7 @@ def _joined_pages(
     while True:
         pages = finder.nearest_pages(query, near, pool)
         words = proposed.get(pool) or finder.proposed(query, pool)
-        found, terms = finder.best(query, words, pages, fused=True)
+        found, terms = finder.best(query, words, pages, joined_with=near)
         known = {_address(one) for one, _ in best}
         least = best[-1][0].score if best else inf
         best += [
@@ -171,22 +171,32 @@ class _Finder:
         return near_hits(hits)
 
     def best(
-        self, query: Query, found: _Proposed, near: Sequence[NearHit], *, fused: bool = False
+        self,
+        query: Query,
+        found: _Proposed,
+        near: Sequence[NearHit],
+        *,
+        joined_with: VectorQuery | None = None,
     ) -> tuple[list[_Page], Sequence[Term]]:
         """Rate pages; return them, best first, and the words to mark in them.
 
-        ``near``: pages that are near in meaning. With ``fused`` their order and that of the words
-        are joined.
+        ``near``: pages that are near in meaning. With ``joined_with``, the meaning of the query,
+        their order and that of the words are joined.
         """
+        fused = joined_with is not None
         places, terms, weights = weighed_search_terms(query, found)
         by_words = [search.indexed_page_of_hit(hit, places) for hit in found.hits]
         ranked = rank_searched_pages(terms, weights, by_words, any_word=fused)
         if near:
             pages = {one.near.content: search.indexed_page_of_hit(one.hit, places) for one in near}
             pages |= {page.key: page for page in by_words}
+            lacking = (
+                joined_with.lacking([str(page.key) for page in by_words]) if joined_with else {}
+            )
             ranked = joined_index_rankings(
                 ranked, pages, [one.near for one in near], fused=fused,
-                is_question=query.is_question,
+                is_question=query.is_question, lacking=lacking,
+                text=rank_searched_pages(terms, weights, by_words) if lacking else (),
             )  # fmt: skip
         return _once(ranked), terms or query.terms
 

@@ -171,7 +171,7 @@ def _joined_pages(
     while True:
         pages = search.nearest_pages(query, near, pool)
         words = proposed.get(pool) or search.proposed(query, pool)
-        found, terms = search.best(query, words, pages, fused=True)
+        found, terms = search.best(query, words, pages, joined_with=near)
         known = {bytes(rows[0][10]) for _, rows in best}
         least = best[-1][0].score if best else inf
         best += [
@@ -236,13 +236,19 @@ class _Search:
         )
 
     def best(
-        self, query: Query, found: _Proposed, near: Sequence[NearPage], *, fused: bool = False
+        self,
+        query: Query,
+        found: _Proposed,
+        near: Sequence[NearPage],
+        *,
+        joined_with: VectorQuery | None = None,
     ) -> tuple[list[_Page], Sequence[Term]]:
         """Rate the contents; return their pages, best first, and the words to mark in them.
 
-        ``near``: contents that are near in meaning. With ``fused`` their order and that of the
-        words are joined.
+        ``near``: contents that are near in meaning. With ``joined_with``, the meaning of the query,
+        their order and that of the words are joined.
         """
+        fused = joined_with is not None
         contents = Many(sorted({*found.contents, *(page.content for page in near)}))
         if not contents.values:
             return [], []
@@ -265,9 +271,11 @@ class _Search:
         words = (terms, weights)
         ranked = with_far_parts(self._connection, self._language, ranked, words, self.counted)
         if near:
+            lacking = joined_with.lacking([one.page.key for one in ranked]) if joined_with else {}
             ranked = joined_index_rankings(
-                ranked, pages, near, fused=fused, is_question=query.is_question
-            )
+                ranked, pages, near, fused=fused, is_question=query.is_question, lacking=lacking,
+                text=rank_searched_pages(terms, weights, by_words) if lacking else (),
+            )  # fmt: skip
         return search_hits_named_once(ranked, records), terms or query.terms
 
     def shown(

@@ -9,7 +9,7 @@ from smartcrawl.index.embedded.near_chunks import NearPage, nearest_chunks
 from smartcrawl.index.embedded.vectors import VectorQuery
 from smartcrawl.index.ranking import MOST_SHOWN, ProposedPage, Ranked, RankedPart
 from smartcrawl.registry.connection import Connection
-from smartcrawl.rules.fusion import fuse
+from smartcrawl.rules.fusion import fuse, keep_places
 
 
 def joined_index_rankings(
@@ -19,6 +19,8 @@ def joined_index_rankings(
     *,
     fused: bool,
     is_question: bool,
+    lacking: Mapping[Any, bool] | None = None,
+    text: Sequence[Ranked] = (),
 ) -> list[Ranked]:
     """Return the pages near to a query, best first; with ``fused`` also those with its words.
 
@@ -28,6 +30,9 @@ def joined_index_rankings(
     Of a page with words of the query the part is that of the words, which are marked in it; of any
     other it is the nearest one. The score of a page that is only near is the cosine, 1 for equal
     meanings; a joined score is that of ``rules.fusion``.
+    ``lacking``: pages with chunks that have no vector, and whether they have any. None of them
+    comes behind its place among ``text``, the pages as a search by words ranks them; without any
+    vector that is its place.
     """
     known = {one.page.key: one for one in by_words}
     found = {page.content: page for page in near if page.content in pages}
@@ -43,7 +48,26 @@ def joined_index_rankings(
             joined.append(known[content]._replace(score=score))
         else:
             joined.append(_nearest(pages[content], found[content], score))
-    return joined
+    return _with_places_kept(joined, [*text, *by_words], lacking) if lacking else joined
+
+
+def _with_places_kept(
+    joined: Sequence[Ranked], by_words: Sequence[Ranked], lacking: Mapping[Any, bool]
+) -> list[Ranked]:
+    """Return joined pages with those that lack vectors no later than by words; scores fall."""
+    places: dict[Any, int] = {}
+    before: set[str] = set()  # addresses: a page that several sources have is one hit
+    for one in by_words:
+        if one.page.key in lacking:
+            places.setdefault(one.page.key, len(before - {one.page.url}))
+        before.add(one.page.url)
+    ranked = {one.page.key: one for one in joined}
+    fixed = {key for key in places if not lacking[key]}
+    kept, least = [], 0.0
+    for key in reversed(keep_places(list(ranked), places, fixed)):
+        least = max(least, ranked[key].score)
+        kept.append(ranked[key]._replace(score=least))
+    return kept[::-1]
 
 
 def parts_of_hits(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
@@ -121,6 +121,8 @@ class VectorQuery(NamedTuple):
     vector: bytes
     only: bool = False  #: whether the words of the query do not count
     reads_sentences: bool = False  #: whether the model reads a question, not its words one by one
+    #: Returns those of some pages that lack a vector, and whether they have any.
+    lacking: Callable[[Collection[Any]], Mapping[Any, bool]] = lambda pages: {}
 
 
 class VectorLacks(NamedTuple):
