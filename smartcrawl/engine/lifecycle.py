@@ -20,6 +20,7 @@ from smartcrawl.engine.delays import download_slot_now
 from smartcrawl.engine.download.network import installed_resolver, protect_run_connections
 from smartcrawl.engine.download.proxies import environment_proxy_endpoints
 from smartcrawl.engine.edits import EditSubmitter
+from smartcrawl.engine.hurrying import hurrying_at_signals
 from smartcrawl.engine.memory import rare_garbage_collection
 from smartcrawl.engine.pushing import push_pages_at_crawler_end
 from smartcrawl.engine.scheduler import NumberScheduler
@@ -48,6 +49,7 @@ class RunLifecycle:
         self._crawler = crawler
         self._run = run
         self._edits = EditSubmitter(crawler, run)
+        self._signals = ExitStack()  # handlers that shorten waits
         self._collection = ExitStack()  # of garbage, as rarely as it is while the spider is open
 
     @classmethod
@@ -88,6 +90,7 @@ class RunLifecycle:
             if run.listed is not None:
                 run.listed.confirmed = self._send_confirmed
         self._collection.enter_context(rare_garbage_collection())
+        self._signals.enter_context(hurrying_at_signals(run.registry.database.hurry))
         if run.opened.over:
             logger.warning("nothing is asked: %s", _over_words(run))
             return
@@ -176,6 +179,7 @@ class RunLifecycle:
                 resolver.learnt = None  # the registry of the run is closed
             close_embedder_at_crawler_end(run)
             self._collection.close()
+            self._signals.close()
         if stale := run.batches.progress.stale:
             logger.warning("visits that came too late and were dropped: %d", stale)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any, Self
 
 from smartcrawl.model.exceptions import (
@@ -469,11 +470,12 @@ class Run:
         if self._closed:
             return
         self._closed = True
-        self.workers.close()
-        self.batches.close()
-        self._readers.close()
-        if self.library is not None:
-            self.library.close()
-        self.registry.numbers.give_back()
-        self.registry.close()
-        self.workers.release()
+        with ExitStack() as stack:  # each of them, also where the registry is away
+            stack.callback(self.workers.release)
+            stack.callback(self.registry.close)
+            stack.callback(self.registry.numbers.give_back)
+            if self.library is not None:
+                stack.callback(self.library.close)
+            stack.callback(self._readers.close)
+            stack.callback(self.batches.close)
+            stack.callback(self.workers.close)

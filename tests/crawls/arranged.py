@@ -5,6 +5,7 @@ HASTE       seconds between two signs of life, and until a Redis that was filled
 CLOCK       seconds by which its clock is wrong
 DIES_AT     FUNCTION FILE: the first worker that gets there, as FILE tells, sends itself SIGKILL
 HALTS_AT    likewise, SIGSTOP
+PATIENCE    seconds that it waits for a PostgreSQL that is away
 BATCH       visits and new addresses with which a batch is full
 """
 
@@ -19,7 +20,7 @@ from typing import Any
 
 from smartcrawl.model.batches import Batch
 from smartcrawl.registry.commit.batch import RegistryCommit
-from smartcrawl.registry.database import heartbeat, postgres
+from smartcrawl.registry.database import heartbeat, postgres, session
 from smartcrawl.registry.runs import runs
 from smartcrawl.run.collapses import Collapses
 from smartcrawl.run.ending import RunEnding
@@ -71,6 +72,10 @@ def halted(work: Callable[..., Any], file: str, how: signal.Signals) -> Callable
 
 if "HASTE" in os.environ:
     hurry(float(os.environ["HASTE"]))
+if "PATIENCE" in os.environ:
+    waits: Any = postgres.PostgresDatabase.__init__.__kwdefaults__
+    assert waits["patience"] == session.PATIENCE
+    waits["patience"] = float(os.environ["PATIENCE"])
 if "BATCH" in os.environ:
     Batch.MAX_VISITS = Batch.MAX_ADDRESSES = int(os.environ["BATCH"])  # type: ignore[misc]
 if "CLOCK" in os.environ:

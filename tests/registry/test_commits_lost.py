@@ -155,6 +155,25 @@ def test_commits_that_are_lost_are_told_once_where_no_run_rests_on_them(postgres
         connection.close()
 
 
+def test_commits_of_a_connection_that_was_closed_meanwhile_are_not_missed(postgres_url: str):
+    """Another thread closes its connection, whose row goes, just when this one begins."""
+    database = PostgresDatabase(postgres_url)
+    database.guard_commits()
+    connection, other = database.open(), database.connect()
+    with transaction(other):
+        other.execute("SELECT 1")
+    known = connection._ledger.known
+    before = [known()]
+    other.close()
+    connection._ledger.known = lambda: before.pop() if before else known()  # type: ignore[method-assign]
+
+    with transaction(connection):
+        connection.execute("SELECT 1")
+    before.append(known() | {"ids": ["closed"], "numbers": [1]})
+    connection.check_commits()
+    connection.close()
+
+
 def test_numbers_of_addresses_are_not_taken_twice(registry: Registry, postgres_url: str):
     numbers = registry.numbers
     last = [numbers.draw() for _ in range(4096)][-1]

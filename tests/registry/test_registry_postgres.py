@@ -2,12 +2,13 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 
 import psycopg
@@ -20,7 +21,8 @@ from smartcrawl.model.exceptions import RegistryError, RegistryVersionError, Run
 from smartcrawl.model.urls import url_digest
 from smartcrawl.registry.commit.visit import Judgement
 from smartcrawl.registry.connection import Connection, Many
-from smartcrawl.registry.database import choices, heartbeat, postgres
+from smartcrawl.registry.database import choices, heartbeat, session
+from smartcrawl.registry.database import postgres as postgres_module
 from smartcrawl.registry.database.postgres import PostgresDatabase
 from smartcrawl.registry.database.session import ConnectionLostError, PostgresConnection
 from smartcrawl.registry.database.transactions import read_transaction, transaction
@@ -288,6 +290,96 @@ def test_postgres_that_stays_away_is_an_error_with_its_remedy(postgres_url, post
     connection.close()
 
 
+# One patience, and locks
+
+
+def test_postgres_that_stays_away_is_waited_for_by_all_connections_together(postgres_url, postgres):
+    database = PostgresDatabase(postgres_url, patience=2)
+    connections = [database.open(), *(database.connect() for _ in range(4))]
+    postgres.kill()
+    began = time.monotonic()
+
+    for connection in connections:
+        with pytest.raises(psycopg.OperationalError):
+            names(connection)
+
+    assert 1 < time.monotonic() - began < 4
+    postgres.start()
+    for connection in connections:
+        assert names(connection) == []
+        connection.close()
+
+
+def test_postgres_that_is_away_is_waited_for_a_moment_only_by_a_process_that_ends(
+    postgres_url, postgres, monkeypatch
+):
+    monkeypatch.setattr(session, "HURRY", 1)
+    database = PostgresDatabase(postgres_url)
+    connection = database.open()
+    postgres.kill()
+    timer = Timer(0.5, database.hurry)  # as in the handler of a signal
+    timer.start()
+    began = time.monotonic()
+
+    with pytest.raises(psycopg.OperationalError):
+        names(connection)
+
+    assert time.monotonic() - began < 5
+    timer.join()
+    postgres.start()
+    connection.close()
+
+
+@pytest.fixture
+def locked(postgres_url: str, monkeypatch) -> Iterator[PostgresConnection]:
+    """A connection of a process that stalls in a transaction."""
+    monkeypatch.setattr(session, "LOCK_WAIT", 1)
+    monkeypatch.setattr(postgres_module, "STANDSTILL", 3)
+    connection = PostgresDatabase(postgres_url).open()
+    with transaction(connection):
+        add(connection, "docs")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("UPDATE source SET created_at = 1")
+    yield connection
+    connection.close()
+
+
+def change(connection: Connection) -> None:
+    with transaction(connection):
+        connection.execute("UPDATE source SET created_at = 2")
+
+
+def test_postgres_lock_of_a_process_that_stalls_is_waited_for_with_its_name(
+    locked, postgres_url, caplog
+):
+    database = PostgresDatabase(postgres_url)
+    connection = database.open()
+
+    database.retried(lambda: change(connection))
+
+    assert connection.execute("SELECT created_at FROM source").get == 2
+    told = f"smartcrawl {os.getpid()}@{socket.gethostname()}"[:63]
+    assert f"waiting to write {database}: {told}, connected from 127.0.0.1" in caplog.text
+    assert "has a lock since 20" in caplog.text
+    assert "its transaction is idle in transaction" in caplog.text
+    connection.close()
+
+
+def test_postgres_lock_that_lasts_is_an_error_with_the_name_of_its_holder(
+    locked, postgres_url, monkeypatch
+):
+    monkeypatch.setattr(postgres_module, "LOCK_PATIENCE", 0)
+    database = PostgresDatabase(postgres_url)
+    connection = database.open()
+
+    with (
+        pytest.raises(RegistryError, match=f"smartcrawl {os.getpid()}@.* has a lock since 20"),
+        database.translated("write"),
+    ):
+        database.retried(lambda: change(connection))
+    connection.close()
+
+
 # The lease
 
 
@@ -536,7 +628,7 @@ def test_postgres_registry_that_another_makes_just_now_is_no_other_programs(
 
     def looks(self: PostgresConnection, statement: str, values: Any) -> Any:
         found = run(self, statement, values)
-        if statement == postgres._IS_THERE and not made:
+        if statement == postgres_module._IS_THERE and not made:
             made.append(True)
             PostgresDatabase(postgres_url).open().close()
         return found

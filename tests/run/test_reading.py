@@ -148,6 +148,15 @@ def test_damage_of_the_registry_is_returned_and_nothing_else_is_done(tmp_path):
     assert visit.outcome is Outcome.REDIRECT
 
 
+def test_a_registry_that_cannot_be_written_is_no_fault_of_the_page(tmp_path):
+    away = RegistryError("cannot write the registry")
+    run, visit = Parts(tmp_path, away), redirect()
+
+    assert read(run, visit) is away
+    assert run.calls == ["landed"]
+    assert visit.outcome is Outcome.REDIRECT
+
+
 def test_an_error_of_this_program_is_an_outcome_that_keeps_the_stored_links(tmp_path):
     run, visit = Parts(tmp_path, ValueError("what")), redirect()
 

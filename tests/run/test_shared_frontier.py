@@ -6,6 +6,8 @@ from typing import Any, cast
 import pytest
 
 from smartcrawl.model.batches import Batch
+from smartcrawl.model.exceptions import RegistryError
+from smartcrawl.model.pages import Page
 from smartcrawl.registry.runs.shared_reader import Reached
 from smartcrawl.registry.writer import Written
 from smartcrawl.rules.model import RunState
@@ -37,6 +39,37 @@ def test_a_worker_that_ends_a_run_knows_that_others_took_the_last_it_may_ask_for
 
         assert shared.desk.looked()
         assert shared.spent
+
+
+def test_claims_that_cannot_be_taken_are_given_back(redis_url: str):
+    """As where the registry is away; else this worker would renew them for ever."""
+    with connect_redis(redis_url) as client:
+        redis = Stepped(client, "docs", 7, per_host=100, worker="a")
+        redis.begin()
+        redis.offer(FrontierNumber(number, "h.example", 1) for number in (1, 2))
+        absent = cast("Any", None)
+        member = SimpleNamespace(run=7)
+        shared = SharedFrontier(
+            redis,
+            cast("Any", member),
+            readers=(absent, absent),
+            retried=absent,
+            limited=False,
+            capacity=9,
+        )
+
+        def load(numbers: object) -> list[Page]:
+            raise RegistryError("it is away")
+
+        shared.grow(2)
+        shared.claims.attach(load, lambda claim: None)
+        exchange = redis.exchange(2)
+        assert len(exchange.claims) == 2
+        with pytest.raises(RegistryError):
+            shared.desk.arrived(exchange)
+
+        assert shared.claims.asked == 0
+        assert len(shared._courier._post.released) == 2
 
 
 def test_a_worker_looks_again_after_something_was_found_under_no_claim(

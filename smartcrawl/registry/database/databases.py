@@ -94,6 +94,9 @@ class Database(Protocol):
     def retried(self, work: Callable[[], _T]) -> _T:
         """Do one transaction; repeat it if a conflict or a server restart rolled it back."""
 
+    def hurry(self) -> None:
+        """Wait for a server that is away only for some seconds more; for signal handlers, too."""
+
     def take(self, source: str, since: str) -> Lease:
         """Take the lease of ``source``; the error of a second process contains ``since``.
 

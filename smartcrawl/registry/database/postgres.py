@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -20,11 +21,14 @@ from smartcrawl.registry.database.session import (
     PATIENCE,
     CommitLedger,
     ConnectionLostError,
+    Outage,
     PostgresConnection,
     database_error_line,
     is_passing_database_error,
 )
 from smartcrawl.registry.database.transactions import transaction
+
+logger = logging.getLogger(__name__)
 
 _T = TypeVar("_T")
 
@@ -34,7 +38,20 @@ _TRIES: Final = 20
 #: Classes of SQLSTATE: data exception, integrity constraint, program limit, raised by a trigger.
 _OF_DATA: Final = ("22", "23", "54", "P0")
 CONNECTIONS: Final = 10  #: most connections of a crawl: 8 of a worker, 2 with an embedder
-STANDSTILL: Final = EXPIRY  #: seconds in a transaction that other workers wait for
+STANDSTILL: Final = EXPIRY  #: seconds in a transaction that other processes wait for
+LOCK_PATIENCE: Final = 1.5 * EXPIRY  #: seconds that a transaction waits for another process
+#: The oldest writing transaction of another process that does not wait for a lock itself.
+_HOLDER = """
+SELECT a.application_name, coalesce(host(a.client_addr), 'the same machine'), a.pid,
+       to_char(a.xact_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"'), a.state
+  FROM pg_stat_activity a
+ WHERE a.datname = current_database() AND a.pid <> :no AND a.xact_start IS NOT NULL
+   AND a.wait_event_type IS DISTINCT FROM 'Lock'
+   AND EXISTS (SELECT 1 FROM pg_locks l
+                WHERE l.pid = a.pid AND l.granted AND l.mode <> 'AccessShareLock'
+                  AND l.locktype IN ('relation', 'advisory'))
+ ORDER BY a.xact_start LIMIT 1
+"""
 _VERSION_TABLE = "CREATE TABLE smartcrawl_schema (version INTEGER NOT NULL)"
 _VERSION = "SELECT version FROM smartcrawl_schema"
 _IS_THERE = "SELECT to_regclass('smartcrawl_schema') IS NOT NULL"
@@ -52,8 +69,8 @@ class PostgresDatabase:
         """``patience``: seconds for which work waits for a server that is away."""
         self._url = url
         self._patience = patience
-        self._idle = 0  #: see PostgresConnection
         self._ledger = CommitLedger(str(self))
+        self._outage = Outage(patience)
 
     def __str__(self) -> str:
         """Return the URL without its password."""
@@ -67,9 +84,10 @@ class PostgresDatabase:
     def open(self) -> PostgresConnection:
         """Connect for writing; see ``databases.Database``."""
         with self.translated("open"):
-            connection = PostgresConnection(self._url, patience=self._patience, ledger=self._ledger)
+            connection = self._connection()
             self._check_session(connection)
             migrate(connection, str(self))
+            connection.limit(STANDSTILL)
             connection.sign()
             return connection
 
@@ -98,16 +116,16 @@ class PostgresDatabase:
     def connect(self, *, readonly: bool = False) -> PostgresConnection:
         """Connect to a registry that ``open`` has prepared."""
         with self.translated("open"):
-            connection = PostgresConnection(
-                self._url,
-                readonly=readonly,
-                idle=self._idle,
-                patience=self._patience,
-                ledger=self._ledger,
-            )
+            connection = self._connection(readonly=readonly, idle=0 if readonly else STANDSTILL)
             if not readonly:
                 connection.sign()
             return connection
+
+    def _connection(self, *, readonly: bool = False, idle: int = 0) -> PostgresConnection:
+        """Connect; ``idle``: seconds that this process may stall in a transaction, or 0."""
+        return PostgresConnection(
+            self._url, readonly=readonly, idle=idle, ledger=self._ledger, outage=self._outage
+        )
 
     def look(self) -> PostgresConnection:
         """Connect for reading; a schema of another version is not migrated."""
@@ -159,11 +177,22 @@ class PostgresDatabase:
         """Turn PostgreSQL's errors into RegistryError, naming the database and the remedy."""
         try:
             yield
+        except errors.LockNotAvailable as error:
+            raise RegistryError(
+                f"cannot {doing} {self}: {self._holder()}. Try again then, or end that process;"
+                " everything committed is kept"
+            ) from error
         except (psycopg.Error, ConnectionLostError) as error:
             raise RegistryError(_message(error, doing, str(self))) from error
 
-    def damage(self, error: Exception) -> None:
-        """Return None: PostgreSQL reports damage as an ordinary error."""
+    def damage(self, error: Exception) -> RegistryError | None:
+        """Return the error about a server that is away, which ends all work; None for others.
+
+        PostgreSQL reports damage as an ordinary error.
+        """
+        if not isinstance(error, psycopg.OperationalError | ConnectionLostError):
+            return None
+        return RegistryError(_message(error, "read", str(self)))
 
     def is_of_data(self, error: Exception) -> bool:
         """Whether PostgreSQL refused a value; other rows may still be written."""
@@ -171,40 +200,65 @@ class PostgresDatabase:
             return error.sqlstate[:2] in _OF_DATA
         return isinstance(error, psycopg.DataError)  # such as NUL, refused before libpq gets it
 
-    def explained(self, error: Exception) -> None:
-        """Return None: PostgreSQL finds and reports damage itself."""
+    def explained(self, error: Exception) -> RegistryError | None:
+        """Return the same as ``damage``: PostgreSQL finds and reports damage itself."""
+        return self.damage(error)
 
     def retried(self, work: Callable[[], _T]) -> _T:
-        """Do one transaction; repeat it if a conflict or a server restart rolled it back."""
-        until = time.monotonic() + self._patience
-        for attempt in range(_TRIES):
+        """Do one transaction; repeat it if a conflict or a server restart rolled it back.
+
+        Where it has to wait for the transaction of another process, a warning names that one.
+        """
+        began = time.monotonic()
+        attempt, holder = 0, ""
+        while True:
             try:
                 return work()
+            except errors.LockNotAvailable:
+                if time.monotonic() - began > LOCK_PATIENCE:
+                    raise
+                before, holder = holder, self._holder()
+                if holder != before:
+                    logger.warning("waiting to write %s: %s", self, holder)
             except (psycopg.Error, ConnectionLostError) as error:
                 lost = isinstance(error, ConnectionLostError)
-                if not (lost or is_passing_database_error(error)) or time.monotonic() > until:  # type: ignore[arg-type]
+                if not (lost or is_passing_database_error(error)):  # type: ignore[arg-type]
                     raise
-            time.sleep(min(0.02 * 2**attempt, 1.0))
-        return work()
+                late = time.monotonic() > began + self._patience
+                if late or self._outage.is_spent or attempt >= _TRIES:
+                    raise
+                self._outage.rest(min(0.02 * 2**attempt, 1.0))
+                attempt += 1
+
+    def _holder(self) -> str:
+        """Return words for the process whose transaction others wait for."""
+        try:
+            with closing(self._connection(readonly=True)) as connection:
+                row = connection.execute(_HOLDER, {"no": connection.backend()}).fetchone()
+        except psycopg.Error as error:
+            return f"another connection has a lock ({database_error_line(error)})"
+        if row is None:
+            return "another connection has had a lock"
+        name, where, pid, since, state = row
+        return (
+            f"{name or 'another program'}, connected from {where} (process {pid} of the server),"
+            f" has a lock since {since}; its transaction is {state}. PostgreSQL undoes one that"
+            f" gives no sign of life for {STANDSTILL} s"
+        )
+
+    def hurry(self) -> None:
+        """Wait for a server that is away only for some seconds more; for signal handlers, too."""
+        self._outage.hurry()
 
     def take(self, source: str, since: str) -> HeartbeatLease:
         """Take the lease of ``source``."""
         with self.translated("write"):
-            return HeartbeatLease.take(PostgresConnection(self._url), source, since)
-
-    def share(self, connection: PostgresConnection) -> None:
-        """Abort this process's transactions when it stalls, so that other workers are not blocked.
-
-        The server rolls back a transaction that is idle for longer than the lease lasts. The
-        limit applies to ``connection``, which is open already, and to later connections.
-        """
-        self._idle = STANDSTILL
-        with self.translated("write"):
-            connection.limit(STANDSTILL)
+            connection = self.connect_worker()
+            return self.retried(lambda: HeartbeatLease.take(connection, source, since))
 
     def connect_worker(self) -> PostgresConnection:
-        """Connect for writing under the limit that ``share`` set, without migrating."""
-        return PostgresConnection(self._url, idle=self._idle)
+        """Connect for the lease of a process, without migrating."""
+        return self._connection(idle=STANDSTILL)
 
     def is_held(self, source: str) -> bool:
         """Whether a process crawls ``source`` now."""

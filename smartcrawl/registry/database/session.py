@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import islice
 from secrets import token_hex
 from threading import Lock
@@ -31,19 +34,26 @@ logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 PATIENCE: Final = 60.0  #: seconds that a server may be unreachable
+HURRY: Final = 5.0  #: seconds that it may be unreachable once the process is to end
+_SLOW: Final = 1.0  #: seconds of a try to connect that is not repeated by each connection
+_SLICE: Final = 0.5  #: seconds of sleep after which ``hurry`` is noticed
 _PAUSE: Final = 0.2  #: seconds before the second try; the pauses double
 _LONGEST_PAUSE: Final = 5.0
+_LONGEST_NAME: Final = 63  #: bytes of a name in PostgreSQL
 _AT_ONCE: Final = 500  #: rows of one statement
 _OPTIONS: Final = {
     "autocommit": True,
     "cursor_factory": ClientCursor,  # values in the text: their types follow from the rest
     "connect_timeout": 10,
-    "application_name": "smartcrawl",
     "keepalives_idle": 30,
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
-_SETTINGS: Final = "SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '{}s'"
+LOCK_WAIT: Final = 10  #: seconds that one statement waits for another connection's transaction
+_SETTINGS: Final = """
+SET synchronous_commit = on; SET idle_in_transaction_session_timeout = '{}s';
+SET lock_timeout = '{}s'
+"""
 #: One row for each writing connection, with the number of its last transaction. PostgreSQL's own
 #: transaction ids do not serve: after a crash the lost ones are used again.
 _SIGN = """
@@ -77,6 +87,61 @@ class _Numeric(Loader):
 
 class ConnectionLostError(Exception):
     """The open transaction is lost, and the database contains nothing of it."""
+
+
+class Outage:
+    """The time for which a process waits for a server that is away: one for all connections."""
+
+    def __init__(self, patience: float) -> None:
+        """``patience``: seconds for which all work together waits."""
+        self._patience = patience
+        self._since: float | None = None  #: first failure, while the server is away
+        self._hurried: float | None = None  #: when a signal ended the process
+        self._slow: tuple[float, psycopg.OperationalError] | None = None  #: see ``slow``
+
+    def hurry(self) -> None:
+        """Wait for some seconds more at most; may be called in a signal handler."""
+        self._hurried = time.monotonic()
+
+    def over(self) -> None:
+        """Note that the server answered."""
+        self._since = self._slow = None
+
+    def slow(self, error: psycopg.OperationalError) -> None:
+        """Note a failure that took long, as of a machine that does not answer at all."""
+        self._slow = time.monotonic(), error
+
+    def failed(self, began: float, pause: float) -> bool:
+        """Note a failure of work that ``began``; return whether it may be tried after ``pause``."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        return now + pause <= min(began, self._since) + self._patience and self._has_time(
+            now + pause
+        )
+
+    def _has_time(self, now: float) -> bool:
+        return self._hurried is None or now <= self._hurried + HURRY
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing waits for the server any more."""
+        now = time.monotonic()
+        since = self._since
+        return since is not None and (now > since + self._patience or not self._has_time(now))
+
+    @property
+    def fresh_error(self) -> psycopg.OperationalError | None:
+        """The last slow failure, where it is so young that another try need not take as long."""
+        if self._slow is None or not self.is_spent:
+            return None
+        at, error = self._slow
+        return error if time.monotonic() - at < HURRY else None
+
+    def rest(self, seconds: float) -> None:
+        """Sleep, and wake up soon after ``hurry``."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0 and self._has_time(time.monotonic()):
+            time.sleep(min(left, _SLICE))
 
 
 class CommitLedger:
@@ -186,16 +251,17 @@ class PostgresConnection:
         idle: int = 0,
         patience: float = PATIENCE,
         ledger: CommitLedger | None = None,
+        outage: Outage | None = None,
     ) -> None:
         """``idle``: seconds that this process may stall in a transaction; 0: without limit.
 
-        ``patience``: seconds for which it waits for a server that is away. ``ledger``: that of
-        the process, for ``sign``.
+        ``patience``: seconds for which it waits for a server that is away, unless the process
+        has an ``outage``. ``ledger``: that of the process, for ``sign``.
         """
         self._url = url
         self._readonly = readonly
         self._idle = idle
-        self._patience = patience
+        self._outage = outage or Outage(patience)
         self._changes = 0
         self._id: str | None = None  #: writer.id; None: unsigned
         self._number = 0  #: of its last transaction
@@ -206,12 +272,17 @@ class PostgresConnection:
         self._connection = self._connected()
 
     def _connected(self) -> psycopg.Connection[Any]:
-        connection: Any = psycopg.connect(self._url, **_OPTIONS)  # type: ignore[arg-type]
+        name = f"smartcrawl {os.getpid()}@{socket.gethostname()}"[:_LONGEST_NAME]
+        options: Any = _OPTIONS | {"application_name": name}
+        connection: Any = psycopg.connect(self._url, **options)
         connection.adapters.register_loader("numeric", _Numeric)
-        connection.execute(_SETTINGS.format(self._idle))
+        connection.execute(self._settings())
         if self._readonly:
             connection.execute("SET default_transaction_read_only = on")
         return connection  # type: ignore[no-any-return]
+
+    def _settings(self) -> str:
+        return _SETTINGS.format(self._idle, LOCK_WAIT if self._idle else 0)
 
     @property
     def in_transaction(self) -> bool:
@@ -255,9 +326,12 @@ class PostgresConnection:
             raise
 
     def limit(self, idle: int) -> None:
-        """Let the server roll back a transaction that is idle for ``idle`` seconds."""
+        """Let the server roll back a transaction that is idle for ``idle`` seconds.
+
+        A statement that waits for another transaction for LOCK_WAIT seconds then fails.
+        """
         self._idle = idle
-        self._patiently(lambda: self._connection.execute(_SETTINGS.format(idle)))
+        self._patiently(lambda: self._connection.execute(self._settings()))
 
     @property
     def is_pooled(self) -> bool:
@@ -295,19 +369,37 @@ class PostgresConnection:
         if self._epoch != self._ledger.epoch:
             self.sign()
         self._number += 1
+        known = self._ledger.known()
+        while (cursor := self._begun(known)) is None:
+            known = self._left_of(known, self._epoch)
+        return PostgresRows(cursor)
+
+    def _begun(self, known: dict[str, list[Any]]) -> psycopg.Cursor[Any] | None:
+        """Begin a transaction; None if the database lacks one that is known as committed."""
         own = {"number": self._number, "id": self._id, "own": self._committed}
         try:
-            cursor = self._connection.execute(_BEGIN, own | self._ledger.known())
+            cursor = self._connection.execute(_BEGIN, own | known)
         except psycopg.Error:
             if self.in_transaction:
                 self._connection.execute("ROLLBACK")
             raise
         cursor.nextset()
-        if cursor.rowcount != 1:
-            self._connection.execute("ROLLBACK")
-            self._ledger.lose(self._epoch)
+        if cursor.rowcount == 1:
+            return cursor
+        self._connection.execute("ROLLBACK")
+        return None
+
+    def _left_of(self, known: dict[str, list[Any]], epoch: int) -> dict[str, list[Any]]:
+        """Return what is known by now, where connections were closed since ``known``.
+
+        Raises:
+            CommitsLostError: all of them are open, so that the database lacks a commit.
+        """
+        left = self._ledger.known()
+        if self._ledger.lost or set(known["ids"]) <= set(left["ids"]):
+            self._ledger.lose(epoch)
             raise self._ledger.error()
-        return PostgresRows(cursor)
+        return left
 
     def check_commits(self) -> None:
         """Check that the database has every transaction that this process committed.
@@ -319,14 +411,13 @@ class PostgresConnection:
             return
         if self._ledger.lost:
             raise self._ledger.error()
-        epoch = self._ledger.epoch
-        text, known = f"SELECT {_HAS_ALL}", self._ledger.known()
-        [(has_all,)] = self._patiently(
-            lambda: self._connection.execute(text.encode(), known).fetchall()
-        )
-        if not has_all:
-            self._ledger.lose(epoch)
-            raise self._ledger.error()
+        epoch, known = self._ledger.epoch, self._ledger.known()
+        while not self._patiently(partial(self._has_all, known)):
+            known = self._left_of(known, epoch)
+
+    def _has_all(self, known: dict[str, list[Any]]) -> bool:
+        [(has_all,)] = self._connection.execute(f"SELECT {_HAS_ALL}".encode(), known).fetchall()
+        return bool(has_all)
 
     def _commit(self) -> PostgresRows:
         """Commit; if the answer gets lost, look up whether the commit happened."""
@@ -350,21 +441,34 @@ class PostgresConnection:
 
     def _patiently(self, work: Callable[[], _T]) -> _T:
         """Do ``work`` outside of a transaction; wait for an unreachable server."""
-        until, pause = time.monotonic() + self._patience, _PAUSE
+        began, pause = time.monotonic(), _PAUSE
         while True:
             try:
                 if self.lost:
-                    self._connection = self._connected()
-                return work()
+                    self._connect_again()
+                done = work()
             except psycopg.OperationalError as error:
-                if (
-                    not (self.lost or is_passing_database_error(error))
-                    or time.monotonic() + pause > until
-                ):
+                if not (self.lost or is_passing_database_error(error)):
+                    raise
+                if not self._outage.failed(began, pause):
                     raise
                 logger.warning("PostgreSQL is away, trying again: %s", database_error_line(error))
-            time.sleep(pause)
+            else:
+                self._outage.over()
+                return done
+            self._outage.rest(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _connect_again(self) -> None:
+        if (slow := self._outage.fresh_error) is not None:
+            raise slow
+        began = time.monotonic()
+        try:
+            self._connection = self._connected()
+        except psycopg.OperationalError as error:
+            if time.monotonic() - began > _SLOW:
+                self._outage.slow(error)
+            raise
 
     def executemany(self, statement: str, values: Iterable[Any]) -> None:
         """Run a statement for each row, hundreds of rows in one round trip."""

@@ -148,6 +148,9 @@ class SqliteDatabase:
                 f" or bring back a backup with {program_name()} restore FILE, and start again"
             )
 
+    def hurry(self) -> None:
+        """Do nothing: a file is not away."""
+
     def guard_commits(self) -> None:
         """Do nothing: a copy that takes the file's place is another file (``check_place``)."""
 

@@ -62,7 +62,8 @@ class Membership(HeartbeatLease):
             RunHeldError: a process crawls the source alone.
         """
         with database.translated("write"):
-            return cls.take(database.connect_worker(), source, since, shared=True)
+            connection = database.connect_worker()
+            return database.retried(lambda: cls.take(connection, source, since, shared=True))
 
     def _overdue(self, connection: PostgresConnection) -> None:
         """Take the lease again that expired while this worker stalled."""

@@ -62,7 +62,21 @@ class Claims:
             self._asked.add(claim.no)
 
     def take(self, claims: Sequence[FrontierClaim]) -> None:
-        """Load the pages of new claims; claims without a page to visit are done."""
+        """Load the pages of new claims; claims without a page to visit are done.
+
+        If that fails, as where the registry is away, all of them are given back.
+        """
+        try:
+            self._take(claims)
+        except BaseException:
+            numbers = {claim.no for claim in claims}
+            self._ready = deque(page for page in self._ready if page.no not in numbers)
+            for number in numbers:
+                self._claims.pop(number, None)
+            self.refuse(claims)
+            raise
+
+    def _take(self, claims: Sequence[FrontierClaim]) -> None:
         known = self._registered(claims)
         depths = self._depths
         for claim in claims:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, Protocol
 
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
@@ -66,6 +67,7 @@ class RegistryDesk:
         reader: SharedReader,
         *,
         retried: Callable[[Callable[[], Turn]], Turn],
+        translated: Callable[[], AbstractContextManager[None]] = nullcontext,
         limited: bool,
     ) -> None:
         self._worker = worker
@@ -73,6 +75,7 @@ class RegistryDesk:
         self._membership = membership
         self._reader = reader
         self._retried = retried
+        self._translated = translated
         self._limited = limited
         self._visits = -1  #: of the run, when Redis last lacked a pending page of the registry
 
@@ -88,16 +91,17 @@ class RegistryDesk:
 
     def refill(self, lost: FrontierLostError | None) -> bool:
         """Fill Redis from the registry; return False where the run is being ended."""
-        reader = self._reader
-        if reader.state() not in BEFORE_SEAL:
-            self._look(self._worker.moves)
-            return False
-        if lost is not None:
-            logger.warning("%s", lost)
-            if not self._redis.recover(given=reader.visits()):
-                return True
-        self.fill(reader)
-        return True
+        with self._translated():
+            reader = self._reader
+            if reader.state() not in BEFORE_SEAL:
+                self._look(self._worker.moves)
+                return False
+            if lost is not None:
+                logger.warning("%s", lost)
+                if not self._redis.recover(given=reader.visits()):
+                    return True
+            self.fill(reader)
+            return True
 
     def fill(self, reader: SharedReader) -> None:
         """Write the pages of the run into Redis, waiting or visited as the registry has them."""
@@ -121,6 +125,10 @@ class RegistryDesk:
 
     def looked(self) -> bool:
         """Return whether the run has no page left to ask; called when Redis has none."""
+        with self._translated():
+            return self._looked()
+
+    def _looked(self) -> bool:
         worker = self._worker
         if worker.cut_off and self._reader.state() not in OVER:
             return False  # it cannot end the run either

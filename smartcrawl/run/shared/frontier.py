@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from smartcrawl.model.exceptions import FrontierLostError, SmartcrawlError
 from smartcrawl.model.pages import Page
@@ -39,13 +39,15 @@ class SharedFrontier(FrontierDepths):
         *,
         readers: tuple[SharedReader, SharedReader],
         retried: Callable[[Callable[[], Turn]], Turn],
+        translated: Callable[[], AbstractContextManager[None]] = nullcontext,
         limited: bool,
         capacity: int,
     ) -> None:
         """``readers``: of the loop, and of the courier's thread, which also writes with it.
 
-        ``retried`` runs a transaction, again where a restart undid it. ``limited``: whether the
-        run may ask a limited number of pages. ``capacity``: most claims in flight.
+        ``retried`` runs a transaction, again where a restart undid it; ``translated`` turns errors
+        of the database into those of this program. ``limited``: whether the run may ask a
+        limited number of pages. ``capacity``: most claims in flight.
         """
         super().__init__()
         self.redis = redis
@@ -67,7 +69,13 @@ class SharedFrontier(FrontierDepths):
         self._found = 0  #: pages offered, and not committed yet
         self._quiet: int | None = None  #: ``moves`` when there was no more to do
         self.desk = RegistryDesk(
-            self, redis, membership, self._courier_reader, retried=retried, limited=limited
+            self,
+            redis,
+            membership,
+            self._courier_reader,
+            retried=retried,
+            translated=translated,
+            limited=limited,
         )
         self._courier = Courier(redis, self.desk, self._room)
         self.claims = Claims(self, self._courier, membership, self._reader)

@@ -7,10 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
-from smartcrawl.model.exceptions import SettingError, SmartcrawlError
+from smartcrawl.model.exceptions import FrontierError, SettingError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page
 from smartcrawl.registry.database.choices import stored_registry_id
@@ -101,6 +102,7 @@ class SharedWorkers:
             membership,
             readers=(readonly, writing),
             retried=retried,
+            translated=partial(database.translated, "read"),
             limited=limited,
             capacity=options.concurrent,
         )
@@ -118,6 +120,7 @@ class SharedWorkers:
         self._membership = membership
         self._registry = registry
         self._robots = robots
+        self._database = database
         self._reader = readonly
         self._settled = not source.ad_hoc  #: whether the scope moves no more
 
@@ -137,7 +140,6 @@ class SharedWorkers:
         client = connect_redis(options.redis)
         since = datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds")
         most = orders.max_pages or source.max_pages
-        database.share(connection)
         membership = Membership.enter(database, source.name, since)
         try:
             closing = run_closing_from_orders(source, options, orders)
@@ -216,7 +218,7 @@ class SharedWorkers:
 
         def call(work: Callable[[], None]) -> None:
             if not loop.is_closed():
-                loop.call_soon_threadsafe(work)
+                loop.call_soon_threadsafe(self._guarded(work, failed))
 
         def claimed(claim: FrontierClaim) -> None:
             if self.gate.claimed(claim):
@@ -227,6 +229,24 @@ class SharedWorkers:
             return self._load(numbers)
 
         self.shared.attach(load=load, claimed=claimed, call=call, wake=wake, failed=failed)
+
+    def _guarded(
+        self, work: Callable[[], None], failed: Callable[[SmartcrawlError], None]
+    ) -> Callable[[], None]:
+        """Return ``work`` so that an error in it ends the run: the event loop would only log it."""
+
+        def guarded() -> None:
+            try:
+                with self._database.translated("read"):
+                    work()
+            except SmartcrawlError as error:
+                failed(error)
+            except Exception as error:
+                logger.exception("the run cannot go on")
+                why = f"the run cannot go on ({type(error).__name__}: {error})"
+                failed(FrontierError(why))
+
+        return guarded
 
     def _follow_seeds(self, seeds: Seeds) -> None:
         """Move the scope with the seeds that other workers visited, until all are visited."""
