@@ -390,7 +390,7 @@ class PostgresConnection:
         return None
 
     def _left_of(self, known: dict[str, list[Any]], epoch: int) -> dict[str, list[Any]]:
-        """Return what is known by now, where connections were closed since ``known``.
+        """Return the known transactions again, where connections were closed since ``known``.
 
         Raises:
             CommitsLostError: all of them are open, so that the database lacks a commit.
