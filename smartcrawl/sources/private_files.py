@@ -10,6 +10,9 @@ from typing import Final
 
 FOLDER: Final = 0o700
 FILE: Final = 0o600
+#: Modes of what others may read, as far as the umask permits; never writable for everybody.
+READABLE_FOLDER: Final = 0o775
+READABLE_FILE: Final = 0o664
 _OTHERS: Final = 0o077
 #: Folders that smartcrawl makes in DATA_DIR; a DATA_DIR with others serves other purposes, too.
 _OURS: Final = frozenset({"leases", "logs", "snapshots"})
@@ -69,14 +72,15 @@ def file_like_its_folder(path: Path) -> None:
 
 
 def write_private_file_like_folder(path: Path, data: bytes) -> None:
-    """Write a file that is private where its folder is.
+    """Write a new file that is private where its folder is.
 
     Raises:
+        FileExistsError: something has its name.
         OSError: it cannot be written.
     """
     private = is_private_folder(path.parent)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-    descriptor = os.open(path, flags, FILE if private else 0o666)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, FILE if private else READABLE_FILE)
     with open(descriptor, "wb", buffering=0) as file:
         if private and stat.S_ISREG(os.fstat(descriptor).st_mode):
             os.fchmod(descriptor, FILE)

@@ -69,7 +69,7 @@ class Folder:
         return [self._write(self._root / path, data, new=new) for path, data in files]
 
     def _write(self, target: Path, data: bytes, *, new: bool) -> Exception | None:
-        part = target.with_name(f".{target.name}.{token_hex(4)}")
+        part = target.with_name(f".{target.name}.{token_hex(8)}")
         try:
             folder_like_its_parent(target.parent)
             write_private_file_like_folder(part, data)

@@ -22,7 +22,13 @@ from typing import IO, Final
 
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.reports.export_texts import is_exported_line
-from smartcrawl.sources.private_files import FILE, is_private_folder, private_folder
+from smartcrawl.sources.private_files import (
+    FILE,
+    READABLE_FILE,
+    READABLE_FOLDER,
+    is_private_folder,
+    private_folder,
+)
 
 MARK: Final = ".smartcrawl-export"  #: file in each folder of ours: the number of its other files
 _LONGEST: Final = 64 << 20  #: bytes of a first line that is read
@@ -52,7 +58,8 @@ class WholeFolder:
         Raises:
             FileExistsError: the folder has a file of this name.
         """
-        with (self.path / name).open("x", encoding="utf-8", newline="") as file:
+        path = self.path / name
+        with open(path, "x", encoding="utf-8", newline="", opener=_open_readable) as file:
             self.files += 1
             yield file
 
@@ -68,7 +75,10 @@ def whole_output_folder(place: str) -> Iterator[WholeFolder]:
     with _translated(path):
         _check_replaceable(path)
         part = _new_part(path)
-        (private_folder if is_private_folder(part.parent) else os.mkdir)(part)
+        if is_private_folder(part.parent):
+            private_folder(part)
+        else:
+            part.mkdir(mode=READABLE_FOLDER)
         with _locked(part, _FOLDER, path) as descriptor:
             try:
                 yield (folder := WholeFolder(part))
@@ -76,10 +86,12 @@ def whole_output_folder(place: str) -> Iterator[WholeFolder]:
                 with folder.file(MARK) as mark:
                     mark.write(f"{files}\n")
                 if path.exists() and _is_own(path):
-                    part.chmod(stat.S_IMODE(path.stat().st_mode))
+                    mode = stat.S_IMODE(path.stat().st_mode)
+                    os.fchmod(descriptor, mode & ~stat.S_IWOTH)
                 _synchronize_files(part)
                 os.fsync(descriptor)
                 _check_replaceable(path)  # once more, after the time that writing took
+                _check_same(part, descriptor)
                 _put(part, path)
                 _synchronize_folder(path.parent)
             finally:
@@ -100,6 +112,7 @@ def whole_output_file(place: str) -> Iterator[IO[str]]:
             yield file
             _synchronize(file)
             _check_replaceable_file(path)  # once more, after the time that writing took
+            _check_same(part, file.fileno())
             part.replace(path)
             _synchronize_folder(path.parent)
 
@@ -112,9 +125,11 @@ def part_of_output_file(path: Path) -> Iterator[tuple[Path, IO[str]]]:
         PlaceError: another process of this user writes there.
     """
     part = _new_part(path)
-    mode = FILE if is_private_folder(path.parent) else 0o666
-    with _locked(part, _NEW, path, mode) as descriptor:
+    is_private = is_private_folder(path.parent)
+    with _locked(part, _NEW, path, FILE if is_private else READABLE_FILE) as descriptor:
         try:
+            if is_private:  # a umask may have taken the owner's own rights
+                os.fchmod(descriptor, FILE)
             with open(os.dup(descriptor), "w", encoding="utf-8", newline="") as file:
                 yield part, file
         finally:
@@ -200,13 +215,12 @@ def _check_replaceable_file(path: Path) -> None:
 
 
 @contextmanager
-def _locked(part: Path, flags: int, path: Path, mode: int = 0o666) -> Iterator[int]:
+def _locked(part: Path, flags: int, path: Path, mode: int = FILE) -> Iterator[int]:
     """Open what is being written, for this process alone; the kernel ends the lock with it."""
     descriptor = os.open(part, flags, mode)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if not os.path.samestat(os.fstat(descriptor), part.lstat()):
-            raise BlockingIOError
+        _check_same(part, descriptor)
         yield descriptor
     except BlockingIOError:
         raise PlaceError(
@@ -214,6 +228,20 @@ def _locked(part: Path, flags: int, path: Path, mode: int = 0o666) -> Iterator[i
         ) from None
     finally:
         os.close(descriptor)
+
+
+def _check_same(part: Path, descriptor: int) -> None:
+    """Refuse a part that another one has replaced since this process opened it.
+
+    Raises:
+        BlockingIOError: something else has its name.
+    """
+    if not os.path.samestat(os.fstat(descriptor), part.lstat()):
+        raise BlockingIOError
+
+
+def _open_readable(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, READABLE_FILE)
 
 
 @contextmanager

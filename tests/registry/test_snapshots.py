@@ -723,12 +723,17 @@ def test_no_credentials_at_all_are_told_by_their_variables(s3, azure, monkeypatc
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 def test_full_disk_keeps_what_was_there_and_leaves_nothing(file, monkeypatch):
-    """The file that is written first is one of the kernel's, on which there is never room."""
-    monkeypatch.setattr(stores, "token_hex", lambda size: "full")
+    """The disk is a stand-in: it takes the name of the file that is written first, and no byte."""
+    parts: list[Path] = []
+
+    def full(path: Path, data: bytes) -> None:
+        path.touch()
+        parts.append(path)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     with opened(file.url) as store:
         store.put(PATH, BODY)
-        part = file.root / "2026/11/21/.8c1f.html.gz.full"
-        part.symlink_to("/dev/full")
+        monkeypatch.setattr(stores, "write_private_file_like_folder", full)
 
         with pytest.raises(SnapshotStoreError) as caught:
             store.put(PATH, b"a new body")
@@ -737,7 +742,24 @@ def test_full_disk_keeps_what_was_there_and_leaves_nothing(file, monkeypatch):
         assert "free some room, shorten SNAPSHOT_RETENTION_DAYS" in str(caught.value)
         assert store.get(PATH, HASH) == BODY
     assert file.names() == {PATH}
-    assert not part.is_symlink()
+    (part,) = parts
+    assert not part.exists()
+
+
+def test_a_file_that_is_written_first_is_a_new_one(file, monkeypatch):
+    """What another user put there is not followed."""
+    monkeypatch.setattr(stores, "token_hex", lambda size: "known")
+    thesis = file.root / "thesis"
+    with opened(file.url) as store:
+        store.put(PATH, BODY)
+        thesis.write_text("x")
+        (file.root / "2026/11/21/.8c1f.html.gz.known").symlink_to(thesis)
+
+        with pytest.raises(SnapshotStoreError):
+            store.put(PATH, b"a new body")
+
+        assert store.get(PATH, HASH) == BODY
+    assert thesis.read_text() == "x"
 
 
 SMALL_FILES = """\

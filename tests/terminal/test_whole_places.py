@@ -70,6 +70,46 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert os.listdir(tmp_path) == ["out"]
 
 
+@pytest.mark.parametrize("kind", [whole_output_folder, whole_output_file])
+def test_a_part_that_is_replaced_meanwhile_does_not_become_the_result(tmp_path, kind):
+    """ATT-70."""
+
+    def write_and_swap():
+        with kind(str(tmp_path / "out")):
+            (part,) = tmp_path.iterdir()
+            part.rename(tmp_path / "aside")
+            part.mkdir() if kind is whole_output_folder else part.touch()
+
+    with pytest.raises(PlaceError, match="another export writes there"):
+        write_and_swap()
+
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("before", [None, 0o777])
+def test_no_result_is_writable_for_everybody(tmp_path, before):
+    """ATT-70: whatever the umask is, and the earlier export was."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    if before is not None:
+        write(shared / "folder", a="1")
+        (shared / "folder").chmod(before)
+    mask = os.umask(0)
+    try:
+        write(shared / "folder", a="1")
+        with whole_output_file(str(shared / "file")) as file:
+            file.write(ROW)
+        with _opened(str(shared / "table")) as file:
+            file.write("a,b")
+    finally:
+        os.umask(mask)
+
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in shared.rglob("*")}
+    assert modes == {
+        "folder": 0o775, "a": 0o664, MARK: 0o664, "file": 0o664, "table": 0o664
+    }  # fmt: skip
+
+
 def test_an_empty_folder_is_filled(tmp_path):
     (tmp_path / "out").mkdir()
 

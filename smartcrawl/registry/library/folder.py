@@ -11,7 +11,12 @@ from io import BufferedReader
 from pathlib import Path
 from typing import Final
 
-from smartcrawl.sources.private_files import folder_like_its_parent, is_private_folder
+from smartcrawl.sources.private_files import (
+    READABLE_FILE,
+    READABLE_FOLDER,
+    folder_like_its_parent,
+    is_private_folder,
+)
 from smartcrawl.sources.sharepoint.paths import sharepoint_path_problem
 
 _FOLDER_FLAGS: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -49,7 +54,7 @@ class LibraryFolder:
         """Yield a descriptor of a folder; the empty path is the root."""
         if make:
             folder_like_its_parent(self.root)
-        mode = 0o700 if is_private_folder(self.root) else 0o777
+        mode = 0o700 if is_private_folder(self.root) else READABLE_FOLDER
         opened = os.open(self.root, _FOLDER_FLAGS & ~os.O_NOFOLLOW)
         try:
             for name in path.split("/") if path else ():
@@ -70,7 +75,7 @@ class LibraryFolder:
             OSError: it cannot be written.
         """
         with self._opened(path, make=True) as (folder, name):
-            mode = 0o600 if is_private_folder(self.root) else 0o666
+            mode = 0o600 if is_private_folder(self.root) else READABLE_FILE
             with open(os.open(name, _NEW_FLAGS, mode, dir_fd=folder), "wb", buffering=0) as file:
                 left = memoryview(data)
                 while left:

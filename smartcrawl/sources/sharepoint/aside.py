@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
-from smartcrawl.sources.private_files import FILE, is_private_folder
+from smartcrawl.sources.private_files import FILE, READABLE_FILE, is_private_folder
 from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 
 _WRITING: Final = ".writing"  #: ending of a file that is being written
@@ -29,7 +29,7 @@ def write_sharepoint_source_file(
     remove_abandoned_sharepoint_files(path)
     sibling = path.with_name(f".{path.name}.{secrets.token_hex(4)}{_WRITING}")
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-    mode = FILE if is_private_folder(path.parent) else 0o666
+    mode = FILE if is_private_folder(path.parent) else READABLE_FILE
     try:
         with open(os.open(sibling, flags, mode), "w+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)

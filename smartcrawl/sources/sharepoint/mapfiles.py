@@ -18,6 +18,7 @@ from typing import Final, NamedTuple, Self
 from urllib.parse import unquote
 
 from smartcrawl.model.library import LibraryItem
+from smartcrawl.sources.private_files import READABLE_FILE
 from smartcrawl.sources.sharepoint.busy_files import retry_busy_sharepoint_file
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.maptext import (
@@ -212,7 +213,7 @@ def _file_with(path: Path, header: bytes) -> int:
     """Make a file with a header, which appears whole and locked; return it open for appending."""
     first = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_WRITING}")
     opened = os.open(
-        first, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o666
+        first, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, READABLE_FILE
     )
     try:
         fcntl.flock(opened, fcntl.LOCK_EX)
