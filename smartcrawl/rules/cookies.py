@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 MAX_COOKIE: Final = 4096  #: characters of name and value, as in browsers
 MAX_COOKIES: Final = 50  #: of one visit; the oldest are dropped first
@@ -64,6 +64,23 @@ def cookies_after_answer(
         else:
             kept[cookie.identity] = cookie  # a replaced one keeps its place
     return tuple(kept.values())[-MAX_COOKIES:]
+
+
+def names_way_back(target: str, url: str) -> bool:
+    """Whether a redirect's target says in its query that it leads back to the page at ``url``.
+
+    >>> names_way_back("http://a.example/check?back=%2Fx%2Fy", "http://a.example/x/y")
+    True
+    >>> names_way_back("http://a.example/check?to=http://a.example/x?n=1", "http://a.example/x?n=1")
+    True
+    >>> names_way_back("http://a.example/new", "http://a.example/x")
+    False
+    """
+    parts = urlsplit(url)
+    place = f"{parts.path}?{parts.query}" if parts.query else parts.path
+    query = urlsplit(target).query
+    values = [query.partition("=")[2], *(value for _, value in parse_qsl(query))]
+    return any(value in (url, place) for value in values)
 
 
 def cookie_header(cookies: Iterable[Cookie], url: str) -> str:

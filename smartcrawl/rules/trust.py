@@ -19,6 +19,7 @@ _ONCE: Final = ("honoured", "run", "plain_heard")
 # Bits of ``PageState.etag_marks``. The numbers are stored; never renumber.
 UNCONFIRMED: Final = 1  #: its last 304 named another version: the next request has no condition
 TURNED: Final = 2  #: its last body had the bytes of the one before, and another ETag
+LED_BACK: Final = 4  #: it came after other addresses of its visit, one of which set its cookie
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +263,14 @@ def _many(lies: int, asked: int) -> bool:
     return lies >= MIN_LIES and lies * _ONE_IN >= asked
 
 
-def trust_marks_after(before: int, *, contradicted: bool, taken: bool, turned: bool) -> int:
+def trust_marks_after(
+    before: int, *, contradicted: bool, taken: bool, turned: bool, led_back: bool = False
+) -> int:
     """Return the marks of a page after a visit.
 
     ``contradicted``: a 304 named another version than the one that was asked about. ``taken``: the
     answer was accepted; any other answer leaves the marks as they are. ``turned``: it had the
-    stored bytes and another ETag.
+    stored bytes and another ETag. ``led_back``: it came after a way over other addresses.
 
     >>> both = TURNED | UNCONFIRMED
     >>> trust_marks_after(TURNED, contradicted=True, taken=False, turned=False) == both
@@ -279,7 +282,7 @@ def trust_marks_after(before: int, *, contradicted: bool, taken: bool, turned: b
         return before | UNCONFIRMED
     if not taken:
         return before
-    return TURNED if turned else 0
+    return (TURNED if turned else 0) | (LED_BACK if led_back else 0)
 
 
 def is_sampled(number: int, visits: int, ratio: float) -> bool:

@@ -10,10 +10,16 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, Visit, VisitAttempt, VisitCookies
 from smartcrawl.model.urls import normalize_url
 from smartcrawl.rules.absence import TEMPORARY
-from smartcrawl.rules.cookies import cookies_after_answer, is_same_origin, merged_cookie_header
+from smartcrawl.rules.cookies import (
+    cookies_after_answer,
+    is_same_origin,
+    merged_cookie_header,
+    names_way_back,
+)
 from smartcrawl.rules.http import MAX_REDIRECTS
 from smartcrawl.rules.model import Fault, Outcome, Standing
 from smartcrawl.rules.moves import login_wall
+from smartcrawl.rules.trust import LED_BACK
 from smartcrawl.run.seeds import Seeds
 
 #: Detours in a row that did not lead back, to one place in one run; without a cookie, of one host.
@@ -141,7 +147,8 @@ class Detours:
         """Whether a redirect to another address may be one to set or to check a cookie.
 
         One that a run found to be a plain redirect is not tried again, so that refreshes need no
-        more requests. Without a cookie, only pages with content are tried wherever they lead.
+        more requests. Without a cookie there must be a sign that the way leads back: it names the
+        page, led back at the last visit, or ended in a circle.
         """
         attempt, page, target = visit.attempt, visit.page, redirect.target
         assert attempt is not None
@@ -159,9 +166,13 @@ class Detours:
         in_vain = self._in_vain[login_wall(target)] >= MOST_IN_VAIN
         if redirect.status not in TEMPORARY or plain or in_vain:
             return False
-        if not is_bare or (is_held and not page.plan.verify):
+        if not is_bare:
             return True
-        return page.kind == 0 and self._bare_in_vain[page.host] < MOST_IN_VAIN
+        if page.kind or self._bare_in_vain[page.host] >= MOST_IN_VAIN:
+            return False
+        led_back = page.state.etag_marks & LED_BACK > 0
+        circled = page.state.http_status == Fault.REDIRECT_LOOP
+        return led_back or circled or names_way_back(target, attempt.trail[0])
 
     @staticmethod
     def _repeats(attempt: VisitAttempt, target: str, header: str) -> bool:

@@ -7,6 +7,7 @@ from smartcrawl.rules.cookies import (
     cookies_after_answer,
     is_same_origin,
     merged_cookie_header,
+    names_way_back,
 )
 
 NOW = 1_700_000_000  #: 2023-11-14
@@ -178,3 +179,28 @@ def test_an_origin_has_a_port():
     assert is_same_origin("https://a.example/", "https://a.example:443/x")
     assert not is_same_origin("https://a.example/", "https://a.example:80/x")
     assert not is_same_origin("http://a.example/", "http://b.example/")
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        ("/check?back=/docs/guide", True),
+        ("/check?back=%2Fdocs%2Fguide", True),
+        ("/check?a=1&next=http%3A%2F%2Fa.example%2Fdocs%2Fguide", True),
+        ("/check?/docs/guide", False),
+        ("/check?back=/docs", False),
+        ("/check?back=docs/guide", False),
+        ("/check", False),
+        ("/docs/guide", False),
+    ],
+)
+def test_a_way_back_is_named_by_path_or_address(target: str, names: bool):
+    assert names_way_back(f"http://a.example{target}", HERE) is names
+
+
+def test_a_way_back_is_named_with_the_query_of_the_page():
+    page = "http://a.example/list?page=2&by=name"
+    for value in ("/list?page=2&by=name", page, "%2Flist%3Fpage%3D2%26by%3Dname"):
+        assert names_way_back(f"http://a.example/check?to={value}", page)
+    assert not names_way_back("http://a.example/check?to=/list", page)
+    assert names_way_back("http://a.example/check?to=/", "http://a.example/")

@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import astuple, replace
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from smartcrawl.rules.trust import (
     ENOUGH_304S,
+    LED_BACK,
     TURNED,
     UNCONFIRMED,
     Seen,
@@ -405,6 +407,21 @@ def test_a_page_stays_marked_until_an_answer_is_believed():
         assert trust_marks_after(before, contradicted=False, taken=True, turned=False) == 0
     both = TURNED | UNCONFIRMED
     assert trust_marks_after(TURNED, contradicted=True, taken=False, turned=False) == both
+
+
+def test_a_page_is_marked_while_other_addresses_lead_back_to_it():
+    """A visit that failed leaves the mark, one that came without a way takes it away."""
+    marks = (1, 2, 4)
+    assert marks == (UNCONFIRMED, TURNED, LED_BACK), "they are stored"
+    for turned, led_back in product((False, True), repeat=2):
+        answer = {"contradicted": False, "taken": True, "turned": turned, "led_back": led_back}
+        found = trust_marks_after(7, **answer)
+        assert found == TURNED * turned + LED_BACK * led_back
+    for led_back in (False, True):
+        kept = trust_marks_after(
+            4, contradicted=False, taken=False, turned=False, led_back=led_back
+        )
+        assert kept == LED_BACK
 
 
 def test_a_page_is_marked_while_its_last_body_came_again_under_another_etag():

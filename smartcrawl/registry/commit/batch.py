@@ -25,7 +25,7 @@ from smartcrawl.registry.pack import numbers_for_sql, unpack_stored_numbers
 from smartcrawl.registry.spellings import store_spelling_rows, store_tried_rows
 from smartcrawl.rules.model import Outcome, RemovalRule, Word
 from smartcrawl.rules.schedule import PHASES, SCATTER, Schedule
-from smartcrawl.rules.trust import Trust
+from smartcrawl.rules.trust import LED_BACK, Trust
 
 _HOST = "INSERT INTO host (name, display) VALUES (?, ?) ON CONFLICT (name) DO NOTHING"
 _HOST_TALLY = """
@@ -95,7 +95,7 @@ UPDATE state
  WHERE no IN carray(:numbers)
 """
 #: Pages that a 304 confirmed, with nothing else to update (Batch.touched). {interval} and {wait}
-#: are SQL expressions for Schedule's methods.
+#: are SQL expressions for Schedule's methods; {kept_marks} are marks that a 304 leaves.
 _TOUCHED = """
 UPDATE state
    SET reached_run = :run, visited_run = :run, seen_run = :run, number = :number,
@@ -103,7 +103,7 @@ UPDATE state
        last_answered = :now, next_visit = :now + {wait}, interval = {interval}, status = 2,
        outcome = 3, http_status = 304, gone_count = 0, gone_since = NULL, error_count = 0,
        unchanged_count = unchanged_count + 1, attempts = attempts + 1,
-       etag_marks = 0
+       etag_marks = etag_marks & {kept_marks}
  WHERE no IN carray(:numbers) AND number < :claim AND standing = 2 AND visited_run < :unless
 """
 #: Listed files that were read before and are not to be indexed, or cannot be read (Batch.aside):
@@ -218,7 +218,7 @@ class RegistryCommit:
         self._forced = forced
         interval = _interval(judgement.schedule)
         wait = _spread(judgement.schedule, interval)
-        self._touch = _TOUCHED.format(interval=interval, wait=wait)
+        self._touch = _TOUCHED.format(interval=interval, wait=wait, kept_marks=LED_BACK)
         self._visits = VisitWriter(
             connection,
             sink,

@@ -82,7 +82,14 @@ def _etag_marks(visit: Visit) -> int:
         contradicted=visit.http_status == Fault.OTHER_VERSION,
         taken=visit.action not in (Action.NOTE, Action.HOLD),
         turned=other_etag and visit.parsed.body_hash == record.body_hash and visit.url == page.url,
+        led_back=_led_back(visit),
     )
+
+
+def _led_back(visit: Visit) -> bool:
+    """Whether other addresses of a visit set a cookie and led back to its page."""
+    attempt = visit.attempt
+    return attempt is not None and attempt.cookies is not None and attempt.cookies.led_back
 
 
 def _is_item_moved(visit: Visit) -> bool:
