@@ -403,13 +403,15 @@ def test_a_touch_leaves_other_pages_alone(desk: Desk):
 @pytest.mark.covers("R4-19", "M-02")
 def test_targets_are_filtered_anew_without_touching_the_raw_links(desk: Desk):
     links = [Link("http://a.example/b", "b", "hyperlink", False)]
-    desk.index(A, "words", links=links, targets=[7], scope=1)
+    page, before, *after = desk.add(A, *(f"http://a.example/{name}" for name in "bcd"))
+    desk.index(A, "words", links=links, targets=[before], scope=1)
     batch_links = desk.rows("SELECT raw, count FROM links")
+    targets = pack_stored_numbers(after)
 
     with transaction(desk.connection):
-        desk.commit().write(Batch(retargeted=[(1, 2, pack_stored_numbers([8, 9]), None)]), NOW)
+        desk.commit().write(Batch(retargeted=[(page, 2, targets, None)]), NOW)
 
-    assert desk.rows("SELECT scope, targets FROM links") == [(2, pack_stored_numbers([8, 9]))]
+    assert desk.rows("SELECT scope, targets FROM links") == [(2, targets)]
     assert desk.rows("SELECT raw, count FROM links") == batch_links
 
 

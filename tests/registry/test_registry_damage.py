@@ -428,7 +428,9 @@ def test_what_is_missing_of_a_table_is_said_and_the_rest_is_kept(shelf: Shelf, t
     assert database_problems(connection) == []
     connection.close()
     for name, *words in _COMMANDS:
-        assert shelf.run(name, *words) == 0, (name, capsys.readouterr())
+        # Pages link to documents whose records are gone: an audit tells them, and keeps them.
+        told = 3 if (name, table) == ("audit", "record") else 0
+        assert shelf.run(name, *words) == told, (name, capsys.readouterr())
     after = dict(shelf.rows("SELECT name, value FROM sequence"))
     assert after["number"] >= before["number"]
     if table not in ("record", "sequence"):

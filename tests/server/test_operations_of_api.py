@@ -56,7 +56,10 @@ class Machine:
         self.data = folder / "var/lib/smartcrawl"
         self.data.mkdir(parents=True)
         (folder / "etc/smartcrawl").mkdir(parents=True)
-        self.environment = block("Behind a proxy", "API_TRUSTED_PROXIES")
+        commands = block("Behind a proxy", "set -a")
+        (self.environment,) = re.findall(
+            r"^echo (\S+) >>/etc/smartcrawl/environment$", commands, re.M
+        )
         (folder / "etc/smartcrawl/environment").write_text(self.environment)
         for path, text in ((".venv/bin/scrapy", PROGRAM), ("bin/runuser", RUNUSER)):
             (folder / path).parent.mkdir(parents=True)

@@ -384,7 +384,7 @@ def test_a_private_address_is_refused_without_permission(peer, docs):
     found = listing(peer, guard=ConnectionGuard())
     assert paths(found) == []
     assert (
-        "address not allowed: loopback (127.0.0.1): permit it with ALLOW_NETWORKS"
+        "address not allowed: loopback (127.0.0.1): permit its network with ALLOW_NETWORKS"
         in (found.problems[0])
     )
     assert peer.log == []
