@@ -7,7 +7,6 @@ crawler asks the guard in its resolver (``engine.download.network``).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from enum import IntEnum
@@ -79,7 +78,7 @@ METADATA_NAMES = frozenset(
 PORTS = frozenset({80, 443})  #: default ports allowed on public hosts
 METADATA = "metadata"
 RESERVED = "reserved"
-_ADDRESS_REFUSED = re.compile(r"address not allowed: ([^(]+) \(([^()]+)")
+_NOT_ALLOWED = "address not allowed: "
 _NAT64 = ip_network("64:ff9b::/96")
 _COMPATIBLE = ip_network("::/96")
 _TRANSLATED = ip_network("::ffff:0:0:0/96")  #: of RFC 2765
@@ -205,10 +204,10 @@ class ConnectionGuard:
         if given and literal_connection_address(host) is not None:
             return None
         if host.rstrip(".") in METADATA_NAMES:
-            return f"address not allowed: metadata ({host})"
+            return f"{_NOT_ALLOWED}metadata ({host})"
         found = literal_connection_address(address)
         if found is None:
-            return f"address not allowed: it is none ({address})"
+            return f"{_NOT_ALLOWED}it is none ({address})"
         forms = _forms(address)
         purpose = _purpose(forms)
         if purpose is not None and not self._opens(forms, host, given=given, purpose=purpose):
@@ -233,7 +232,7 @@ class ConnectionGuard:
 
 
 def _refused(purpose: str, address: str) -> str:
-    return f"address not allowed: {purpose} ({address})"
+    return f"{_NOT_ALLOWED}{purpose} ({address})"
 
 
 def _forms(address: str) -> set[Address]:
@@ -256,10 +255,10 @@ def connection_remedy(refusal: str, host: str) -> str | None:
     """
     if refusal.startswith("port "):
         return "permit it with ALLOW_PORTS"
-    found = _ADDRESS_REFUSED.match(refusal)
-    if found is None:
+    if not refusal.startswith(_NOT_ALLOWED):
         return None
-    purpose, forms = found[1], _forms(found[2])
+    purpose, _, rest = refusal.removeprefix(_NOT_ALLOWED).partition(" (")
+    forms = _forms(rest.partition(")")[0])
     if not forms:
         return "no metadata service is asked by its name" if purpose == METADATA else None
     is_literal = literal_connection_address(bare_connection_host(host)) is not None
