@@ -90,11 +90,14 @@ def test_next_run_makes_up_for_commits_that_a_fail_over_lost(
         if was_under_way:
             told = "".join(map(str, results))
             assert LOST in told, told
-            assert not crew.crawl.rows("SELECT 1 FROM run WHERE complete"), told
+            if crew.crawl.rows("SELECT 1 FROM run WHERE complete"):
+                # The other worker sealed the run: what was lost was no page and no link.
+                wrong = "\n".join(differences(outcome(crew.crawl), undisturbed))
+                assert not wrong, f"{wrong}\n{told}"
 
     crew.bury(*workers)  # the copy may have their leases
     crew.end(*crew.begin(site.url("/"), count))
 
     wrong = "\n".join(differences(outcome(crew.crawl), undisturbed))
     assert not wrong, wrong
-    assert crew.crawl.rows("SELECT 1 FROM run WHERE complete") == [(1,)]
+    assert (1,) in crew.crawl.rows("SELECT 1 FROM run WHERE complete")
