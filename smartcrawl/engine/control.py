@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, Self
 
 from scrapy import signals
@@ -16,6 +18,7 @@ from twisted.python.failure import Failure
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.halted import HaltedRequestError
+from smartcrawl.engine.stopping import stop_crawler
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database
@@ -36,11 +39,19 @@ class OrderWatch:
     """Reads the order of a run in a thread of its own, over a connection of its own.
 
     A server that is away or slow delays no page. An error of the connection is no fault of the run:
-    the next look connects again.
+    the next look connects again, until the process waits for the server no more. That ends a
+    worker, too, which has nothing in hand and asks the registry for nothing else.
     """
 
-    def __init__(self, run: Run, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        run: Run,
+        loop: asyncio.AbstractEventLoop,
+        give_up: Callable[[RegistryError], None],
+    ) -> None:
+        """``give_up`` ends the run; it is called in the event loop."""
         self._run = run
+        self._give_up = give_up
         self._loop = loop
         self._database = registry_database(run.options.registry, patience=0)
         self._connection: Connection | None = None
@@ -83,6 +94,8 @@ class OrderWatch:
                 logger.info("orders to this run wait until the registry answers: %s", error)
             self._away = True
             self._close()
+            if self._run.registry.database.is_given_up and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._give_up, error)
             return None
         self._away = False
         return order
@@ -133,7 +146,11 @@ class RunControl:
         Raises:
             CloseSpider: it has: nothing is sent at all.
         """
-        self._watch = watch = OrderWatch(self._run, asyncio.get_running_loop())
+        self._watch = watch = OrderWatch(
+            self._run,
+            asyncio.get_running_loop(),
+            partial(stop_crawler, self._crawler, self._run),
+        )
         watch.start()
         with suppress(TimeoutError):  # a registry that is away or slow delays no crawl
             await asyncio.wait_for(watch.looked.wait(), _FIRST_LOOK)

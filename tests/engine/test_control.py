@@ -4,6 +4,7 @@ import asyncio
 import logging
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from twisted.internet.defer import Deferred
 
 from smartcrawl.engine.control import DROP_AFTER, LOOK, OrderWatch, _refuse_queue
 from smartcrawl.engine.download.halted import HaltedRequestError
+from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.runs.run_orders import order_run_row
@@ -25,9 +27,9 @@ class _Named:
     """A run, as far as the look knows it."""
 
     def __init__(self, place: Path | str) -> None:
-        self.options: Any = self
+        self.options: Any = SimpleNamespace(registry=place)
         self.opened: Any = self
-        self.registry = place
+        self.registry: Any = SimpleNamespace(database=SimpleNamespace(is_given_up=False))
         self.no = 1
 
 
@@ -41,9 +43,11 @@ def pause(place: Path | str) -> None:
         assert order_run_row(connection, 1, RunOrder.PAUSE, 2)
 
 
-def watch(place: Path | str, loop: asyncio.AbstractEventLoop) -> OrderWatch:
+def watch(
+    place: Path | str, loop: asyncio.AbstractEventLoop, given_up: list[RegistryError] | None = None
+) -> OrderWatch:
     run: Any = _Named(place)
-    return OrderWatch(run, loop)
+    return OrderWatch(run, loop, [].append if given_up is None else given_up.append)
 
 
 @pytest.mark.covers("RD-21")
@@ -87,6 +91,31 @@ def test_a_look_outlives_a_registry_that_restarts(
         postgres.start()
         pause(postgres_url)
         assert looks.look() is RunOrder.PAUSE
+        looks._close()
+
+    asyncio.run(scene())
+
+
+def test_a_worker_with_nothing_in_hand_ends_when_its_process_waits_no_more(
+    postgres: servers.Postgres, postgres_url: str
+):
+    opened(postgres_url)
+    given_up: list[RegistryError] = []
+
+    async def scene() -> None:
+        looks = watch(postgres_url, asyncio.get_running_loop(), given_up)
+        postgres.kill()
+        assert looks.look() is None
+        await asyncio.sleep(0)
+        assert given_up == []
+        looks._run.registry.database.is_given_up = True
+        assert looks.look() is None
+        await asyncio.sleep(0)
+        assert ["check that the server runs" in str(error) for error in given_up] == [True]
+        postgres.start()
+        assert looks.look() is None
+        await asyncio.sleep(0)
+        assert len(given_up) == 1, "the registry answers"
         looks._close()
 
     asyncio.run(scene())

@@ -56,6 +56,10 @@ class Database(Protocol):
                 lacks a transaction that this process committed.
         """
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the server has been away for as long as all work of this process waits."""
+
     def guard_commits(self) -> None:
         """Refuse all later writes of this process once the database lost a commit of it.
 

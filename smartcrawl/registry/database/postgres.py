@@ -150,6 +150,11 @@ class PostgresDatabase:
         with self.translated("read"):
             connection.check_commits()
 
+    @property
+    def is_given_up(self) -> bool:
+        """Whether the server has been away for as long as all work of this process waits."""
+        return self._outage.is_spent
+
     def guard_commits(self) -> None:
         """Refuse all later writes of this process once the database lost a commit of it."""
         self._ledger.guard()

@@ -151,6 +151,11 @@ class SqliteDatabase:
     def hurry(self) -> None:
         """Do nothing: a file is not away."""
 
+    @property
+    def is_given_up(self) -> bool:
+        """Return False: a file has no server that could be away."""
+        return False
+
     def guard_commits(self) -> None:
         """Do nothing: a copy that takes the file's place is another file (``check_place``)."""
 
