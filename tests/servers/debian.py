@@ -44,6 +44,26 @@ def library_path(tree: Path) -> str:
     return ":".join(sorted({str(path.parent) for path in tree.glob("**/*.so.*")}))
 
 
+def debian_program(package: str, program: str, follow: str) -> tuple[Path, str] | UnavailableError:
+    """A program and its LD_LIBRARY_PATH, as installed or unpacked from a Debian package.
+
+    `program` is its path in the package, "usr/sbin/nginx". `follow` matches the names of the
+    dependencies to look for it in.
+    """
+    path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin"
+    if installed := shutil.which(Path(program).name, path=path):
+        return Path(installed), ""
+
+    def found(tree: Path) -> Path | None:
+        return tree / program if (tree / program).is_file() else None
+
+    try:
+        tree = unpacked(package, found, follow=re.compile(follow), libraries=True)
+    except UnavailableError as error:
+        return error
+    return tree / program, library_path(tree)
+
+
 def _missing_libraries(binary: Path, tree: Path) -> list[str]:
     ldd = subprocess.run(
         ["ldd", binary],

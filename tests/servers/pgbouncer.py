@@ -1,7 +1,5 @@
 """PgBouncer, a pooler of PostgreSQL's connections, as installed or unpacked from Debian."""
 
-import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -9,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tests.servers.cache import UnavailableError, absent
-from tests.servers.debian import library_path, unpacked
+from tests.servers.debian import debian_program
 from tests.servers.folders import data_folder
 from tests.servers.processes import Server, hand_over, unprivileged, with_parent
 
@@ -69,16 +67,4 @@ def pgbouncer(url: str, mode: str) -> Iterator[PgBouncer]:
 @cache
 def pgbouncer_lookup() -> tuple[Path, str] | UnavailableError:
     """The program and its LD_LIBRARY_PATH; asked once per process."""
-    installed = shutil.which("pgbouncer")
-    if installed:
-        return Path(installed), ""
-    try:
-        tree = unpacked("pgbouncer", _program_in, follow=re.compile("^pgbouncer"), libraries=True)
-    except UnavailableError as error:
-        return error
-    return tree / "usr/sbin/pgbouncer", library_path(tree)
-
-
-def _program_in(tree: Path) -> Path | None:
-    program = tree / "usr/sbin/pgbouncer"
-    return program if program.is_file() else None
+    return debian_program("pgbouncer", "usr/sbin/pgbouncer", "^pgbouncer")

@@ -1,14 +1,12 @@
 """Redis, as installed or unpacked from Debian."""
 
-import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from tests.servers.cache import UnavailableError, absent
-from tests.servers.debian import library_path, unpacked
+from tests.servers.debian import debian_program
 from tests.servers.folders import data_folder
 from tests.servers.processes import Server, with_parent
 
@@ -83,16 +81,4 @@ def redis_server(*, port: int | None = None, **options: object) -> Iterator[Redi
 @cache
 def redis_lookup() -> tuple[Path, str] | UnavailableError:
     """The server and its LD_LIBRARY_PATH; asked once per process: without a network it is slow."""
-    installed = shutil.which("redis-server")
-    if installed:
-        return Path(installed), ""
-    try:
-        tree = unpacked("redis-server", _server_in, follow=re.compile("^redis"), libraries=True)
-    except UnavailableError as error:
-        return error
-    return tree / "usr/bin/redis-server", library_path(tree)
-
-
-def _server_in(tree: Path) -> Path | None:
-    binary = tree / "usr/bin/redis-server"
-    return binary if binary.is_file() else None
+    return debian_program("redis-server", "usr/bin/redis-server", "^redis")

@@ -3,9 +3,7 @@
 import http.client
 import json
 import os
-import re
 import secrets
-import shutil
 import subprocess
 import tempfile
 import time
@@ -17,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.servers.cache import UnavailableError, absent
-from tests.servers.debian import library_path, unpacked
+from tests.servers.debian import debian_program
 from tests.servers.processes import free_port, stop
 
 _START_SECONDS = 60
@@ -229,14 +227,7 @@ def _answered(line: str) -> Answered:
 @cache
 def nginx_lookup() -> tuple[Path, str] | UnavailableError:
     """Asked once per process: where there is no network, each attempt costs seconds."""
-    installed = shutil.which("nginx", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
-    if installed:
-        return Path(installed), ""
-    try:
-        tree = unpacked("nginx", _nginx_in, follow=re.compile(r"^nginx"), libraries=True)
-    except UnavailableError as error:
-        return error
-    return tree / "usr/sbin/nginx", library_path(tree)
+    return debian_program("nginx", "usr/sbin/nginx", "^nginx")
 
 
 def _nginx_binary() -> tuple[Path, str]:
@@ -245,8 +236,3 @@ def _nginx_binary() -> tuple[Path, str]:
     if isinstance(found, UnavailableError):
         raise found
     return found
-
-
-def _nginx_in(tree: Path) -> Path | None:
-    binary = tree / "usr/sbin/nginx"
-    return binary if binary.is_file() else None
