@@ -1293,33 +1293,33 @@ def test_a_table_with_a_mistake_is_named_and_its_source_shown(orphaned: World):
     orphaned.declare(SOURCES + "max_dept = 2\n\n[sources.next]\n")
     problems = r"has 2 problems:\s+\[sources.docs\] max_dept: unknown key, did.*\[sources.next\]"
 
-    told = orphaned.run("status", "--format", "json")
-    assert re.search(problems, told.err, re.DOTALL)
-    (verdict,) = json.loads(told.out)["verdicts"]
+    printed = orphaned.run("status", "--format", "json")
+    assert re.search(problems, printed.err, re.DOTALL)
+    (verdict,) = json.loads(printed.out)["verdicts"]
     assert verdict["text"].startswith("not fresh: its table has a mistake, and no run visits it;")
     shown = " ".join(orphaned.run("status", "--details").out.split())
     assert "look at its table in sources.toml has a mistake: its pages stay searchable" in shown
 
-    told = orphaned.run("plan", "--format", "json")
-    assert re.search(problems, told.err, re.DOTALL)
-    docs, new = json.loads(told.out)
+    printed = orphaned.run("plan", "--format", "json")
+    assert re.search(problems, printed.err, re.DOTALL)
+    docs, new = json.loads(printed.out)
     assert (docs["source"], new["source"]) == ("docs", "next")
     assert docs["note"].startswith("its table in sources.toml has a mistake: until that")
     assert docs["skips"] == {"the table of its source in sources.toml has a mistake": 4}
     assert (docs["asks"], docs["removes"], new["note"]) == (0, {}, docs["note"])
     assert "[sources.next]" not in orphaned.run("plan", "--source", "docs").err
 
-    told = orphaned.run("why", f"{SITE}/a", "--format", "json")
-    (story,) = json.loads(told.out)["records"]
+    printed = orphaned.run("why", f"{SITE}/a", "--format", "json")
+    (story,) = json.loads(printed.out)["records"]
     assert story["scope"]["why"] == "the table of its source in sources.toml has a mistake"
     assert story["nextVisit"]["text"] == f"none: {story['scope']['why']}"
-    assert "[sources.docs] max_dept" in told.err
-    assert "[sources.next]" not in told.err
+    assert "[sources.docs] max_dept" in printed.err
+    assert "[sources.next]" not in printed.err
 
     orphaned.declare(SOURCES + "[[[")
-    told = orphaned.run("status")
-    assert "sources.toml is no TOML" in told.err
-    assert "fresh" in told.out
+    printed = orphaned.run("status")
+    assert "sources.toml is no TOML" in printed.err
+    assert "fresh" in printed.out
 
 
 def test_why_of_a_withheld_page_has_the_command_that_goes_on(withheld: World):

@@ -88,12 +88,12 @@ def test_next_run_makes_up_for_commits_that_a_fail_over_lost(
         was_under_way = not any(worker.ended for worker in workers)
         results = crew.end(*workers, statuses=(0, 1, 3))
         if was_under_way:
-            told = "".join(map(str, results))
-            assert LOST in told, told
+            printed = "".join(map(str, results))
+            assert LOST in printed, printed
             if crew.crawl.rows("SELECT 1 FROM run WHERE complete"):
                 # The other worker sealed the run: what was lost was no page and no link.
                 wrong = "\n".join(differences(outcome(crew.crawl), undisturbed))
-                assert not wrong, f"{wrong}\n{told}"
+                assert not wrong, f"{wrong}\n{printed}"
 
     crew.bury(*workers)  # the copy may have their leases
     crew.end(*crew.begin(site.url("/"), count))
