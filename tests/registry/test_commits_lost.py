@@ -18,6 +18,7 @@ from smartcrawl.registry.database.transactions import transaction
 from smartcrawl.registry.pack import pack_stored_numbers
 from smartcrawl.registry.registry import Registry, open_registry
 from smartcrawl.registry.runs.runs import OpenRun, RunRequest
+from smartcrawl.registry.runs.shared_reader import SharedReader
 from smartcrawl.registry.writer import RegistryWriter
 from smartcrawl.rules.model import Outcome
 from smartcrawl.rules.reindex import decide
@@ -172,6 +173,16 @@ def test_commits_of_a_connection_that_was_closed_meanwhile_are_not_missed(postgr
     before.append(known() | {"ids": ["closed"], "numbers": [1]})
     connection.check_commits()
     connection.close()
+
+
+@pytest.mark.parametrize("asked", ["state", "visits", "cut"])
+def test_a_run_that_is_not_there_any_more_is_a_loss(registry: Registry, run: OpenRun, asked: str):
+    reader = SharedReader(registry.connection, run.no)
+    getattr(reader, asked)()
+    gone = SharedReader(registry.connection, run.no + 1)
+
+    with pytest.raises(CommitsLostError, match=f"{LOST}: it does not know run {run.no + 1} any"):
+        getattr(gone, asked)()
 
 
 def test_numbers_of_addresses_are_not_taken_twice(registry: Registry, postgres_url: str):

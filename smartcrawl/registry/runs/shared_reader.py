@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from smartcrawl.model.exceptions import CommitsLostError
 from smartcrawl.registry.connection import Connection, Many
 from smartcrawl.registry.database.sequences import last_sequence_number
 from smartcrawl.registry.runs.run_orders import run_order_row
 from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.rules.run_orders import COMMITS_LOST
 
 _REACHED = """
 SELECT r.no, h.name, s.depth, coalesce(s.last_checked, 0), s.visited_run = :run
@@ -105,15 +107,29 @@ class SharedReader:
 
     def cut(self) -> str:
         """Return the stored shortcomings of the run (JSON; shortcomings.Shortcomings)."""
-        return str(self.connection.execute(_CUT, (self._run,)).get)
+        return str(self._of_run(_CUT))
 
     def visits(self) -> int:
         """Return the number of committed visits."""
-        return int(self.connection.execute(_VISITS, (self._run,)).get)
+        return int(self._of_run(_VISITS))
 
     def state(self) -> RunState:
         """Return the state of the run."""
-        return RunState(self.connection.execute(_STATE, (self._run,)).get)
+        return RunState(self._of_run(_STATE))
+
+    def _of_run(self, statement: str) -> Any:
+        """Return a value of the run.
+
+        Raises:
+            CommitsLostError: the database has no such run any more.
+        """
+        row = self.connection.execute(statement, (self._run,)).fetchone()
+        if row is None:
+            raise CommitsLostError(
+                f"{COMMITS_LOST}: it does not know run {self._run} any more; the next run asks all"
+                " pages of this one again"
+            )
+        return row[0]
 
     def order(self) -> RunOrder | None:
         """Return the order to the run."""
