@@ -27,6 +27,7 @@ MOMENTS = (
     (40, 3), (50, 1), (50, 12), (70, 50), (80, 6), (95, 2), (110, 9), (125, 3), (140, 1), (150, 4),
 )  # fmt: skip
 LOST = "the database lost the last commits"
+AWAY = "check that the server runs"
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +90,9 @@ def test_next_run_makes_up_for_commits_that_a_fail_over_lost(
         results = crew.end(*workers, statuses=(0, 1, 3))
         if was_under_way:
             printed = "".join(map(str, results))
-            assert LOST in printed, printed
+            # A process whose connections end while it opens its run has committed nothing yet.
+            opening = after == 0 and all(result.status == 1 for result in results)
+            assert LOST in printed or (opening and AWAY in printed), printed
             if crew.crawl.rows("SELECT 1 FROM run WHERE complete"):
                 # The other worker sealed the run: what was lost was no page and no link.
                 wrong = "\n".join(differences(outcome(crew.crawl), undisturbed))
