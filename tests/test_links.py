@@ -73,6 +73,58 @@ def test_links_to_others_are_https_and_no_package_index(page: Path):
     assert not [p.geturl() for p in others if (p.hostname or "").endswith(INDEXES)]
 
 
+def decisions() -> dict[int, str]:
+    """Return the section of each decision, by its number: page and fragment."""
+    found: dict[int, str] = {}
+    for page in sorted((ROOT / "docs" / "adr").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        for heading, numbers in re.findall(r"^## (.+ \(ADR (\d+(?:, \d+)*)\))$", text, re.M):
+            slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            for number in map(int, numbers.split(", ")):
+                assert number not in found, f"two sections have the number {number}"
+                found[number] = f"{page.name}#{slug}"
+    return found
+
+
+def test_the_table_of_decisions_leads_from_each_number_to_its_section():
+    text = (ROOT / "docs" / "adr" / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| \[.+\]\((\S+)\) \|$", text, re.M)
+
+    assert len(rows) > 100
+    assert [(int(number), place) for number, place in rows] == sorted(decisions().items())
+
+
+def test_each_decision_that_is_named_anywhere_has_a_section():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    named = {
+        (int(number), name)
+        for name in listed.stdout.split("\0")
+        if Path(name).suffix in {".py", ".md", ".sql", ".lua", ".mjs", ".txt", ".toml"}
+        for numbers in re.findall(
+            r"\bADRs? (\d+(?:(?:, | and |, and )\d+\b)*)",
+            (ROOT / name).read_text(encoding="utf-8", errors="replace"),
+        )
+        for number in re.findall(r"\d+", numbers)
+    }
+
+    assert len(named) > 200
+    assert not sorted((number, name) for number, name in named if number not in decisions())
+
+
+def test_each_page_of_decisions_has_its_questions_and_what_would_change_our_mind():
+    for page in sorted((ROOT / "docs" / "adr").glob("*.md")):
+        text = page.read_text(encoding="utf-8")
+        first, *sections = re.split(r"^## ", text, flags=re.M)
+        if page.name == "README.md":
+            continue
+
+        assert "?\n" in first, page.name
+        assert sections[-1].startswith("What would change our mind\n"), page.name
+        assert all(re.match(r".+ \(ADR [\d, ]+\)\n", part) for part in sections[:-1]), page.name
+
+
 def test_each_cell_of_the_comparison_has_its_source():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     table = text.partition("## Compared with")[2].partition("\n## ")[0]

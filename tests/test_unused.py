@@ -63,7 +63,7 @@ EXCEPTIONS: Final = {
     "smartcrawl.model.urls:url_partition_key": "tests compare the views with it (R0-09)",
     "smartcrawl.model.paths:normalize_path": "for files, which are to come (R0-20 to R0-23)",
     "smartcrawl.server.frontier.addresses:UrlMetadata.discovered_at": (
-        "it is checked, and not kept (docs/adr/0060)"
+        "it is checked, and not kept (ADR 60)"
     ),
 }
 

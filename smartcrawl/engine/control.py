@@ -1,4 +1,4 @@
-"""The order to a run, read while it crawls and carried out at once (docs/adr/0056)."""
+"""The order to a run, read while it crawls and carried out at once (ADR 56)."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class RunControl:
     seconds the rest is given up, and its pages stay pending. ``engine.pause`` would not do: the
     lane goes on beside the engine.
 
-    Source: RD-21; docs/adr/0056.
+    Source: RD-21; ADR 56.
     """
 
     def __init__(self, crawler: Crawler, run: Run) -> None:

@@ -28,7 +28,7 @@ _WORDY: Final = frozenset({
 })  # fmt: skip
 #: Loggers of clients whose failures a message of ours reports, with the remedy.
 _REPEATED: Final = frozenset({"elastic_transport.node_pool"})
-#: Scrapy's advice about a body that was cut, to store it all the same (docs/adr/0020).
+#: Scrapy's advice about a body that was cut, to store it all the same (ADR 20).
 _UNWELCOME: Final = "Got data loss in "
 
 

@@ -32,7 +32,7 @@ def compared_text(document: Document) -> str:
 def text_hash_without_ids(document: Document) -> bytes:
     """Return the SHA-256 of the compared text with one sign in place of each id: 32 bytes.
 
-    Source: docs/adr/0037.
+    Source: ADR 37.
     """
     return sha256(_utf8(text_without_ids(compared_text(document)))).digest()
 

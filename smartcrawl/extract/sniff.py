@@ -202,7 +202,7 @@ def is_garbled_text(content_type: str, body: bytes, *, held: bool) -> bool:
     >>> is_garbled_text("text/html", b"<p>one \\x0b slip</p>", held=True)
     False
 
-    Source: MIME Sniffing Standard, section 7.2; docs/adr/0020.
+    Source: MIME Sniffing Standard, section 7.2; ADR 20.
     """
     named = _named(content_type)
     if named not in HTML_TYPES and not (held and named in _PLAIN):

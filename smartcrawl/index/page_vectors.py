@@ -1,4 +1,4 @@
-"""The vectors that the documents of a remote index get, out of the registry (docs/adr/0076)."""
+"""The vectors that the documents of a remote index get, out of the registry (ADR 76)."""
 
 from __future__ import annotations
 

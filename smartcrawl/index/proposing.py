@@ -1,6 +1,6 @@
 """The steps of a search that all indexes share: correct and relax a query, weigh its words.
 
-An index proposes pages; ``ranking`` sorts them (docs/adr/0048).
+An index proposes pages; ``ranking`` sorts them (ADR 48).
 """
 
 from __future__ import annotations

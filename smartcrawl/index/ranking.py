@@ -1,4 +1,4 @@
-"""One ranking for all indexes, of the pages that an index proposes (docs/adr/0048).
+"""One ranking for all indexes, of the pages that an index proposes (ADR 48).
 
 A word counts by how rare it is and where it occurs: title, address, first lines, headings, text.
 A page is rated by its best part, and as a whole.

@@ -1,4 +1,4 @@
-"""Debts of chunks in an index elsewhere: their texts come out of stored documents (docs/adr/0076).
+"""Debts of chunks in an index elsewhere: their texts come out of stored documents (ADR 76).
 
 A page whose document has other vectors than the registry is written again, so that a chunk and its
 vector change together.

@@ -127,7 +127,7 @@ class RemoteIndexing:
 
     Work without a claim number may run at the same time as other workers that write the same pages.
     Each of its writes draws its own number, which also marks the page in the registry. A worker
-    that finds a higher mark was overtaken, and writes again (docs/adr/0030).
+    that finds a higher mark was overtaken, and writes again (ADR 30).
     """
 
     def __init__(

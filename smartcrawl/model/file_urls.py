@@ -2,7 +2,7 @@
 
 The names of folders are bytes, and so are their parts of an address: what is no UTF-8 is
 percent-encoded. A folder's path has one spelling, but the key of an object in a bucket is opaque
-(docs/adr/0062). Nothing here reads or writes anything.
+(ADR 62). Nothing here reads or writes anything.
 """
 
 from __future__ import annotations

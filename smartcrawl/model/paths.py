@@ -28,7 +28,7 @@ def normalize_path(path: str, base: str = "") -> str:
     store; ``base`` is the absolute folder or URL that a relative one starts from. Case matters,
     except in Windows paths. A query and a user part are secrets of a store (a SAS token, a
     key) and are left out; a container that is named there stays. Keys of buckets keep their
-    slashes (docs/adr/0062). A second call changes nothing.
+    slashes (ADR 62). A second call changes nothing.
 
     >>> normalize_path("/srv/docs//Guide/../a b.pdf")
     'file:///srv/docs/a%20b.pdf'

@@ -49,7 +49,7 @@ _MARK: Final = re.compile(
     r"|client_secret|id_token|jwt|passwo?r?d|refresh_token)=",
     re.IGNORECASE,
 )
-#: Parameters of path or query that only session ids have (docs/adr/0102).
+#: Parameters of path or query that only session ids have (ADR 102).
 _SESSION: Final = "jsessionid|phpsessid|aspsessionid[a-z]*|sessid|cfid|cftoken|zenid|oscsid"
 _IN_PATH: Final = re.compile(rf";(?:{_SESSION})=[^;/?#&]*", re.IGNORECASE)
 _IN_QUERY: Final = re.compile(rf"(?:^|[?&;])(?:{_SESSION})=[^&;#]*", re.IGNORECASE)
@@ -64,7 +64,7 @@ def unsigned_url(url: str) -> str:
     >>> unsigned_url("https://a.example/shop;jsessionid=1A2B?PHPSESSID=3c&page=2&api_key=8c1f")
     'https://a.example/shop?page=2'
 
-    Source: R0-22, R0-77, RD-20; docs/adr/0026, 0102.
+    Source: R0-22, R0-77, RD-20; ADR 26, 102.
     """
     return _without_tokens(sessionless_url(url))
 

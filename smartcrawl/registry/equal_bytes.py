@@ -1,4 +1,4 @@
-"""Stored pages with the same bytes as a body, by the hash of the body (docs/adr/0069)."""
+"""Stored pages with the same bytes as a body, by the hash of the body (ADR 69)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Addresses that were posted to be pinned, until a run of their source registers them (R2-33).
 
 A run gives out numbers of its own, and may discover any of these addresses at any moment. So they
-wait beside the records, and the next run pins them when it begins (docs/adr/0060).
+wait beside the records, and the next run pins them when it begins (ADR 60).
 """
 
 from __future__ import annotations

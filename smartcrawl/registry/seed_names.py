@@ -1,6 +1,6 @@
 """The names of seeds, and where each of them may lead.
 
-Source: docs/adr/0123.
+Source: ADR 123.
 """
 
 from __future__ import annotations

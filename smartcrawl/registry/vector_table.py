@@ -8,6 +8,6 @@ from smartcrawl.registry.connection import Connection
 def vector_table(connection: Connection) -> str:
     """Return its name.
 
-    In PostgreSQL it cannot be ``vector``: that is a type of the extension (docs/adr/0075).
+    In PostgreSQL it cannot be ``vector``: that is a type of the extension (ADR 75).
     """
     return "chunk_vector" if connection.dialect == "postgres" else "vector"

@@ -201,7 +201,7 @@ def absence_starts(ends: Sequence[int], now: int) -> list[int]:
     >>> absence_starts([10, 20], 30), absence_starts([10, 2, 20], 30), absence_starts([10, 99], 30)
     ([10, 20, 30], [10, 10, 20, 30], [10, 30, 30])
 
-    Source: INV-12; docs/adr/0110.
+    Source: INV-12; ADR 110.
     """
     starts = [now]
     for end in reversed(ends):
@@ -431,7 +431,7 @@ def withholds_sweep(
     >>> [withholds_sweep(Loss(2, 3), Loss(2, 3), **limits, answering=n) for n in (1, 2)]
     [False, True]
 
-    Source: INV-5; design.md 8 (guard); docs/adr/0092.
+    Source: INV-5; design.md 8 (guard); ADR 92.
     """
     if max_ratio >= 1:
         return False

@@ -152,7 +152,7 @@ class ConnectionGuard:
         >>> guard.reach_refusal(["10.0.0.1"], host="docs.example", port=443)
         'address not allowed: private (10.0.0.1), and docs.example was public at its first crawl'
 
-        Source: ATT-6, ATT-65; docs/adr/0123.
+        Source: ATT-6, ATT-65; ADR 123.
         """
         name = bare_connection_host(host)
         reach = self._reaches.get(name, SeedReach.ANY)

@@ -292,7 +292,7 @@ class RedirectLimit(NamedTuple):
         >>> RedirectLimit().followed, RedirectLimit(5, is_exact=True).followed
         (10, 5)
 
-        Source: R2-21; docs/adr/0050.
+        Source: R2-21; ADR 50.
         """
         return self.most if self.is_exact else 2 * self.most
 

@@ -1,4 +1,4 @@
-"""The effect of an order on a run, and on a process that finds such a run (docs/adr/0056)."""
+"""The effect of an order on a run, and on a process that finds such a run (ADR 56)."""
 
 from __future__ import annotations
 

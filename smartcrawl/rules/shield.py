@@ -182,7 +182,7 @@ def is_repeated(*, text_length: int, others: int) -> bool:
     >>> [is_repeated(text_length=199, others=n) for n in (1, 2)]
     [False, True]
 
-    Source: C19, docs/adr/0093.
+    Source: C19, ADR 93.
     """
     return others >= (1 if text_length >= MIN_REPEATED else 2)
 
@@ -199,7 +199,7 @@ def text_to_compare(sections: Iterable[tuple[str, str]]) -> str:
     >>> text_to_compare([("Pears", "Sold out."), ("", "Come again.")])
     'Pears\\nSold out.\\nCome again.'
 
-    Source: docs/adr/0093.
+    Source: ADR 93.
     """
     parts = list(sections)
     below = "\n".join(text for _, text in parts if text)
@@ -235,7 +235,7 @@ def text_without_ids(text: str) -> str:
     >>> text_without_ids("Part 1") == text_without_ids("Part 2")
     True
 
-    Source: docs/adr/0037.
+    Source: ADR 37.
     """
     return _WORD.sub(lambda found: _ANY_ID if _ID.search(found[0]) else found[0], text)
 
@@ -268,7 +268,7 @@ def edits_among_waiting(pages: Sequence[Waiting], *, asked: int, bodies: int) ->
     >>> [len(edits_among_waiting(alike, asked=asked, bodies=9)) for asked in (200, 201)]
     [0, 2]
 
-    Source: C19, docs/adr/0037, docs/adr/0093.
+    Source: C19, ADR 37, 93.
     """
     edits = {page.no for page in pages if 0 < page.clones <= FEW}
     shrunk = [page for page in pages if page.shrank]

@@ -1,4 +1,4 @@
-"""The pages of one run that wait until its queue is empty (docs/adr/0037, docs/adr/0093)."""
+"""The pages of one run that wait until its queue is empty (ADR 37, 93)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def damage_of_body(visit: Visit, body: bytes, *, forced: bool) -> tuple[Fault, s
 
     ``forced``: an order of the operator accepts an empty body, and never a garbled one.
 
-    Source: docs/adr/0012, 0020.
+    Source: ADR 12, 20.
     """
     if not forced and _is_emptied(visit, body):
         return Fault.EMPTY, _EMPTY

@@ -47,7 +47,7 @@ class Detours:
     at most once more, and only with another Cookie. Cookies go back to their origin alone, and end
     with the visit.
 
-    Source: RFC 6265; docs/adr/0106.
+    Source: RFC 6265; ADR 106.
     """
 
     def __init__(

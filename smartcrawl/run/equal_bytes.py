@@ -1,4 +1,4 @@
-"""Files with the bytes of a stored one: nothing is extracted from them again (docs/adr/0069)."""
+"""Files with the bytes of a stored one: nothing is extracted from them again (ADR 69)."""
 
 from __future__ import annotations
 

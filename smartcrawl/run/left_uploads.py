@@ -1,4 +1,4 @@
-"""Uploads of this registry that no vector store of the account has any more (docs/adr/0097).
+"""Uploads of this registry that no vector store of the account has any more (ADR 97).
 
 A push takes files out of its store, and leaves them in the account, where other stores may have
 them. Here they are found, by the lists of all stores, and deleted on order.

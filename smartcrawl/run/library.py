@@ -220,7 +220,7 @@ class RunLibrary:
         """Return place, bytes and time of download of an item that the disk has; None: it has not.
 
         Size and date are those of the library, in the registry and on the disk (R3-25 in
-        docs/adr/0083): a renamed file is not downloaded. Without a registry only a file that is in
+        ADR 83): a renamed file is not downloaded. Without a registry only a file that is in
         its place counts: once files are renamed, it may be that of another item.
         """
         if row is not None and row.no == 0:
@@ -306,7 +306,7 @@ class RunLibrary:
                 place_library_rows(connection, missing)
 
     def _store_drive(self, connection: Connection) -> None:
-        """Store the delta token of this listing with the items at it (docs/adr/0084).
+        """Store the delta token of this listing with the items at it (ADR 84).
 
         Without this the next run begins from the former token, and no change is lost. A listing
         that has no token, as by another API or with a filter, ends the use of the stored one.

@@ -1,4 +1,4 @@
-"""A dry run of a library: it is listed for real, and nothing is changed (R3-61, docs/adr/0088)."""
+"""A dry run of a library: it is listed for real, and nothing is changed (R3-61, ADR 88)."""
 
 from __future__ import annotations
 

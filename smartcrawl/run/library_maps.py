@@ -1,6 +1,6 @@
 """The maps of a library source: written from the registry, and read back to make work (R3.9).
 
-A map can order a download, and never a removal (docs/adr/0083).
+A map can order a download, and never a removal (ADR 83).
 """
 
 from __future__ import annotations

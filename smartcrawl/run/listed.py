@@ -212,7 +212,7 @@ class ListedFiles:
 
         Rights trim the answers of a library, and not its own count. What is accepted, or found
         beyond that, is stored with the run. A library without any item has a problem while
-        documents are stored, unless its count confirms that (docs/adr/0084).
+        documents are stored, unless its count confirms that (ADR 84).
         """
         problems, shortfall = listing.problems, listing.shortfall
         judged = library_run_shortfall(

@@ -44,7 +44,7 @@ class ListedComparison:
     def is_set_aside(self, record: ListedRecord, entry: Entry) -> bool:
         """Whether a file was read without use, and is the same.
 
-        It is not to be indexed, such as a pointer, or this version cannot read it (docs/adr/0040).
+        It is not to be indexed, such as a pointer, or this version cannot read it (ADR 40).
         """
         if record.unread_etag is not None:
             return self._is_still_unread(record, entry)

@@ -21,7 +21,7 @@ _DIGEST: Final = 8  #: bytes of the hash of a compared text
 class Replacements:
     """The new texts of stored pages, and which pages got them, of one process and run.
 
-    Source: docs/adr/0093.
+    Source: ADR 93.
     """
 
     def __init__(self, pages: StoredPages, *, due: bool) -> None:

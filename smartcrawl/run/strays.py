@@ -18,7 +18,7 @@ class Strays:
     An origin (scheme, host and port, as in its addresses) with two such connections gets one
     request per connection for the rest of the run.
 
-    Source: docs/adr/0032.
+    Source: ADR 32.
     """
 
     def __init__(self) -> None:

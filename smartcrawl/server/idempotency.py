@@ -1,8 +1,8 @@
-"""Requests with an Idempotency-Key are carried out once (R2-14 to R2-19, M-40, docs/adr/0054).
+"""Requests with an Idempotency-Key are carried out once (R2-14 to R2-19, M-40, ADR 54).
 
 The key is inserted first. The work and the stored reply are in the same transaction, so that
 either all of it happened or nothing did. A second request waits for the first, and gets its reply.
-The reply to an order is stored at once, and once more when its effect is known (docs/adr/0057).
+The reply to an order is stored at once, and once more when its effect is known (ADR 57).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The time by which idempotency keys age, whatever the clock does (docs/adr/0120)."""
+"""The time by which idempotency keys age, whatever the clock does (ADR 120)."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ SITE: Final = Kind(
     is_polite=True,
     is_shareable=True,
 )
-#: Single pages that were ordered over the HTTP API (docs/adr/0061): links lead to other ordered
+#: Single pages that were ordered over the HTTP API (ADR 61): links lead to other ordered
 #: pages only, because its scope has no others.
 DOCUMENTS: Final = replace(SITE, name="documents")
 #: Files of a folder or of a bucket.
@@ -48,9 +48,9 @@ FILES: Final = Kind(
     is_polite=False,
     is_shareable=False,
 )
-#: Files of a repository on GitHub (docs/adr/0067).
+#: Files of a repository on GitHub (ADR 67).
 GITHUB: Final = replace(FILES, name="github", spider="github", is_polite=True, is_hashed=True)
-#: Files, list items or pages of a document library; declared in a domain.json (docs/adr/0083).
+#: Files, list items or pages of a document library; declared in a domain.json (ADR 83).
 SHAREPOINT: Final = replace(GITHUB, name="sharepoint", spider="sharepoint", is_listed_first=True)
 
 #: All kinds, by name.

@@ -27,7 +27,7 @@ class GithubSpider(SiteSpider):
     """One Visit for each new or changed file of the commit, and for each page of the wiki.
 
     The listing confirms the other files. The arguments are those of the spider of files, with
-    ``url`` in place of ``root``. A wiki is a web site within its repository (docs/adr/0068).
+    ``url`` in place of ``root``. A wiki is a web site within its repository (ADR 68).
     """
 
     name = "github"

@@ -1,7 +1,7 @@
 """The edge cases of R3.14, for whole crawls: what happens, and what one download makes of it.
 
 A: the library changed. B: the disk or a map is damaged. D: crawls in unusual moments. E: unusual
-data. Files whose size and date stay are moved without a download (docs/adr/0083).
+data. Files whose size and date stay are moved without a download (ADR 83).
 """
 
 from __future__ import annotations

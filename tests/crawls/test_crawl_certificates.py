@@ -1,6 +1,6 @@
 """TLS certificates are verified on every road, and a wrong one takes nothing away.
 
-Source: RD-20; docs/adr/0038-certificates-are-verified.md.
+Source: RD-20; ADR 38.
 """
 
 import os

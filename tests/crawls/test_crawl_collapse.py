@@ -1,6 +1,6 @@
 """A lone page that shrinks is an edit; what many pages shrink to, or two alike, is a failure.
 
-Source: docs/adr/0037.
+Source: ADR 37.
 """
 
 import json

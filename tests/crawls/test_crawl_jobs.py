@@ -109,7 +109,7 @@ def test_reports_know_a_job_as_a_source(crawl: Crawl, site: Site):
 
 @pytest.mark.covers("R2-20")
 def test_what_is_due_of_a_job_is_crawled_by_name_only(crawl: Crawl, site: Site):
-    """The scheduler of the API starts jobs (docs/adr/0052)."""
+    """The scheduler of the API starts jobs (ADR 52)."""
     create(crawl, site)
     crawl.environment |= _LOOPBACK
     start(crawl)

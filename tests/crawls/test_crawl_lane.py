@@ -1,6 +1,6 @@
 """The revalidation lane: what it asks, what it leaves to the engine, and that nobody can tell.
 
-Source: design.md 10; docs/adr/0031-the-lane-stands-in-or-stands-aside.md.
+Source: design.md 10; ADR 31.
 """
 
 import os

@@ -3,7 +3,7 @@
 Each kind is crawled by lane and engine from the same registry, and once without misbehaviour:
 all three must leave the same registry and index.
 
-Source: RFC 9112 sections 6 to 9; docs/adr/0032-the-lane-has-a-client-of-its-own.md.
+Source: RFC 9112 sections 6 to 9; ADR 32.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Login forms at a first crawl: not indexed, and a reason of the run (docs/adr/0098)."""
+"""Login forms at a first crawl: not indexed, and a reason of the run (ADR 98)."""
 
 import json
 

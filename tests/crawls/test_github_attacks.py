@@ -1,6 +1,6 @@
 """Repositories and servers that mislead: every other file goes on, and nothing is removed.
 
-Source: docs/attacks.md, ATT-46; docs/adr/0067-a-repository-is-its-tree-at-one-commit.md.
+Source: docs/attacks.md, ATT-46; ADR 67.
 """
 
 import json

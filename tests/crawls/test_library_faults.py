@@ -1,4 +1,4 @@
-"""Faults of a library's answers: a listing that is not whole removes nothing (docs/adr/0083).
+"""Faults of a library's answers: a listing that is not whole removes nothing (ADR 83).
 
 Each request of a listing goes wrong in each way, while a file was removed and others changed.
 `-m slow` does all of them, by REST and by Graph.

@@ -273,7 +273,7 @@ def test_an_empty_registry_adopts_no_file_that_does_not_fit(
 def test_a_library_that_is_away_takes_no_file_of_an_empty_registry(
     crawl: Crawl, stage: LibraryStage, has_map: bool
 ) -> None:
-    """No row is no reason to delete (docs/adr/0083)."""
+    """No row is no reason to delete (ADR 83)."""
     libraries, library = stage.begin(crawl)
     for file in crawl.data_dir.glob("registry.db*"):
         file.unlink()

@@ -65,7 +65,7 @@ def _renamed_moved_and_updated(library: Library) -> None:
 
 
 #: In the order of R3-88 to R3-103. A file whose size and date stay moves without a download
-#: (docs/adr/0083).
+#: (ADR 83).
 CASES = (
     Case("A1 added", lambda it: it.add("new/a.txt", "A new file."), {"new/a.txt": b"A new file."},
          added=1, downloads=1, found={"new": ["/sites/demo/Shared%20Documents/new/a.txt"]}),

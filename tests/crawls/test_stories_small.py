@@ -1,4 +1,4 @@
-"""Small sites: login walls, and sweeps that would take half of the pages (docs/adr/0033)."""
+"""Small sites: login walls, and sweeps that would take half of the pages (ADR 33)."""
 
 import json
 import re

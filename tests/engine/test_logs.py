@@ -454,7 +454,7 @@ def test_requests_of_the_client_of_elasticsearch_are_no_news(root: logging.Logge
 
 
 def test_no_advice_to_store_bodies_that_were_cut_is_passed_on(root: logging.Logger, capfd):
-    """It comes once for each process, and contradicts docs/adr/0020."""
+    """It comes once for each process, and contradicts ADR 20."""
     logger = logging.getLogger("scrapy.core.downloader.handlers.http11")
     Logs.install(settings(LOG_LEVEL="WARNING"))
     logger.warning(get_dataloss_msg("http://a.example/"))

@@ -1,4 +1,4 @@
-"""Addresses of files in folders, buckets and on servers (R0-20 to R0-25, docs/adr/0062)."""
+"""Addresses of files in folders, buckets and on servers (R0-20 to R0-25, ADR 62)."""
 
 import os
 

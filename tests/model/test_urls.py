@@ -432,7 +432,7 @@ def two_spellings(draw):
             else "".join(draw(st.sampled_from([c, c.upper() if c.isascii() else c])) for c in host)
         )
         segments = "/".join(_escaped_anyhow(draw, segment) for segment in path)
-        # The key of a blob ends with all its slashes (docs/adr/0062).
+        # The key of a blob ends with all its slashes (ADR 62).
         slash = draw(st.sampled_from([""] if ".blob." in host else ["", "/", "/./", "/x/../"]))
         parts = [
             f"{_escaped_anyhow(draw, key)}={_escaped_anyhow(draw, value)}" for key, value in params

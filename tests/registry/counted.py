@@ -1,4 +1,4 @@
-"""The counts in the row of a run, compared with a scan of all pages (docs/adr/0058)."""
+"""The counts in the row of a run, compared with a scan of all pages (ADR 58)."""
 
 import json
 from typing import Any

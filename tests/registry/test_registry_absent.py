@@ -1,4 +1,4 @@
-"""Pages that were lost and then not reached, and the look at them (docs/adr/0035)."""
+"""Pages that were lost and then not reached, and the look at them (ADR 35)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pages that moved for good to an address that has left the source (docs/adr/0034)."""
+"""Pages that moved for good to an address that has left the source (ADR 34)."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What was extracted from a body is found by its hash (docs/adr/0069)."""
+"""What was extracted from a body is found by its hash (ADR 69)."""
 
 import pytest
 

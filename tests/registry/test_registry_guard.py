@@ -1,4 +1,4 @@
-"""What the guard counts: pages with content, and all records (docs/adr/0013)."""
+"""What the guard counts: pages with content, and all records (ADR 13)."""
 
 import pytest
 

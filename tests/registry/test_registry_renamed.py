@@ -1,4 +1,4 @@
-"""Renamed files of listed sources: equal bytes elsewhere are a move (docs/adr/0065)."""
+"""Renamed files of listed sources: equal bytes elsewhere are a move (ADR 65)."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Walls that a run indexed before the redirects to them showed what they are (docs/adr/0098)."""
+"""Walls that a run indexed before the redirects to them showed what they are (ADR 98)."""
 
 import pytest
 

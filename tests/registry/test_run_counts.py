@@ -1,4 +1,4 @@
-"""The counts that batches add up in the row of their run (docs/adr/0058)."""
+"""The counts that batches add up in the row of their run (ADR 58)."""
 
 import json
 

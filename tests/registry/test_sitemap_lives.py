@@ -1,6 +1,6 @@
 """Pages that only a sitemap names: whatever becomes of it, they live as long as it is held.
 
-Real runs over a registry in memory, and a model that was written from docs/adr/0017.
+Real runs over a registry in memory, and a model that was written from ADR 17.
 """
 
 from __future__ import annotations

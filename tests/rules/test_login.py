@@ -1,4 +1,4 @@
-"""Sign-in pages, and redirects to them, are walls (docs/decisions.md, docs/adr/0098)."""
+"""Sign-in pages, and redirects to them, are walls (docs/decisions.md, ADR 98)."""
 
 import pytest
 

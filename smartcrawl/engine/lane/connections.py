@@ -64,7 +64,7 @@ class LaneConnectionOwner(Protocol):
 class LaneConnection(asyncio.Protocol):
     """One connection to a server.
 
-    Source: docs/adr/0032; RFC 9112 section 9.
+    Source: ADR 32; RFC 9112 section 9.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Searches of an index in an Elasticsearch (docs/adr/0048).
+"""Searches of an index in an Elasticsearch (ADR 48).
 
 The server proposes pages and counts how many have each word; ``ranking`` sorts them.
 """

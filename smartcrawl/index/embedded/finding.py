@@ -1,4 +1,4 @@
-"""Searches of the embedded index, in the SQL that both databases share (docs/adr/0048).
+"""Searches of the embedded index, in the SQL that both databases share (ADR 48).
 
 The database proposes pages by how rare the words are that they have; ``ranking`` sorts them.
 """

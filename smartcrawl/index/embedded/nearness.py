@@ -24,9 +24,9 @@ def joined_index_rankings(
 ) -> list[Ranked]:
     """Return the pages near to a query, best first; with ``fused`` also those with its words.
 
-    Three lists are joined (docs/adr/0080): the pages as their words rank them, the same pages by
+    Three lists are joined (ADR 80): the pages as their words rank them, the same pages by
     the words of their best chunk alone, and those that are near. With ``is_question`` the last one
-    counts twice, as much as both others (docs/adr/0091).
+    counts twice, as much as both others (ADR 91).
     Of a page with words of the query the part is that of the words, which are marked in it; of any
     other it is the nearest one. The score of a page that is only near is the cosine, 1 for equal
     meanings; a joined score is that of ``rules.fusion``.

@@ -2,7 +2,7 @@
 
 Threads make requests, and nothing else: every row is written by the thread of the push, an intent
 before its upload, and an id once the answer is there. A request that fails is repeated by the
-thread of the push, which alone waits for a server that is away (docs/adr/0089).
+thread of the push, which alone waits for a server that is away (ADR 89).
 """
 
 from __future__ import annotations

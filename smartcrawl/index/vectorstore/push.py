@@ -3,7 +3,7 @@
 Intent first: a row with a unique id before an upload, the id of the file at once after it. Then the
 file is attached, and completed, before the one of the former version is detached. Pages that are
 gone leave first. The account keeps the files, as other stores may use them; it loses only those
-whose embedding failed now. Source: docs/adr/0077, docs/adr/0097.
+whose embedding failed now. Source: ADR 77, 97.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Pages whose new texts wait for the end of their run, and former texts of pages.
 
-Source: docs/adr/0037, docs/adr/0093.
+Source: ADR 37, 93.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Marks by which a folder of snapshots is known, wherever it lies (docs/adr/0109)."""
+"""Marks by which a folder of snapshots is known, wherever it lies (ADR 109)."""
 
 from __future__ import annotations
 

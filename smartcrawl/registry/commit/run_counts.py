@@ -1,4 +1,4 @@
-"""The counts of a run, which each batch adds to the run's row (docs/adr/0058).
+"""The counts of a run, which each batch adds to the run's row (ADR 58).
 
 A batch counts only the rows that it writes, before and after. So the columns equal a scan of all
 pages, which they spare to those who poll.

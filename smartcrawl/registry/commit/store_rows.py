@@ -1,4 +1,4 @@
-"""The row of today's store of snapshots: one, however its place is spelt (docs/adr/0109)."""
+"""The row of today's store of snapshots: one, however its place is spelt (ADR 109)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The row of a library's job, as its process reads and writes it (docs/adr/0087).
+"""The row of a library's job, as its process reads and writes it (ADR 87).
 
 The process records its own end, so that it is true if the server that started it died.
 """

@@ -3,7 +3,7 @@
 Each renaming of a batch is written down first (library_move). Then the bytes that are in the way
 are set aside, and every file gets its place. The transaction of the batch deletes the written
 renamings: without it they are undone, with it what was set aside goes. So a crash at any moment
-leaves each committed item with its bytes (docs/adr/0083).
+leaves each committed item with its bytes (ADR 83).
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def is_mount_reason(reason: str) -> bool:
 def emptied_library_problem(root: str, stored: int) -> str:
     """Return the problem of a library that lists no item; ``stored``: number of its documents.
 
-    It is one where no count of the library confirms that (docs/adr/0084).
+    It is one where no count of the library confirms that (ADR 84).
 
     >>> emptied_library_problem("https://a.example/Docs", 1)
     'https://a.example/Docs (it lists no item, no count confirms that, and 1 document is stored)'

@@ -1,4 +1,4 @@
-"""Renamed files of listed sources: found, taken over, and given back by an undo (docs/adr/0065)."""
+"""Renamed files of listed sources: found, taken over, and given back by an undo (ADR 65)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Backups of a registry in a SQLite file, and their way back (docs/adr/0108)."""
+"""Backups of a registry in a SQLite file, and their way back (ADR 108)."""
 
 from __future__ import annotations
 

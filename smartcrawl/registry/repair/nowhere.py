@@ -1,4 +1,4 @@
-"""Links to numbers of addresses that have no record (docs/adr/0116).
+"""Links to numbers of addresses that have no record (ADR 116).
 
 Earlier versions stored such links where the database had lost its last commits under a run.
 """

@@ -1,4 +1,4 @@
-"""Salvage of a damaged registry: its readable rows, copied into a new file (docs/adr/0039)."""
+"""Salvage of a damaged registry: its readable rows, copied into a new file (ADR 39)."""
 
 from __future__ import annotations
 

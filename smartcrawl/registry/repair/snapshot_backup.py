@@ -1,4 +1,4 @@
-"""Copies of the stored bodies that a registry names, beside its backup (docs/adr/0108)."""
+"""Copies of the stored bodies that a registry names, beside its backup (ADR 108)."""
 
 from __future__ import annotations
 

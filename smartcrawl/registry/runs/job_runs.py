@@ -1,4 +1,4 @@
-"""The record of a job's run that its crawl makes: run and process (docs/adr/0053, 0057)."""
+"""The record of a job's run that its crawl makes: run and process (ADR 53, 57)."""
 
 from __future__ import annotations
 

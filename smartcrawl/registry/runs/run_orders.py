@@ -1,4 +1,4 @@
-"""The order to a run: to pause, or to be cancelled (docs/adr/0056).
+"""The order to a run: to pause, or to be cancelled (ADR 56).
 
 The order is a column of the run, so that it reaches each of its workers, on whichever machine.
 """

@@ -1,4 +1,4 @@
-"""The scope and the rules that the workers of one run agree on (docs/adr/0127).
+"""The scope and the rules that the workers of one run agree on (ADR 127).
 
 The run has a digest of each, by its key, so that a worker with other ones can be refused by name.
 No value is stored.

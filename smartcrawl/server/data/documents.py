@@ -39,7 +39,7 @@ from smartcrawl.server.direct import DirectRoute
 from smartcrawl.server.errors import api_invalid_input, api_not_found
 
 _HASH: Final = re.compile("[0-9a-fA-F]{64}")
-#: Account and container of Azure, which are the host of a file (docs/adr/0062).
+#: Account and container of Azure, which are the host of a file (ADR 62).
 _CONTAINER: Final = re.compile("[a-z0-9]{3,24}/[a-z0-9$-]{3,63}")
 _MOST: Final = 1_000  #: documents of a page
 _LITTLE: Final = 1_000  #: rows before and in a page that the event loop may read

@@ -49,7 +49,7 @@ class _Part(BaseModel):
 
 
 class UrlMetadata(_Part):
-    """Place and time at which the client met an address: checked, and not kept (docs/adr/0060)."""
+    """Place and time at which the client met an address: checked, and not kept (ADR 60)."""
 
     source: str = Field(default="", max_length=255, examples=["sitemap"])
     discovered_at: Annotated[str, AfterValidator(_moment)] = Field(

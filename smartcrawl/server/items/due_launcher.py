@@ -1,4 +1,4 @@
-"""The processes of ordered runs: started in their order, watched, found again (docs/adr/0061).
+"""The processes of ordered runs: started in their order, watched, found again (ADR 61).
 
 A run that died leaves its pages due, so that it is begun anew instead of resumed.
 """

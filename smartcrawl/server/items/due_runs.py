@@ -1,4 +1,4 @@
-"""Ordered runs of the due pages of a source: at most one waits for each (docs/adr/0061).
+"""Ordered runs of the due pages of a source: at most one waits for each (ADR 61).
 
 Every method is one transaction, or part of that of its caller. Any number of servers may call it
 at once.

@@ -1,4 +1,4 @@
-"""The part of the orders in the scheduler of a server (docs/adr/0061)."""
+"""The part of the orders in the scheduler of a server (ADR 61)."""
 
 from __future__ import annotations
 

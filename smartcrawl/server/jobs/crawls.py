@@ -1,4 +1,4 @@
-"""The places where jobs are crawled, as the launcher sees them (docs/adr/0059)."""
+"""The places where jobs are crawled, as the launcher sees them (ADR 59)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared sources as jobs: scheduled and ordered, but edited in sources.toml (docs/adr/0057).
+"""Declared sources as jobs: scheduled and ordered, but edited in sources.toml (ADR 57).
 
 The id of such a job follows from its name. A row exists once a client has scheduled or ordered it.
 """

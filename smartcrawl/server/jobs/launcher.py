@@ -1,4 +1,4 @@
-"""The launcher: it starts the crawls of jobs, and records their ends (docs/adr/0053, 0059)."""
+"""The launcher: it starts the crawls of jobs, and records their ends (ADR 53, 59)."""
 
 from __future__ import annotations
 

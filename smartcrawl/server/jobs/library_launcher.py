@@ -1,4 +1,4 @@
-"""The processes of libraries' jobs: started in order, watched, found again (docs/adr/0087)."""
+"""The processes of libraries' jobs: started in order, watched, found again (ADR 87)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The jobs of document libraries in the registry: ordered, paused, resumed, cancelled.
 
 Every method is one transaction, or part of that of its caller. Any number of servers may call it
-at once. Source: R3-12, R2-32; docs/adr/0087.
+at once. Source: R3-12, R2-32; ADR 87.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Crawls as processes of this machine (docs/adr/0053).
+"""Crawls as processes of this machine (ADR 53).
 
 Each is the command of a crawl by the name of its source, in a session of its own, so that a crawl
 outlives its server. The next server finds it again.

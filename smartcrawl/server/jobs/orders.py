@@ -1,4 +1,4 @@
-"""Orders to jobs: to pause, to resume, to cancel, to start (R2-27, R2-28, R2-32; docs/adr/0057).
+"""Orders to jobs: to pause, to resume, to cancel, to start (R2-27, R2-28, R2-32; ADR 57).
 
 An order is stored with the run of the job, and with the run that its crawl has opened, so that it
 reaches each process of it. Any number of servers may give orders at once.

@@ -1,4 +1,4 @@
-"""The processes of jobs' runs in the registry: claimed, started, found again (docs/adr/0053).
+"""The processes of jobs' runs in the registry: claimed, started, found again (ADR 53).
 
 Every method is one transaction, and any number of servers may call it at once.
 """

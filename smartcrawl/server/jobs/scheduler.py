@@ -1,4 +1,4 @@
-"""The scheduler of one server: it fires due jobs and has them crawled (docs/adr/0053).
+"""The scheduler of one server: it fires due jobs and has them crawled (ADR 53).
 
 Any number of servers may have one for the same registry; a due time is fired once.
 """

@@ -1,4 +1,4 @@
-"""Crawls in a scrapyd, which several servers may use at once (docs/adr/0059).
+"""Crawls in a scrapyd, which several servers may use at once (ADR 59).
 
 The registry decides how a crawl ended; scrapyd only says whether it still has it.
 """

@@ -1,4 +1,4 @@
-"""The wiki of a repository: pages of the web, which links lead to (docs/adr/0068)."""
+"""The wiki of a repository: pages of the web, which links lead to (ADR 68)."""
 
 from __future__ import annotations
 

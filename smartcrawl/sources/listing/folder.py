@@ -53,7 +53,7 @@ class FolderListing:
     """Two passes over a folder; the work grows with its files, the memory with its folders.
 
     The first pass lists everything. The second lists again, once, each folder that changed since
-    the first, or that named what was gone a moment later (docs/adr/0119). A file is named once.
+    the first, or that named what was gone a moment later (ADR 119). A file is named once.
 
     No link is followed without ``follow_symlinks``. With it, a link to a folder that is above it,
     or that another link led to before, is skipped, so that circles end; and so is a link that

@@ -1,7 +1,7 @@
 """A drive as it was at one delta token: its stored items, and their changes by a listing.
 
 Token and items belong together: the changes since a token make a whole listing only of the items
-at that token. So both are stored in one transaction (docs/adr/0084).
+at that token. So both are stored in one transaction (ADR 84).
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class LibraryEntries:
     def replacing(self, taken: list[list[Entry]]) -> list[list[Entry]]:
         """Return those of all entries that a forced run may read, once the listing has ended.
 
-        It replaces every file, and only after a complete listing (docs/adr/0083).
+        It replaces every file, and only after a complete listing (ADR 83).
         """
         if not self.problems:
             return taken

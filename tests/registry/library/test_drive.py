@@ -1,4 +1,4 @@
-"""A delta token is stored with the items at it, or not at all (docs/adr/0084)."""
+"""A delta token is stored with the items at it, or not at all (ADR 84)."""
 
 from __future__ import annotations
 

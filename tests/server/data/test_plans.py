@@ -1,7 +1,7 @@
 """What is read for many records: each list and each look-up by an index, in both databases.
 
 The indexes of the specification are on its own tables. Here these are views over other tables,
-whose indexes answer the same questions (docs/adr/0055).
+whose indexes answer the same questions (ADR 55).
 """
 
 from itertools import pairwise

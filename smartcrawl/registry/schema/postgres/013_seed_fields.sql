@@ -1,4 +1,4 @@
--- Fields of the seeds' shapes as the specifications count, normalize and name them (docs/adr/0042).
+-- Fields of the seeds' shapes as the specifications count, normalize and name them (ADR 42).
 
 -- Failed visits, never reset (crawlAttempts); attempts counts every visit.
 ALTER TABLE state ADD COLUMN failures INTEGER NOT NULL DEFAULT 0

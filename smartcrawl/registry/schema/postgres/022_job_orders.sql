@@ -1,4 +1,4 @@
--- Orders to jobs (docs/adr/0057). The order to a job's run that is under way: pause, cancel, or resume.
+-- Orders to jobs (ADR 57). The order to a job's run that is under way: pause, cancel, or resume.
 ALTER TABLE job_run ADD COLUMN requested TEXT
 --;
 -- Processes of the run before it was resumed last: those after it are counted against its limit.

@@ -1,5 +1,5 @@
 -- Counts that the batches of a run add up in its row, so that no scan is needed to read them
--- (registry.commit.run_counts; docs/adr/0058).
+-- (registry.commit.run_counts; ADR 58).
 ALTER TABLE run ADD COLUMN queued BIGINT NOT NULL DEFAULT 0
 --;
 ALTER TABLE run ADD COLUMN hosts BIGINT NOT NULL DEFAULT 0

@@ -1,5 +1,5 @@
 -- Files of listed sources: those with the bytes of a stored one are not extracted again
--- (docs/adr/0069), and those that cannot be read are not read again (docs/adr/0040).
+-- (ADR 69), and those that cannot be read are not read again (ADR 40).
 
 -- Type as which the stored body was read, with a charset that its store named (extract.documents).
 -- NULL: a page of a web site, not indexed, or stored before schema 30.

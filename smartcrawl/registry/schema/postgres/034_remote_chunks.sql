@@ -1,4 +1,4 @@
--- Chunks that an index elsewhere has, where EMBEDDER is set (docs/adr/0076). The chunks of a content without a row are not known.
+-- Chunks that an index elsewhere has, where EMBEDDER is set (ADR 76). The chunks of a content without a row are not known.
 CREATE TABLE remote_chunk (
     content  BIGINT NOT NULL,                            -- content.no
     position INTEGER NOT NULL,

@@ -1,4 +1,4 @@
--- Items of document libraries, and where their files are (docs/adr/0083).
+-- Items of document libraries, and where their files are (ADR 83).
 CREATE TABLE library_item (
     no                  BIGINT PRIMARY KEY,             -- record.no
     source              BIGINT NOT NULL,                -- source.no

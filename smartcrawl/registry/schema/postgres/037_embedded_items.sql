@@ -1,4 +1,4 @@
--- Items of document libraries in vector stores (docs/adr/0085).
+-- Items of document libraries in vector stores (ADR 85).
 ALTER TABLE store_file ADD COLUMN facts BYTEA
 --;
 ALTER TABLE store_file ADD COLUMN uploaded_at BIGINT

@@ -1,4 +1,4 @@
--- Uploads that were taken out of a vector store and that the account still has (docs/adr/0097).
+-- Uploads that were taken out of a vector store and that the account still has (ADR 97).
 CREATE TABLE left_upload (
     url     TEXT NOT NULL,                               -- VECTOR_STORE_URL
     file    TEXT NOT NULL,                               -- id that the server gave

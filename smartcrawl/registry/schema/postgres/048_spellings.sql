@@ -1,4 +1,4 @@
--- Other spellings under which an address was linked, beside its request address (docs/adr/0095).
+-- Other spellings under which an address was linked, beside its request address (ADR 95).
 -- A record that was linked under its request address alone has no row.
 CREATE TABLE spelling (
     no        BIGINT PRIMARY KEY,                    -- record.no

@@ -1,4 +1,4 @@
--- Whether the ETags of a host rotate (docs/adr/0036), and whether those that are not coded bring a 304 (docs/adr/0105).
+-- Whether the ETags of a host rotate (ADR 36), and whether those that are not coded bring a 304 (ADR 105).
 ALTER TABLE trust ADD COLUMN rotating INTEGER NOT NULL DEFAULT 0
 --;
 ALTER TABLE trust ADD COLUMN plain_unheard INTEGER NOT NULL DEFAULT 0

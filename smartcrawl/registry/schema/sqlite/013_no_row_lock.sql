@@ -1,2 +1,2 @@
--- Single addresses have no lock: a claim number fences each write (docs/adr/0041).
+-- Single addresses have no lock: a claim number fences each write (ADR 41).
 ALTER TABLE item DROP COLUMN locked_until

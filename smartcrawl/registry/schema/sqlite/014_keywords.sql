@@ -1,4 +1,4 @@
--- Keywords of a page; NULL: stored before this column existed (docs/adr/0042).
+-- Keywords of a page; NULL: stored before this column existed (ADR 42).
 ALTER TABLE content ADD COLUMN keywords TEXT
 --;
 -- The text, if the index is external; NULL: its chunks are in the table chunk.

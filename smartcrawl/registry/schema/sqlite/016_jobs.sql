@@ -1,4 +1,4 @@
--- Jobs of the HTTP API: each is a source with settings and a schedule (docs/adr/0050).
+-- Jobs of the HTTP API: each is a source with settings and a schedule (ADR 50).
 CREATE TABLE job (
     no           INTEGER PRIMARY KEY,
     id           TEXT NOT NULL UNIQUE,                   -- job_ and 16 hexadecimal digits

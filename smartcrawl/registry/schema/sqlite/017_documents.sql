@@ -1,4 +1,4 @@
--- Documents by the time of their last visit, of all hosts or of one (docs/adr/0055).
+-- Documents by the time of their last visit, of all hosts or of one (ADR 55).
 -- The host is also in record; here it lets one index find the documents of a host in that order.
 ALTER TABLE state ADD COLUMN host INTEGER
 --;

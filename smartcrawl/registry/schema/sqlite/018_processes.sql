@@ -1,5 +1,5 @@
 -- The process of a job's run (model.processes.Process; NULL: none is known yet), the server that
--- watches it, the last sign of life of that server, and the processes so far (docs/adr/0053).
+-- watches it, the last sign of life of that server, and the processes so far (ADR 53).
 ALTER TABLE job_run ADD COLUMN host TEXT
 --;
 ALTER TABLE job_run ADD COLUMN pid INTEGER

@@ -1,4 +1,4 @@
--- Replies to requests with an Idempotency-Key, for 24 hours (docs/adr/0054). A row without status
+-- Replies to requests with an Idempotency-Key, for 24 hours (ADR 54). A row without status
 -- exists only within the transaction that does the work.
 CREATE TABLE reply (
     owner        TEXT NOT NULL,                          -- api_key.id; empty without a key

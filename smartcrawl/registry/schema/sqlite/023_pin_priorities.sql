@@ -1,4 +1,4 @@
--- The priority of a pinned page among those of its host (docs/adr/0060).
+-- The priority of a pinned page among those of its host (ADR 60).
 ALTER TABLE pin ADD COLUMN priority INTEGER NOT NULL DEFAULT 5
 --;
 -- Addresses that were posted to be pinned; the next run of their source registers them.

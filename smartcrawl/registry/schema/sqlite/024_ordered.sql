@@ -11,7 +11,7 @@ CREATE TABLE ordered_address (
 --;
 CREATE INDEX ordered_address_id ON ordered_address (id)
 --;
--- Ordered runs of the pages of a source that are due, until they end (docs/adr/0061). The process is
+-- Ordered runs of the pages of a source that are due, until they end (ADR 61). The process is
 -- as in job_run; without a server the run waits, one of each source.
 CREATE TABLE due_run (
     no            INTEGER PRIMARY KEY,

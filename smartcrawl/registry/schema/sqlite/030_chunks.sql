@@ -1,4 +1,4 @@
--- What a chunk is: the level of its heading, what is in it, and what it repeats (docs/adr/0070).
+-- What a chunk is: the level of its heading, what is in it, and what it repeats (ADR 70).
 ALTER TABLE chunk ADD COLUMN level INTEGER NOT NULL DEFAULT 0
 --;
 -- Words of BLOCK_KINDS and "text", separated by commas.

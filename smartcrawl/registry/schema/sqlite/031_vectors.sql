@@ -1,4 +1,4 @@
--- Embedders that made vectors here. One of another model or dimension is another embedder (docs/adr/0074).
+-- Embedders that made vectors here. One of another model or dimension is another embedder (ADR 74).
 CREATE TABLE embedder (
     no        INTEGER PRIMARY KEY,
     name      TEXT NOT NULL,                             -- EMBEDDER

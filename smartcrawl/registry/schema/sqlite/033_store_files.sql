@@ -1,4 +1,4 @@
--- Vector stores that pages are pushed to (docs/adr/0077).
+-- Vector stores that pages are pushed to (ADR 77).
 CREATE TABLE vector_store (
     no     INTEGER PRIMARY KEY,
     url    TEXT NOT NULL,                                -- VECTOR_STORE_URL

@@ -1,4 +1,4 @@
--- Drives of document libraries as they were at a delta token of Microsoft Graph (docs/adr/0084).
+-- Drives of document libraries as they were at a delta token of Microsoft Graph (ADR 84).
 CREATE TABLE library_drive (
     source  INTEGER PRIMARY KEY,                         -- source.no
     place   TEXT NOT NULL,                               -- JSON: API, app and library

@@ -1,4 +1,4 @@
--- Entries of files_metadata.json as they were last written, from which a damaged file is rebuilt (docs/adr/0086).
+-- Entries of files_metadata.json as they were last written, from which a damaged file is rebuilt (ADR 86).
 CREATE TABLE library_metadata (
     domain         TEXT NOT NULL,                        -- domain_id
     position       INTEGER NOT NULL,                     -- in the array, from 0

@@ -1,4 +1,4 @@
--- Jobs of document libraries, ordered over HTTP: steps at the sources of a domain (docs/adr/0087).
+-- Jobs of document libraries, ordered over HTTP: steps at the sources of a domain (ADR 87).
 CREATE TABLE library_job (
     no            INTEGER PRIMARY KEY,
     id            TEXT NOT NULL UNIQUE,                  -- jb_ and 16 hexadecimal digits
