@@ -24,12 +24,16 @@ from tests.registry.build import Desk
 from tests.registry.spare import Spare
 from tests.servers import folders
 from tests.servers.sharepoint import SharepointServer
-from tests.short_form import left_to_slow
 from tests.site_server import Site
 from tests.stores import ObjectStore, azurite, fake_gcs_server, moto_server
+from tests.tiers import (
+    leave_out,
+    pytest_addoption,
+    pytest_terminal_summary,
+    pytest_testnodedown,
+)
 
-#: --doctest-modules would import each of them under one name.
-collect_ignore_glob = ["*/conftest.py"]
+__all__ = ["pytest_addoption", "pytest_terminal_summary", "pytest_testnodedown"]  #: hooks
 
 #: Of kill places and of chaos; set one to repeat a run.
 SEEDS = ("KILL_SEED", "CHAOS_SEED")
@@ -59,20 +63,13 @@ STAGES = ("test_files_kill", "test_hostile", "test_kill", "test_workers_losses")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave long forms out unless -m names them; what shares a stage comes first.
+    """Leave long tests to --all; what shares a stage comes first.
 
     A worker of pytest-xdist that has nothing left takes tests from the end of what others still
     have (--dist=worksteal): from the midst of a module it would set the same stage once more.
     """
     items.sort(key=lambda item: item.path.stem not in STAGES)
-    left = left_to_slow(items)
-    for item in items:
-        if item.nodeid in left:
-            item.add_marker("slow")
-    if "slow" in config.option.markexpr or not left:
-        return
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
-    items[:] = [item for item in items if item.nodeid not in left]
+    leave_out(config, items)
 
 
 def pytest_collectstart() -> None:

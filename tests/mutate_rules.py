@@ -1,7 +1,9 @@
 """Change each cell and each comparison of smartcrawl/rules in turn, and demand that a test fails.
 
-    tests/mutate_rules.py               every mutant, some minutes
-    tests/mutate_rules.py clones if     only those whose name contains all of these words
+    tests/mutate_rules.py                   every mutant, some minutes
+    tests/mutate_rules.py clones if         only those whose name contains all of these words
+    tests/mutate_rules.py --since COMMIT    those that the lines changed since then call for
+    tests/mutate_rules.py --sample 200      so many, drawn by a seed: the same each time
 
 Part of script/test. Exit status 1 when tests/rules passes with a mutant, which is named then:
 either a test is missing, or the mutant means the same and stands in EQUIVALENT with its reason.
@@ -15,6 +17,7 @@ import gc
 import importlib.abc
 import importlib.util
 import os
+import random
 import resource
 import sys
 import time
@@ -29,6 +32,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.mutants import Clean, Mutant, after, mutants_of_syntax
+from tests.tiers import changed_lines, changed_since
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = sorted({path.stem for path in (ROOT / "smartcrawl/rules").glob("*.py")} - {"__init__"})
@@ -36,6 +40,7 @@ TESTS = sorted(path.stem for path in (ROOT / "tests/rules").glob("test_*.py"))
 PATIENCE = 3  #: times the computing that the tests take without a mutant; then it was noticed
 PATIENCE_EQUIVALENT = 10  #: the same for a mutant that all tests pass, on a busy machine, too
 MEMORY = 2 << 30  #: bytes, for a mutant that collects for ever
+SEED = 47  #: of a sample
 
 #: Mutants that no test can notice, because the answer is the same for every input.
 EQUIVALENT = {
@@ -384,8 +389,42 @@ def without_mutant(sources):
     return None
 
 
+def chosen(mutants, words):
+    """Return the mutants that the arguments of the command name."""
+    match words:
+        case ["--sample", number]:
+            told = [mutant for mutant in mutants if mutant.name not in EQUIVALENT]  # they take long
+            return random.Random(SEED).sample(told, int(number))
+        case ["--since", commit]:
+            changed = changed_since(commit)
+            lines = {name: changed_lines(commit, f"smartcrawl/rules/{name}.py") for name in RULES}
+            return [mutant for mutant in mutants if is_called_for(mutant, changed, lines)]
+    return [mutant for mutant in mutants if all(word in mutant.name for word in words)]
+
+
+def is_called_for(mutant, changed, lines):
+    """Whether a change of files, and of lines of the rules, calls for a mutant.
+
+    Its tests call for all mutants of a rule, the manual for those of its tables.
+    """
+    if f"tests/rules/test_{mutant.module}.py" in changed:
+        return True
+    if mutant.tables is not None:
+        return bool(lines[mutant.module]) or "docs/decisions.md" in changed
+    return not lines[mutant.module].isdisjoint(lines_of(mutant.node))
+
+
+def lines_of(node):
+    """Return the lines of the part of a syntax tree that a mutant changes."""
+    if isinstance(node, ast.If | ast.IfExp | ast.While):
+        node = node.test
+    elif isinstance(node, ast.match_case):
+        node = node.guard
+    return range(node.lineno, node.end_lineno + 1)
+
+
 def main(words):
-    """Run the mutants whose names contain all words; return the exit status."""
+    """Run the mutants that the words name; return the exit status."""
     sys.path.insert(0, str(ROOT))
     sources = Sources()
     sys.meta_path.insert(0, sources)
@@ -402,11 +441,15 @@ def main(words):
     for name in RULES:
         mutants += mutants_of_syntax(name, sources.trees[f"smartcrawl.rules.{name}"], enums)
     forget()
+    count = len(mutants)
+    mutants = chosen(mutants, words)
+    if not mutants:
+        print("no mutant is called for: no rule, and no test of a rule, has changed")
+        return 0
 
     if (seconds := without_mutant(sources)) is None:
         return 1
     gc.freeze()  # what is there by now is shared by all processes
-    mutants = [mutant for mutant in mutants if all(word in mutant.name for word in words)]
     told_at = time.monotonic()
     problems = []
     for done, (mutant, status) in enumerate(judged(sources, mutants, seconds), 1):
@@ -427,7 +470,8 @@ def main(words):
         print(f"{len(mutants)} mutants, {len(problems)} to be looked at")
         return 1
     noticed = [mutant for mutant in mutants if mutant.name not in EQUIVALENT]
-    print(f"{len(noticed)} mutants, all noticed")
+    of = f" of {count:,}" if words else ""
+    print(f"{len(noticed)}{of} mutants of the rules, all noticed")
     return 0
 
 

@@ -45,7 +45,7 @@ def run(checkout: Path, bare: Path, *command: str) -> "subprocess.CompletedProce
                           timeout=60, check=False)  # fmt: skip
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_benchmark_continues_in_the_projects_environment(checkout: Path, bare: Path, name: str):
     done = run(checkout, bare, f"bench/{name}", "--help")

@@ -117,8 +117,7 @@ def shipped_settings():
     return {name for name in runpy.run_path(str(SETTINGS)) if name.isupper()}
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_only_existing_settings_are_named(page):
+def test_only_existing_settings_are_named():
     """A name in capitals in the manual is a setting, a fault, or the environment of the tests."""
     known = shipped_settings() | {fault.name for fault in Fault}
     known |= {"PYTHON", "MIN_CLONE_TEXT", "SMARTCRAWL_REQUIRE_SERVERS", "SMARTCRAWL_TEST_CACHE"}
@@ -133,9 +132,15 @@ def test_only_existing_settings_are_named(page):
     known |= {"POST", "DELETE"}  # methods of HTTP
     known |= {"GITHUB_TOKEN", "HEAD"}  # of the environment alone; a ref of git
     levels = {"DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"}
-    named = {code for code in codes_in(page) if re.fullmatch(r"[A-Z][A-Z_]{3,}", code)}
+    named = re.compile(r"[A-Z][A-Z_]{3,}")
+    found = [
+        f"{page}: {code}"
+        for page in PAGES
+        for code in codes_in(page)
+        if named.fullmatch(code) and code not in known | levels
+    ]
 
-    assert named <= known | levels
+    assert not found, "\n".join(found)
 
 
 # Commands
@@ -199,20 +204,25 @@ def test_every_command_has_a_section_and_no_other():
     assert sorted(told) == sorted(parsers())
 
 
-@pytest.mark.parametrize("name", sorted(parsers()))
-def test_every_option_is_documented_and_no_other(name):
-    parser = parsers()[name]
+def test_every_option_is_documented_and_no_other():
+    own, shared = {}, {}
+    for name, parser in parsers().items():
+        own[name] = options(parser, shared=False)
+        shared[name] = options(parser, shared=True)
 
-    assert told_options(f"scrapy {name}") == options(parser, shared=False)
-    assert told_options(SHARED) == options(parser, shared=True)
+    assert {name: told_options(f"scrapy {name}") for name in own} == own
+    assert dict.fromkeys(shared, told_options(SHARED)) == shared
 
 
-@pytest.mark.parametrize("name", sorted(parsers()))
-def test_every_format_is_documented(name):
-    choices = {a.dest: a.choices for a in parsers()[name]._actions}.get("format") or ()
-    text = " ".join(cell for row in rows("docs/cli.md", f"scrapy {name}") for cell in row)
+def test_every_format_is_documented():
+    missing = []
+    for name, parser in parsers().items():
+        choices = {a.dest: a.choices for a in parser._actions}.get("format") or ()
+        text = " ".join(cell for row in rows("docs/cli.md", f"scrapy {name}") for cell in row)
+        missing += [f"scrapy {name} --format {choice}" for choice in choices
+                    if not re.search(rf"`(--format )?{choice}`", text)]  # fmt: skip
 
-    assert all(re.search(rf"`(--format )?{choice}`", text) for choice in choices)
+    assert not missing, "\n".join(missing)
 
 
 def test_every_argument_of_the_spiders_is_documented_and_no_other():
@@ -318,18 +328,18 @@ def test_every_picture_and_page_is_linked_from_the_readme_or_a_page_below():
     assert files <= linked
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_relative_links_lead_to_files_and_headings(page):
+def test_relative_links_lead_to_files_and_headings():
     broken = []
-    for link in _LINK.findall(read(page)):
-        if "://" in link:
-            continue
-        path, _, fragment = link.partition("#")
-        target = (ROOT / page).parent / path if path else ROOT / page
-        if not target.exists() or (fragment and fragment not in anchors(target)):
-            broken.append(link)
+    for page in PAGES:
+        for link in _LINK.findall(read(page)):
+            if "://" in link:
+                continue
+            path, _, fragment = link.partition("#")
+            target = (ROOT / page).parent / path if path else ROOT / page
+            if not target.exists() or (fragment and fragment not in anchors(target)):
+                broken.append(f"{page}: {link}")
 
-    assert not broken
+    assert not broken, "\n".join(broken)
 
 
 @cache
@@ -371,26 +381,31 @@ def test_no_file_names_a_folder_of_one_machine():
     assert not found
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_code_in_pages_names_existing_files(page):
+def test_code_in_pages_names_existing_files():
     """Paths of the project between backticks exist, so that nobody looks for a file in vain."""
     known = ("script/", "smartcrawl/", "tests/", "docs/", "bench/", "deploy/")
-    codes = [code for code in codes_in(page) if code.startswith(known)]
-    named = {code.split()[0] if code.startswith("script/") else code for code in codes}
-    named = {name for name in named if re.fullmatch(r"[\w./-]+", name)}
+    missing = []
+    for page in PAGES:
+        codes = [code for code in codes_in(page) if code.startswith(known)]
+        named = {code.split()[0] if code.startswith("script/") else code for code in codes}
+        named = {name for name in named if re.fullmatch(r"[\w./-]+", name)}
+        missing += [f"{page}: {name}" for name in named if not (ROOT / name).exists()]
 
-    assert not [name for name in named if not (ROOT / name).exists()]
+    assert not missing, "\n".join(missing)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_code_in_pages_names_existing_modules(page):
+def test_code_in_pages_names_existing_modules():
     """A path that begins with a room is below smartcrawl/, or names a test of the room."""
     rooms = {path.parent.name for path in (ROOT / "smartcrawl").glob("*/__init__.py")}
-    codes = [code for code in codes_in(page) if re.fullmatch(r"\w+/[\w./-]*", code)]
-    named = {code for code in codes if code.partition("/")[0] in rooms}
     bases = (ROOT / "smartcrawl", ROOT / "tests")
+    missing = []
+    for page in PAGES:
+        codes = [code for code in codes_in(page) if re.fullmatch(r"\w+/[\w./-]*", code)]
+        named = {code for code in codes if code.partition("/")[0] in rooms}
+        missing += [f"{page}: {name}" for name in named
+                    if not any((base / name).exists() for base in bases)]  # fmt: skip
 
-    assert not [name for name in named if not any((base / name).exists() for base in bases)]
+    assert not missing, "\n".join(missing)
 
 
 # Limits

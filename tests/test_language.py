@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
+from tests.modules import CODE, ROOT, name, strings_of_all
 
-ROOT = Path(__file__).resolve().parents[1]
-CODE = sorted((ROOT / "smartcrawl").rglob("*.py"))
 #: docs/coverage.md is made of the names of tests.
 MANUALS = sorted(
     {
@@ -41,6 +39,8 @@ CLAUSE = re.compile(
     r"(?:what|who|whom|whose|whoever|whatever)\b|(?:How|That|Where|Why|Of) ",
     re.I,
 )
+#: Comments about a definition that need the line above them to be understood.
+HALF = re.compile(r"#: (?:of these|of them|and |with |from |in which|by which|likewise)")
 #: Numbers of requirements, invariants and attacks.
 NUMBER = re.compile(r"\b(?:R[0-4]|RD|RP|INV|ATT|[MUESG])-\d+\b")
 #: Places that may stay, each a piece of its line.
@@ -58,9 +58,7 @@ class Finding(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.path.relative_to(ROOT)}:{self.line}: {self.text.strip()[:120]}  <- {self.why}"
-        )
+        return f"{name(self.path)}:{self.line}: {self.text.strip()[:120]}  <- {self.why}"
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -98,10 +96,10 @@ def in_code(path: Path) -> Iterator[Finding]:
         for sentence in sentences(text):
             if len(sentence.split()) > LONGEST:
                 yield Finding(path, number, sentence, f"more than {LONGEST} words")
+    if not HALF.search(source):
+        return
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT and re.match(
-            r"#: (?:of these|of them|and |with |from |in which|by which|likewise)", token.string
-        ):
+        if token.type == tokenize.COMMENT and HALF.match(token.string):
             yield Finding(path, token.start[0], token.string, "a sentence of its own")
 
 
@@ -128,36 +126,26 @@ def findings(path: Path) -> list[Finding]:
     return list(in_code(path) if path.suffix == ".py" else in_manual(path))
 
 
-@pytest.mark.parametrize("path", CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_module_is_written_in_plain_english(path: Path):
-    assert not [str(found) for found in findings(path)]
+def test_modules_are_written_in_plain_english():
+    found = [str(one) for path in CODE for one in findings(path)]
+
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("path", MANUALS, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_a_page_is_written_in_plain_english(path: Path):
-    assert not [str(found) for found in findings(path)]
+def test_pages_are_written_in_plain_english():
+    found = [str(one) for path in MANUALS for one in findings(path)]
+
+    assert not found, "\n".join(found)
 
 
-def strings(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """Yield the line and the text of each string that is no docstring."""
-    documented = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.body
-        and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and id(node) not in documented:
-            yield node.lineno, node.value
+def test_no_message_names_a_requirement():
+    found = [
+        f"{name(path)}:{line}: {text}"
+        for path, line, text in strings_of_all()
+        if NUMBER.search(text)
+    ]
 
-
-@pytest.mark.parametrize("path", CODE, ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_no_message_names_a_requirement(path: Path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-
-    assert not [(line, text) for line, text in strings(tree) if NUMBER.search(text)]
+    assert not found, "\n".join(found)
 
 
 #: Pages that a user reads to use the program.
@@ -165,13 +153,19 @@ FOR_USERS = [
     "README.md", "docs/cli.md", "docs/settings.md", "docs/tutorial.md", "docs/faq.md",
     "docs/how-it-works.md", "docs/limits.md", "docs/exit-status.md", "docs/grow.md",
     "docs/sources.md",
-    *(path.relative_to(ROOT).as_posix() for path in sorted((ROOT / "docs/howto").glob("*.md"))),
+    *(name(path) for path in sorted((ROOT / "docs/howto").glob("*.md"))),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FOR_USERS, ids=str)
-def test_no_page_for_users_names_a_requirement(name: str):
-    assert not NUMBER.findall((ROOT / name).read_text(encoding="utf-8"))
+def test_no_page_for_users_names_a_requirement():
+    found = [
+        f"{page}:{line}: {text}"
+        for page in FOR_USERS
+        for line, text in enumerate((ROOT / page).read_text(encoding="utf-8").splitlines(), 1)
+        if NUMBER.search(text)
+    ]
+
+    assert not found, "\n".join(found)
 
 
 if __name__ == "__main__":

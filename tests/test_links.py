@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
@@ -36,6 +37,7 @@ def links(page: Path) -> list[str]:
     return [link for form in (_INLINE, _DEFINED, _HTML) for link in form.findall(text)]
 
 
+@cache
 def anchors(page: Path) -> set[str]:
     """Return the fragments of a page's headings, numbered where two are the same."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
@@ -50,27 +52,45 @@ def anchors(page: Path) -> set[str]:
     return result
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_relative_links_resolve(page: Path):
-    broken = []
-    for link in links(page):
-        parts = urlsplit(link)
-        if parts.scheme:
-            continue
-        target = (page.parent / parts.path).resolve() if parts.path else page
-        inside = target.is_relative_to(ROOT) and target.exists()
-        if not inside or (parts.fragment and parts.fragment not in anchors(target)):
-            broken.append(link)
-
-    assert not broken
+def is_broken(page: Path, link: str) -> bool:
+    """Whether a link within the project leads nowhere."""
+    parts = urlsplit(link)
+    if parts.scheme:
+        return False
+    target = (page.parent / parts.path).resolve() if parts.path else page
+    inside = target.is_relative_to(ROOT) and target.exists()
+    return not inside or bool(parts.fragment and parts.fragment not in anchors(target))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_links_to_others_are_https_and_no_package_index(page: Path):
-    others = [urlsplit(link) for link in links(page) if urlsplit(link).scheme]
+def is_refused(link: str) -> bool:
+    """Whether a link leads to others without TLS, or to a package index."""
+    parts = urlsplit(link)
+    plain = parts.scheme not in ("", "https")
+    return plain or bool(parts.scheme and (parts.hostname or "").endswith(INDEXES))
 
-    assert {parts.scheme for parts in others} <= {"https"}
-    assert not [p.geturl() for p in others if (p.hostname or "").endswith(INDEXES)]
+
+def test_relative_links_resolve():
+    linked = [(page, link) for page in PAGES for link in links(page)]
+    broken = [f"{name(page)}: {link}" for page, link in linked if is_broken(page, link)]
+
+    assert not broken, "\n".join(broken)
+
+
+def test_links_to_others_are_https_and_no_package_index():
+    linked = [(page, link) for page in PAGES for link in links(page)]
+    refused = [f"{name(page)}: {link}" for page, link in linked if is_refused(link)]
+
+    assert not refused, "\n".join(refused)
+
+
+def test_a_link_that_leads_nowhere_or_to_an_index_is_found():
+    page = ROOT / "README.md"
+    whole = ["LICENSE", "docs/cli.md#scripts", "https://example.com/none"]
+    broken = ["../x", "docs/none.md", "docs/cli.md#none", "#none"]
+    refused = ["http://example.com/", f"https://{INDEXES[0]}/x", f"https://www.{INDEXES[1]}"]
+
+    assert [link for link in whole + broken if is_broken(page, link)] == broken
+    assert [link for link in whole + broken + refused if is_refused(link)] == refused
 
 
 def decisions() -> dict[int, str]:
@@ -153,6 +173,7 @@ def script() -> ModuleType:
     return module
 
 
+@pytest.mark.long
 def test_the_site_builds_without_a_warning_and_no_link_of_it_is_broken():
     prepared = subprocess.run(
         [ROOT / "script" / "docs", "--prepare"], capture_output=True, text=True, check=False

@@ -108,7 +108,7 @@ def test_arguments_are_texts(deployment: SimpleNamespace, site: Site):
     assert "incomplete" in log
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

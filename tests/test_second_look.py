@@ -1,4 +1,4 @@
-"""The second look of script/test at tests that failed beside others, with programs that pretend."""
+"""What script/test runs, and its second look at what failed, with programs that pretend."""
 
 import os
 import shutil
@@ -17,7 +17,8 @@ echo "$*" >>asked
 case "$*" in
 -) exec {sys.executable} - ;;
 *--collect-only*) ;;
-tests/mutate_rules.py) ;;
+"-m tests.tiers "*) printf 'tests/index/a\\ntests/run/b\\n' ;;
+tests/mutate_rules.py*) ;;
 *--last-failed*) exit "$AGAIN" ;;
 *)
     mkdir -p .pytest_cache/v/cache
@@ -33,7 +34,7 @@ esac
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A checkout without content, clean, whose checks all pass."""
-    for folder in ("script", ".venv/bin", "smartcrawl/rules", "tests/rules"):
+    for folder in ("script", ".venv/bin"):
         (tmp_path / folder).mkdir(parents=True)
     shutil.copy(ROOT / "script" / "test", tmp_path / "script")
     programs = {f".venv/bin/{name}": "#!/bin/sh\n" for name in SILENT}
@@ -48,11 +49,17 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def outcome(project: Path, **values: int) -> tuple[int, str, bool]:
-    """Run script/test; return its status, its words, and whether a release may follow."""
+def outcome(project: Path, *words: str, **values: int) -> tuple[int, str, bool]:
+    """Run script/test; return its status, its words, and whether it noted the commit."""
+    (project / ".test-cache/passed").unlink(missing_ok=True)
+    return again(project, *words, **values)
+
+
+def again(project: Path, *words: str, **values: int) -> tuple[int, str, bool]:
+    """Run script/test where it passed before, or where something stands in place of that."""
     environment = os.environ | {"AGAIN": "0"} | {name: str(n) for name, n in values.items()}
     done = subprocess.run(
-        [project / "script" / "test"],
+        [project / "script" / "test", *words],
         env=environment, capture_output=True, text=True, check=False, timeout=60,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr, (project / ".test-cache/passed").exists()
@@ -60,6 +67,74 @@ def outcome(project: Path, **values: int) -> tuple[int, str, bool]:
 
 def looks(project: Path) -> int:
     return (project / "asked").read_text().count("--last-failed")
+
+
+def asked(project: Path) -> list[str]:
+    """The calls of Python that check something, since the last look."""
+    lines = (project / "asked").read_text().splitlines()
+    (project / "asked").unlink()
+    return [line for line in lines if line != "-" and "--collect-only" not in line]
+
+
+def commit_of(project: Path) -> str:
+    words = ["git", "rev-parse", "HEAD"]
+    return subprocess.run(words, cwd=project, check=True, capture_output=True, text=True).stdout
+
+
+PYTEST = "-m pytest -q --cache-clear -n=3 --dist=worksteal"
+
+
+def test_a_first_run_has_a_sample_of_mutants_and_no_long_test(project: Path):
+    assert outcome(project, FAILED=0)[::2] == (0, True)
+
+    assert asked(project) == ["tests/mutate_rules.py --sample 200", PYTEST]
+    assert (project / ".test-cache/passed").read_text() == commit_of(project)
+    assert not (project / ".test-cache/passed-all").exists(), "no state for a release"
+
+
+def test_a_later_run_has_what_the_change_since_the_last_one_calls_for(project: Path):
+    outcome(project, FAILED=0)
+    asked(project)
+    commit = commit_of(project).strip()
+
+    assert again(project, FAILED=0)[0] == 0
+
+    assert asked(project) == [
+        f"-m tests.tiers {commit}",
+        f"tests/mutate_rules.py --since {commit}",
+        f"{PYTEST} --long-of=tests/index/a,tests/run/b",
+    ]
+    (project / ".test-cache/passed").write_text("0" * 40)  # of another history
+    again(project, FAILED=0)
+    assert asked(project) == ["tests/mutate_rules.py --sample 200", PYTEST]
+
+
+def test_all_has_every_mutant_and_every_test_and_a_release_may_follow(project: Path):
+    assert outcome(project, "--all", FAILED=0)[0] == 0
+
+    assert asked(project) == ["tests/mutate_rules.py", f"{PYTEST} --all"]
+    for name in ("passed", "passed-all"):
+        assert (project / ".test-cache" / name).read_text() == commit_of(project)
+    assert outcome(project, "--all", FAILED=1)[0] == 0
+    assert asked(project)[-1] == "-m pytest -q --last-failed --all"
+
+
+def test_what_is_named_is_all_that_is_run(project: Path):
+    assert outcome(project, "tests/a", "-k", "b", FAILED=0)[::2] == (0, False)
+    assert outcome(project, "--all", "tests/a", FAILED=0)[::2] == (0, False)
+    assert outcome(project, "--quick", FAILED=0)[::2] == (0, False)
+
+    assert asked(project) == [
+        "-m pytest -q tests/a -k b",
+        "-m pytest -q --all tests/a",
+        "-m pytest -q -n=3 --dist=worksteal tests/rules tests/crawls/test_quick.py",
+    ]
+
+
+def test_a_checkout_with_changes_is_no_commit_that_passed(project: Path):
+    (project / "new").touch()
+
+    assert outcome(project, FAILED=0)[::2] == (0, False)
 
 
 def test_without_a_failure_there_is_no_second_look(project: Path):

@@ -173,7 +173,7 @@ def test_redis_databases_do_not_share_keys(redis):
 # Elasticsearch
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_elasticsearch_keeps_what_was_written_when_it_is_killed(
     elasticsearch, elasticsearch_prefix
 ):
@@ -220,7 +220,7 @@ def test_elasticsearch_of_an_unknown_version_is_an_error():
         servers.elasticsearch("7").__enter__()
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("version", servers.EDITIONS)
 def test_elasticsearch_of_each_version_asks_for_the_password_that_it_was_given(
     version, server_memory

@@ -110,7 +110,7 @@ def test_server_ends_when_the_tests_are_killed_and_not_before(name):
         assert all_end(processes)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_elasticsearch_ends_when_the_tests_are_killed_while_it_starts():
     def commands(pid: int) -> str:
         lines = []

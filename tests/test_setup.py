@@ -572,7 +572,7 @@ def version_of(checkout: Path) -> str:
 # With everything
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_new_checkout_finds_its_first_page_within_a_minute(tmp_path: Path):
     """Real packages, downloaded: needs a network, and a machine with nothing else to do."""
     root = tmp_path / "smartcrawl"

@@ -152,7 +152,7 @@ def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> 
     assert place.processes() == []
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("number", "program"),
     [

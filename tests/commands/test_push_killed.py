@@ -13,9 +13,9 @@ pytestmark = pytest.mark.alone
 
 KILLED = -9
 COUNT = 50  #: places that a push of this stage passes
-#: Places of the short form, between two steps of a page on its way to the store or out of it.
+#: Places of the default tier, between two steps of a page on its way to the store or out of it.
 SHORT = ("after intend", "after upload", "after attach", "after note_completed", "before leave")
-EVERY = [pytest.param(str(number), marks=pytest.mark.slow) for number in range(1, COUNT + 1)]
+EVERY = [pytest.param(str(number), marks=pytest.mark.long) for number in range(1, COUNT + 1)]
 TEXTS = {"http://docs.example/0": "cancel a stopped job", "http://docs.example/2": "a cake"}
 
 
@@ -73,7 +73,7 @@ def place(tmp_path: Path, ask: Scrapy) -> Iterator[Place]:
         place.desk.close()
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.covers("M-47")
 @pytest.mark.parametrize("fate", [*SHORT, *EVERY])
 def test_a_push_that_is_killed_is_made_up_for_by_the_next(place: Place, fate: str):
@@ -89,7 +89,7 @@ def test_a_push_that_is_killed_is_made_up_for_by_the_next(place: Place, fate: st
     assert {"upload", "attach", "detach", "delete"}.isdisjoint(place.server.acts)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_places_are_all_that_a_push_passes(place: Place):
     assert len(place.push("0", 0)) == COUNT
     place.check()

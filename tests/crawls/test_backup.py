@@ -315,7 +315,7 @@ def test_a_run_whose_folder_is_deleted_under_it_fails_with_the_reason(shop, craw
     assert not crawl.registry.exists()
 
 
-@pytest.mark.slow  # two minutes of crawls that are killed
+@pytest.mark.long  # two minutes of crawls that are killed
 def test_backups_every_ten_seconds_under_crawls_that_are_killed_converge(shop, crawl):
     names = [f"/n{n}" for n in range(120)]
     shop.pages["/"] = html("Home", *PATHS, *names, text="the home page")

@@ -2,7 +2,7 @@
 
 Whatever happened: what registry and index hold in the end is what one worker over a file, which
 nobody disturbed, makes of the same site. What is done, and when, is drawn with CHAOS_SEED (printed
-in pytest's header; set it to repeat a run). One run by default, two minutes of them with `-m slow`.
+in pytest's header; set it to repeat a run). One run, and two minutes of them with `--all`.
 
 Source: reliability.md 2 (INV-1, 2, 10, 22).
 """
@@ -305,7 +305,7 @@ def test_workers_in_chaos_find_what_one_finds(
     ends_alike(crew, reference, elasticsearch, chaos)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_workers_in_two_minutes_of_chaos_find_what_one_finds(
     chaos: Chaos, crew: Crew, site: Site, reference: Reference, elasticsearch: servers.Elasticsearch
 ):

@@ -20,7 +20,7 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -98,7 +98,7 @@ def test_a_wrong_table_leaves_out_its_own_source_alone(crawl: Crawl):
         assert "[sources.news] max_pages" in crawl(expect=1).err
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     ("name", "value"),
     [

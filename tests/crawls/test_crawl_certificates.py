@@ -119,7 +119,7 @@ def test_an_authority_that_is_named_is_trusted(secure: Secure, crawl: Crawl, roa
     assert "lane/fallbacks" not in again.err
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @_STACKS
 @_ROADS
 @_EACH
@@ -141,7 +141,7 @@ def test_a_wrong_certificate_is_said_and_removes_nothing(
     assert not secure.site.log
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @_EACH
 def test_the_lane_refuses_what_the_engine_refuses(
     secure: Secure, spoil, words: str, remedies: tuple[str, ...]
@@ -180,7 +180,7 @@ def handshake(secure: Secure, context: ssl.SSLContext, host: str = "127.0.0.1") 
         pass
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @_EACH
 def test_of_a_new_host_the_reason_is_said_too(
     secure: Secure, crawl: Crawl, spoil, words: str, remedies: tuple[str, ...]
@@ -281,7 +281,7 @@ def test_sitemaps_are_verified_too(secure: Secure, crawl: Crawl):
     assert len(crawl.hits("walrus")) == _PAGES
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("content", "words"),
     [

@@ -51,7 +51,7 @@ def shrink(site: Site, count: int) -> None:
         site.pages[PAGES[n]] = short(n, f"/fresh{n}")
 
 
-@pytest.mark.few(1)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("lane", ["off", "auto"])
 def test_a_lone_page_that_shrinks_is_an_edit(shop: Site, crawl: Crawl, lane: str):
     crawl.environment["REVALIDATION_LANE"] = lane
@@ -331,7 +331,7 @@ def test_a_header_of_the_answer_that_waited_counts(shop: Site, crawl: Crawl):
 # Killed in the midst of it
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.alone
 @pytest.mark.embedded
 @pytest.mark.parametrize(
@@ -397,7 +397,7 @@ def edited(crew: Crew, site: Site, count: int) -> None:
     site.clear()
 
 
-@pytest.mark.few(1)
+@pytest.mark.long(but=1)
 @pytest.mark.sqlite  # that one worker compares with
 @pytest.mark.parametrize("count", [3, 4])
 def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: int):
@@ -415,7 +415,7 @@ def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: 
     assert edits == (3 if count == 3 else -1)
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("place", "count"),

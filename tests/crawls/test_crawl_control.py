@@ -363,7 +363,7 @@ def test_a_restarted_process_of_the_same_job_does_nothing(crawl: Crawl, raw: Raw
     assert crawl.rows("SELECT count(*) FROM run") == [(1,)]
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("place", "taken"),
     [("propose_unreached_rows", True), ("seal_run_row", True), ("settle_sealed_row", False),

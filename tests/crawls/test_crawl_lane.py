@@ -139,7 +139,7 @@ def test_the_lane_counts_what_the_engine_counts(site: Site, twins: tuple[Crawl, 
     assert lane == engine
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("status", [200, 301, 404, 410, 500, 429])
 def test_what_is_no_304_is_asked_once_and_goes_on_in_the_engine(
     status: int, site: Site, crawl: Crawl
@@ -355,7 +355,7 @@ class Login(SiteSpider):
 """
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("spider", "why"),
     [

@@ -168,7 +168,7 @@ def _once(site: RawSite, kind: Kind, *paths: str) -> None:
         site.once[path] = kind(site, path)
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("kind", STRAYS)
 def test_bytes_after_an_answer_are_no_answer(kind: str, roads: Roads, truth: dict[str, Any]):
     """Lane and engine leave what they leave where nothing was wrong."""
@@ -226,7 +226,7 @@ def wrong_in_time(site: RawSite, trial: Callable[[int], list[str]]) -> list[str]
     return wrong
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("kind", LATE)
 def test_late_bytes_are_no_answer(kind: str, roads: Roads, truth: dict[str, Any]):
     """The lane is right where not even the engine can be."""
@@ -334,7 +334,7 @@ def _length(good: bytes) -> int:
     return len(good.partition(b"\r\n\r\n")[2])
 
 
-@pytest.mark.few(14)
+@pytest.mark.long(but=14)
 @pytest.mark.parametrize("kind", WRONG)
 def test_an_answer_that_is_wrong_ends_as_in_the_engine(kind: str, roads: Roads):
     """Pages that changed, and some that did not: same outcomes, texts, validators and statuses."""

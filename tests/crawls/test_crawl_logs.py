@@ -212,7 +212,7 @@ def test_another_format_is_refused_by_every_command(site: Site, crawl: Crawl):
 # Without our command
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("kind", ["text", "json"])
 @pytest.mark.parametrize("told", ["environment", "settings"])
 def test_a_program_of_ones_own_gets_the_format(site: Site, crawl: Crawl, kind: str, told: str):

@@ -169,7 +169,7 @@ def test_each_host_is_asked_once_a_run_and_conditionally_when_its_rules_are_kept
     assert sorted(asked(site)) == [(host, 200, set()) for host in hosts]
 
 
-@pytest.mark.few(5)
+@pytest.mark.long(but=5)
 @pytest.mark.covers("M-27")
 @pytest.mark.parametrize(
     "trouble",

@@ -1,7 +1,7 @@
 """kill -9 during a crawl of files, then resume: the registry is that of an undisturbed crawl.
 
 A folder, a bucket, a container, a repository, and a folder whose registry is in PostgreSQL. Most of
-it is done for the folder; `-m slow` does all of it for each of them.
+it is done for the folder; `--all` does all of it for each of them.
 """
 
 import os
@@ -174,13 +174,13 @@ def chosen(values: Sequence[Any], part: int) -> list[Any]:
         wanted = by_default[part]
         taken = values[:wanted] if isinstance(wanted, int) else wanted
         for value in values:
-            marks = [] if value in taken else [pytest.mark.slow]
+            marks = [] if value in taken else [pytest.mark.long]
             name = f"{'-'.join(where)} {value}"
             found.append(pytest.param(where, where[1], value, marks=marks, id=name))
     return found
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.covers("R1-36", "RD-22", "R1-29")
 @pytest.mark.parametrize(
     ("stage", "stack", "share"), chosen(PLACES, 0), indirect=["stage", "stack"]
@@ -192,7 +192,7 @@ def test_a_crawl_of_files_killed_anywhere_ends_as_if_it_had_not_been(
     dies_and_ends_as_if_it_never_had(stage, crawl, ("kill", str(place)))
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.covers("R1-36", "R1-29")
 @pytest.mark.parametrize(("stage", "stack", "step"), chosen(STEPS, 1), indirect=["stage", "stack"])
 def test_a_crawl_of_files_killed_in_its_end_takes_each_step_once(

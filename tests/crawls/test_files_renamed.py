@@ -103,7 +103,7 @@ def stored(record: Record) -> dict[str, object]:
 
 
 @pytest.mark.covers("R1-29", "M-07", "R0-46")
-@pytest.mark.parametrize("many", [300, pytest.param(10_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("many", [300, pytest.param(10_000, marks=pytest.mark.long)])
 def test_no_text_of_a_renamed_folder_is_extracted_and_search_never_lacks_a_page(
     story: Counted, folder: Folder, many: int
 ):

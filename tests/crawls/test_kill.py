@@ -1,10 +1,10 @@
 """kill -9 at any place, resume, and nothing tells the registry from one that was never killed.
 
 Places are before and after each begin and each commit. They are drawn with KILL_SEED (printed in
-pytest's header; set it to repeat a run): on SQLite six by default, twenty more with `-m slow`. The
+pytest's header; set it to repeat a run): on SQLite six by default, twenty more with `--all`. The
 end of a run, where it looks at what it did not reach, seals, settles and sweeps, is visited step by
 step: before the commit of each transaction by default, after its begin and after its commit with
-`-m slow`. All of it is done on PostgreSQL, too, most of it with `-m slow`.
+`--all`. All of it is done on PostgreSQL, too, most of it with `--all`.
 """
 
 import os
@@ -125,7 +125,7 @@ def refreshes(stack: str, shares: list[float], by_default: int) -> list[Any]:
             stack,
             share,
             id=f"{stack}-refresh at {100 * share:.2f} % of seed {SEED}",
-            marks=[] if place < by_default else [pytest.mark.slow],
+            marks=[] if place < by_default else [pytest.mark.long],
         )
         for place, share in enumerate(shares)
     ]
@@ -156,7 +156,7 @@ def test_the_stage_is_what_these_tests_need(stage: Stage):
     assert first.shape["evidence"], "a first crawl removes what stands aside"
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.covers("R1-36", "RD-01", "RD-22")
 @pytest.mark.parametrize(
     ("stack", "which", "share"),
@@ -169,7 +169,7 @@ def test_a_run_killed_anywhere_ends_as_if_it_had_not_been(
     dies_and_ends_as_if_it_never_had(stage, crawl, which, place_at(stage, which, share))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("stack", "which", "share"),
     [*chosen("sqlite", PLACES[6:]), *chosen("postgres", PLACES[2:])],
@@ -181,7 +181,7 @@ def test_a_run_killed_at_many_more_places_ends_as_if_it_had_not_been(
     dies_and_ends_as_if_it_never_had(stage, crawl, which, place_at(stage, which, share))
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     ("stack", "step", "state"),
     [
@@ -190,7 +190,7 @@ def test_a_run_killed_at_many_more_places_ends_as_if_it_had_not_been(
             step,
             state,
             id=f"{stack}-{step}-{state}",
-            marks=[] if stack == "sqlite" or step in ALSO_POSTGRES else [pytest.mark.slow],
+            marks=[] if stack == "sqlite" or step in ALSO_POSTGRES else [pytest.mark.long],
         )
         for stack in ("sqlite", "postgres")
         for step, state in LAST_STEPS.items()
@@ -207,7 +207,7 @@ def test_a_run_killed_in_a_step_of_its_end_takes_each_of_them_once(
     ends_as_if_it_had_not_died_in(stage, crawl, step)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("where", ["after the begin of", "after the commit of"])
 @pytest.mark.parametrize("step", LAST_STEPS)
 @pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)

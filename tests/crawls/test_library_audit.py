@@ -199,7 +199,7 @@ def settled(place: Place) -> None:
     assert (short(found["counts"]), found["items"], found["reasons"]) == ("", 3, [])
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_differences_are_found_and_repaired_without_a_download(
     begin: Callable[[], Place], damage: str

@@ -44,7 +44,7 @@ def asked(libraries: LibraryCrawl) -> list[str]:
     return [one.target for one in libraries.server.asked(pattern=r"GetFileById|/content")]
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.covers("R3-60", "R3-149")
 @pytest.mark.parametrize("kind", ["503", "423"])
 @pytest.mark.parametrize("batches", [1, 2, 3, 4, 5])

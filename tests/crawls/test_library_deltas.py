@@ -117,7 +117,7 @@ def test_changes_over_several_tokens_add_up(libraries: LibraryCrawl, library: Li
     assert (counts(last), last["requests"]) == ({}, 4)
 
 
-@pytest.mark.parametrize("files", [200, pytest.param(1_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("files", [200, pytest.param(1_000, marks=pytest.mark.long)])
 def test_a_renamed_folder_of_many_files_downloads_none(
     libraries: LibraryCrawl, library: Library, files: int
 ) -> None:

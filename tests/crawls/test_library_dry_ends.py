@@ -105,7 +105,7 @@ def changing(
     return staged(FILES, tmp_path_factory.mktemp("changing"), ask, sharepoint_server)
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("place", [*range(20, 116, 12)])
 def test_a_dry_run_after_a_killed_run_sees_no_half_of_a_batch(
     place: int, changing: LibraryStage, crawl: Crawl

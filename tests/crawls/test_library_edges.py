@@ -16,14 +16,14 @@ from tests.crawls.commands import Crawl
 from tests.crawls.library_cases import EDGES, Edge
 from tests.crawls.library_facts import Facts, check_result
 from tests.crawls.library_stage import LibraryStages, library_stages
-from tests.short_form import APIS, evenly
+from tests.tiers import APIS, evenly
 
 __all__ = ["library_stages"]  # a fixture
 
 #: The cases of R3.14 that are of libraries without a vector store.
 NAMES = {f"A{n}" for n in range(1, 17)} | {f"B{n}" for n in range(1, 8)}
 NAMES |= {f"D{n}" for n in range(1, 5)} | {f"E{n}" for n in range(1, 7)}
-_IN_POSTGRES = 8  #: cases of the short form
+_IN_POSTGRES = 8  #: cases of the default tier
 
 
 def _number(edge: Edge) -> str:
@@ -40,8 +40,8 @@ def cells() -> Iterator[Any]:
         for api in APIS:
             for stack in ("sqlite", "postgres"):
                 short = api == in_short and (stack == "sqlite" or edge in in_postgres)
-                marks = [] if short else [pytest.mark.slow]
-                # Without hyphens the two databases are no twins (tests/short_form.py).
+                marks = [] if short else [pytest.mark.long]
+                # Without hyphens the two databases are no twins (tests/tiers.py).
                 yield pytest.param(edge, api, stack, id=f"{edge.name}: {api}, {stack}", marks=marks)
 
 

@@ -160,7 +160,7 @@ def test_a_first_embed_makes_the_store_and_a_second_reads_its_list(begin: Callab
 
 
 @pytest.mark.covers("M-16", "R3-83")
-@pytest.mark.few(5)
+@pytest.mark.long(but=5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_reaches_the_store(case: Case, begin: Callable[[], Place]):
     place = begin()

@@ -89,7 +89,7 @@ SITUATIONS: dict[str, tuple[Callable[[Place], object], dict[str, int]]] = {
 }
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.covers("R3-61")
 @pytest.mark.parametrize("name", SITUATIONS)
 @pytest.mark.parametrize("mode", ["incremental", "full"])

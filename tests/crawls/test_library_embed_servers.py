@@ -96,7 +96,7 @@ def shore(crawl: Crawl, rest_stage: LibraryStage, url: str) -> Iterator[Shore]:
         yield Shore(libraries, library, server)
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_reaches_the_store(case: Case, shore: Shore):
     shore.embed()

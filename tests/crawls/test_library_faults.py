@@ -1,7 +1,7 @@
 """Faults of a library's answers: a listing that is not whole removes nothing (ADR 83).
 
 Each request of a listing goes wrong in each way, while a file was removed and others changed.
-`-m slow` does all of them, by REST and by Graph.
+`--all` does all of them, by REST and by Graph.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def cells() -> Iterator[Any]:
         ("changes 2", "html"),
     }
     for place, wrong in all_cells:
-        marks = [] if (place.name, wrong.name) in chosen else [pytest.mark.slow]
+        marks = [] if (place.name, wrong.name) in chosen else [pytest.mark.long]
         yield pytest.param(place.api, place, wrong, marks=marks, id=f"{place.name} {wrong.name}")
 
 
@@ -175,7 +175,7 @@ def stages(
     return Stages(tmp_path_factory.mktemp("stages"), ask, sharepoint_server)
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.covers("R3-04", "R3-120", "M-07")
 @pytest.mark.parametrize(("api", "place", "wrong"), list(cells()))
 def test_a_listing_that_is_not_whole_removes_nothing(
@@ -218,7 +218,7 @@ def test_a_listing_that_is_not_whole_removes_nothing(
         pytest.param(
             place.api, place, kind, id=f"{place.name} {kind} once",
             marks=[] if (place.name, kind) in {("page 2", "expired"), ("page 3", "503")}
-            else [pytest.mark.slow],
+            else [pytest.mark.long],
         )
         for place in PLACES for kind in PASSING
     ],
@@ -254,7 +254,7 @@ REFUSED = {
         pytest.param(
             api, name, id=f"{api} {name}",
             marks=[] if (api, name) in {("rest", "423"), ("rest", "half"), ("graph", "404")}
-            else [pytest.mark.slow],
+            else [pytest.mark.long],
         )
         for api in ("rest", "graph") for name in REFUSED
     ],

@@ -70,7 +70,7 @@ def rewritten(library: Library) -> dict[str, bytes]:
 
 
 @pytest.mark.covers("R3-17", "R3-69")
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("fault", ["403", "html", "half"])
 @pytest.mark.parametrize("kind", ["file_sources", "list_sources", "sitepage_sources"])
 def test_a_listing_that_was_cut_swaps_nothing(
@@ -156,12 +156,12 @@ def test_failed_items_keep_what_they_had(libraries: LibraryCrawl) -> None:
     libraries.check_maps()
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.alone
 @pytest.mark.covers("R3-118", "R3-119")
 @pytest.mark.parametrize(
     "share",
-    [pytest.param(s, marks=[] if n % 4 == 1 else [pytest.mark.slow]) for n, s in enumerate(SHARES)],
+    [pytest.param(s, marks=[] if n % 4 == 1 else [pytest.mark.long]) for n, s in enumerate(SHARES)],
 )
 @pytest.mark.parametrize("then", ["incremental", "full"])
 def test_a_full_download_that_is_killed_leaves_whole_files(

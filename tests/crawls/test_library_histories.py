@@ -166,10 +166,10 @@ def stage(
 _FIRST = int(os.environ["KILL_SEED"])
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     "seed",
-    [pytest.param(_FIRST + n, marks=[] if n < 2 else [pytest.mark.slow]) for n in range(60)],
+    [pytest.param(_FIRST + n, marks=[] if n < 2 else [pytest.mark.long]) for n in range(60)],
 )
 def test_any_history_ends_as_the_library_is(seed: int, stage: LibraryStage, crawl: Crawl) -> None:
     libraries, library = stage.begin(crawl)

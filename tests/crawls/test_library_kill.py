@@ -1,7 +1,7 @@
 """kill -9 during a download of a library, then again: as if it had run to its end (R3-119, RD-12).
 
 Places to die in are before and after each step of the disk (write, rename, remove) and of each
-transaction. `-m slow` has many more of them.
+transaction. `--all` has many more of them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHARES = [round(_RANDOM.random(), 4) for _ in range(30)]
 SHARES += [round((number + 0.5) / 36, 4) for number in range(36)]
 #: The last steps: maps, and by Graph the token with the items at it.
 ENDS = [round(1 - back / 1_000, 4) for back in (1, 12, 24, 36, 48)]
-#: In the short form: at random, within the renamings, and at the end.
+#: In the default tier: at random, within the renamings, and at the end.
 SHORT = {"rest": {*SHARES[:2], *SHARES[46:58:4]}, "graph": {SHARES[0], SHARES[52], ENDS[0]}}
 SHARES += ENDS
 #: Of the places that the processing of a list passes.
@@ -166,12 +166,12 @@ def test_the_stage_has_all_that_can_become_of_a_file(
     assert undisturbed(api).places > 100
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.covers("R3-118", "R3-119", "RD-12")
 @pytest.mark.parametrize(
     ("api", "share"),
     [
-        pytest.param(api, share, marks=[] if share in SHORT[api] else [pytest.mark.slow])
+        pytest.param(api, share, marks=[] if share in SHORT[api] else [pytest.mark.long])
         for api in ("rest", "graph") for share in SHARES
     ],
 )  # fmt: skip
@@ -273,7 +273,7 @@ def processed(
 @pytest.mark.parametrize(
     "share",
     [
-        pytest.param(share, marks=[] if share in PROCESSED[5:16:5] else [pytest.mark.slow])
+        pytest.param(share, marks=[] if share in PROCESSED[5:16:5] else [pytest.mark.long])
         for share in PROCESSED
     ],
 )

@@ -170,7 +170,7 @@ CASES = (
 
 
 @covers("R3-57", "R3-73")
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_is_carried_out_once(
     case: Case, libraries: LibraryCrawl, tasks: GenericList
@@ -244,7 +244,7 @@ DAMAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @covers("R3-104", "R3-105", "R3-107", "R3-109", "R3-133")
 @pytest.mark.parametrize(
     ("damage", "new", "counts"), [one[1:] for one in DAMAGES], ids=[one[0] for one in DAMAGES]
@@ -352,7 +352,7 @@ def test_a_list_made_anew_waits_for_the_removal_of_the_old_items(
     check(libraries, anew)
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @covers("R3-68")
 @pytest.mark.parametrize("change", ["deleted", "renamed", "second page", "item"])
 def test_a_list_that_cannot_be_listed_loses_nothing(

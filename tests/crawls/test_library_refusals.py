@@ -1,7 +1,7 @@
 """Faults of the listings of filters, lists and site pages, and refusals of whole sources.
 
 Each request of a listing goes wrong in each way, while an item was deleted: nothing is removed,
-and files and rows are as before. `-m slow` does all of them.
+and files and rows are as before. `--all` does all of them.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _RANDOM = random.Random(26)
 
 
 def cells() -> Iterator[Any]:
-    """Yield each request of each listing with each fault; a few are of the short form."""
+    """Yield each request of each listing with each fault; a few are not long."""
     found = [
         (kind, place, wrong)
         for (kind, api), places in LISTINGS.items()
@@ -64,7 +64,7 @@ def cells() -> Iterator[Any]:
     ]
     short = _RANDOM.sample(range(len(found)), 8)
     for number, (kind, place, wrong) in enumerate(found):
-        marks = [] if number in short else [pytest.mark.slow]
+        marks = [] if number in short else [pytest.mark.long]
         name = f"{kind} {place.api} {place.name} {wrong.name}"
         yield pytest.param(kind, place, wrong, marks=marks, id=name)
 
@@ -96,7 +96,7 @@ def filled(libraries: LibraryCrawl, kind: str, api: str) -> SharepointList:
     return library
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize(("kind", "place", "wrong"), list(cells()))
 def test_no_listing_that_is_not_whole_removes_anything(
     kind: str, place: Place, wrong: Wrong, crawl: Crawl, sharepoint: SharepointServer
@@ -190,10 +190,10 @@ REFUSALS: dict[str, tuple[Callable[[LibraryCrawl, Library], None], str]] = {
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.alone
 @pytest.mark.covers("R3-68", "R3-151", "RD-14")
-@pytest.mark.parametrize("mode", ["incremental", pytest.param("full", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", ["incremental", pytest.param("full", marks=pytest.mark.long)])
 @pytest.mark.parametrize(
     ("name", "api"),
     [

@@ -141,7 +141,7 @@ def test_an_accepted_shortfall_withholds_nothing_later(
     assert libraries.download("--mode", "full", expect=3)["withheld"] == 1
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.covers("R3-69", "RD-13")
 @pytest.mark.parametrize("kind", ["list_sources", "sitepage_sources"])
 @pytest.mark.parametrize("items", [1, 2])

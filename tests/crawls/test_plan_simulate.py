@@ -386,7 +386,7 @@ def test_an_unknown_source(docs: World):
     assert result.err == "plan: no source is called 'nobody'; known: docs\n"
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("days", ["many", "0", "-3", "3651", "1.5", "", "²", "99999999999"])
 def test_days_are_whole_numbers_from_1_to_3650(docs: World, days: str):
     result = docs.run(f"--simulate={days}", expect=2)

@@ -28,7 +28,7 @@ from tests.site_server import Page, Site
 
 pytestmark = [pytest.mark.alone, pytest.mark.embedded]
 
-SHORT, SEED = 2, 236  #: edits of the short form, and its seed
+SHORT, SEED = 2, 236  #: edits of the default tier, and its seed
 PARTS = 6  #: sections of the page, of which each edit changes one
 _CHUNKS = "SELECT title, headings, text, hash FROM chunk ORDER BY content, position"
 _FIELDS = ("title", "headings", "text")
@@ -89,7 +89,7 @@ def stored_version(crawl: Crawl) -> int:
 
 
 @pytest.mark.covers("R1-33", "R1-36")
-@pytest.mark.parametrize("edits", [4, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("edits", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
     edits: int, site: Site, crawl: Crawl, embedder: EmbeddingsServer
 ):
@@ -101,7 +101,7 @@ def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
 def test_no_death_of_a_few_parts_a_page_from_its_vectors(
     site: Site, crawl: Crawl, embedder: EmbeddingsServer
 ):
-    """The short form. By its seed runs die, and the embedder fails: choose another if not."""
+    """The default tier. By its seed runs die, and the embedder fails: choose another if not."""
     deaths, failures = edited_and_killed(crawl, site, embedder, SHORT, SEED)
 
     assert deaths > 0 < failures
@@ -164,7 +164,7 @@ def indexed_version(crawl: Crawl, client: Client) -> tuple[int, list[bool]]:
 
 
 @pytest.mark.covers("R1-33", "R1-36")
-@pytest.mark.parametrize("edits", [3, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("edits", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_no_death_and_no_failure_parts_a_document_from_its_vectors(
     edits: int, site: Site, crawl: Crawl, embedder: EmbeddingsServer, remote: Client
 ):

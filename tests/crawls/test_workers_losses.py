@@ -315,7 +315,7 @@ def sound_elsewhere(crew: Crew) -> bool:
 # Workers that die, stand still, or are told to end
 
 
-@pytest.mark.parametrize("again", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("again", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_workers_take_over_from_one_that_was_killed(stage: Stage, crew: Crew, again: bool):
     """Whether it is started again or not."""
     dead, *others = under_way(stage, crew)
@@ -382,7 +382,7 @@ def tables(crew: Crew) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
 def test_workers_go_on_without_one_that_is_told_to_end(
     stage: Stage, crew: Crew, number: signal.Signals

@@ -33,7 +33,7 @@ from scrapy.utils import versions
 
 import smartcrawl
 from smartcrawl.registry.database.migrations import migrations
-from tests.short_form import DATABASES
+from tests.tiers import DATABASES
 
 #: What a crawl imports as it goes; the reactor itself is for each process to install.
 _ON_THE_WAY = (

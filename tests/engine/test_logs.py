@@ -335,7 +335,7 @@ def test_what_is_redacted_stays_as_it_is(text: str):
     assert redacted_text(once) == once
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     "part",
     [

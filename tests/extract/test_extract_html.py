@@ -603,7 +603,7 @@ def test_deep_nesting_loses_neither_text_nor_links(tag):
     assert ("http://site.example/dir/y", "down") in {(u, a) for u, a, *_ in document.links}
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     "markup",
     [

@@ -288,7 +288,7 @@ def test_elasticsearch_wait_is_ended_by_what_is_told_of_it(desk: SimpleNamespace
             stopped.write([entry(page("stopped", "words"))])
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_elasticsearch_that_is_killed_goes_on_with_what_it_held(
     elasticsearch: Elasticsearch, elasticsearch_prefix: str
 ):

@@ -399,7 +399,7 @@ def test_a_page_with_the_words_shows_them_marked_and_another_its_nearest_chunk(s
     assert hits["http://shop.example/apple"].snippet == "an apple a day"
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.covers("M-47")
 @pytest.mark.parametrize(
     ("mode", "numbers"),
@@ -431,7 +431,7 @@ def test_the_chunk_of_a_hit_may_be_far_down_its_page(searched: Searched):
     assert (hit.chunks[0].number, hit.chunks[0].text) == (MOST_PARTS, "a ship")
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize("mode", [TEXT, HYBRID])
 @pytest.mark.parametrize("query", ["kumquat", "kumquat orchard", '"kumquat orchard"'])
 def test_words_far_down_a_page_are_shown(searched: Searched, query: str, mode: SearchMode):
@@ -553,7 +553,7 @@ FILTERS = {
 }  # fmt: skip
 
 
-@pytest.mark.few(16)
+@pytest.mark.long(but=16)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize(("query", "found"), FILTERS.values(), ids=FILTERS)
 def test_conditions_hold_for_pages_that_are_near(
@@ -562,7 +562,7 @@ def test_conditions_hold_for_pages_that_are_near(
     assert set(library[0].find(query, mode)) == found
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize("name", ["nowhere", "'"])
 def test_a_source_of_a_query_that_does_not_exist_is_refused(
@@ -572,7 +572,7 @@ def test_a_source_of_a_query_that_does_not_exist_is_refused(
         library[0].find(f"fruit in:{name}", mode)
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_source_that_the_caller_names_limits_the_search(searched: Searched, mode: SearchMode):
     assert searched.find("fruit", mode, sources=["shop"])[0] == "shop/apple"
@@ -580,7 +580,7 @@ def test_a_source_that_the_caller_names_limits_the_search(searched: Searched, mo
     assert searched.find("fruit in:docs", mode, sources=["shop"]) == []
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     ("query", "sources"),
     [("apple", ["small"]), ("apple in:small", []), ("apple site:small.example", []),
@@ -641,7 +641,7 @@ def test_the_index_of_vectors_finds_what_a_comparison_with_all_finds(
     assert set(by_index) <= set(exact) or not found
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_condition_holds_for_each_page_that_has_a_chunk(searched: Searched, mode: SearchMode):
     searched.put("one", page=["a boat in the harbour", "first"])
@@ -724,7 +724,7 @@ def deep(
         found.desk.close()
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize("size", [10, 64])
 def test_pages_of_hits_repeat_and_skip_nothing_in_any_mode(
@@ -949,7 +949,7 @@ ODD = {
 }  # fmt: skip
 
 
-@pytest.mark.few(28)
+@pytest.mark.long(but=28)
 @pytest.mark.parametrize("mode", list(SearchMode), ids=["best", "text", "vector", "hybrid"])
 @pytest.mark.parametrize("query", ODD.values(), ids=ODD)
 def test_a_query_without_a_word_finds_nothing_in_any_mode_and_asks_no_embedder(
@@ -969,7 +969,7 @@ SYNTAX = [
 ]  # fmt: skip
 
 
-@pytest.mark.few(24)
+@pytest.mark.long(but=24)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 @pytest.mark.parametrize("query", SYNTAX, ids=range(len(SYNTAX)))
 def test_no_syntax_is_an_error_in_any_mode(
@@ -981,7 +981,7 @@ def test_no_syntax_is_an_error_in_any_mode(
         assert found[0] in ("docs/banana", "docs/words", "shop/apple")
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("mode", [VECTOR, HYBRID], ids=["vector", "hybrid"])
 def test_a_query_of_10000_words_is_answered(
     library: tuple[Searched, EmbeddingsServer], mode: SearchMode

@@ -75,7 +75,7 @@ SINKS = pytest.mark.parametrize(
 )
 
 
-@pytest.mark.few(108)
+@pytest.mark.long(but=108)
 @SINKS
 @pytest.mark.parametrize("asked", SEARCHES, ids=[one.name for one in SEARCHES])
 def test_a_search_finds_the_pages_of_the_table(
@@ -198,7 +198,7 @@ def test_the_syntax_of_an_index_is_words_and_signs(
     assert "fuse" in [hit.url.removeprefix(BASE) for hit in ask(query)]
 
 
-@pytest.mark.few(9)
+@pytest.mark.long(but=9)
 @SINKS
 @pytest.mark.parametrize(
     ("query", "found"),

@@ -1,9 +1,7 @@
 """Messages name the program that the user called."""
 
-import ast
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,8 +16,8 @@ from smartcrawl.model.program import (
 )
 from smartcrawl.reports.remedies import reported_reason
 from smartcrawl.run.opening import ARGUMENTS
+from tests.modules import name, strings_of_all
 
-CODE = sorted((Path(__file__).parents[2] / "smartcrawl").rglob("*.py"))
 #: A command line of scrapy that works as well with smartcrawl.
 LINE = re.compile(rf"\bscrapy (?:{'|'.join(COMMANDS)})\b")
 #: An argument of a crawl as scrapy alone takes it.
@@ -77,42 +75,26 @@ def test_an_argument_is_named_as_each_program_takes_it(monkeypatch: pytest.Monke
     assert reported_reason("interrupted", 2) == "interrupted (go on with -a resume=1)"
 
 
-def texts(tree: ast.Module) -> Iterator[ast.Constant]:
-    """Yield the string constants of a module, without its docstrings."""
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    docstrings = {
-        id(node.body[0].value)
-        for node in ast.walk(tree)
-        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
-    }
-    for node in ast.walk(tree):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and id(node) not in docstrings
-        ):
-            yield node
+def named(pattern: re.Pattern[str], *unless: str) -> str:
+    """Return the messages that contain a pattern, but for modules of these names."""
+    return "\n".join(
+        f"{name(path)}:{line}: {text}"
+        for path, line, text in strings_of_all()
+        if pattern.search(text) and path.name not in unless
+    )
 
 
-@pytest.mark.parametrize("path", CODE, ids=[path.stem for path in CODE])
-def test_no_message_names_a_command_of_scrapy_by_itself(path: Path):
+def test_no_message_names_a_command_of_scrapy_by_itself():
     """It would not work where smartcrawl was called: write program_name() in its place."""
-    found = [
-        f"{path.name}:{node.lineno}: {node.value}"
-        for node in texts(ast.parse(path.read_text(encoding="utf-8")))
-        if LINE.search(node.value) and path.name != "program.py"
-    ]
+    found = named(LINE, "program.py")
 
-    assert not found
+    assert not found, found
+    assert LINE.search("run scrapy crawl site"), "the pattern finds nothing"
 
 
-@pytest.mark.parametrize("path", CODE, ids=[path.stem for path in CODE])
-def test_no_message_names_an_argument_as_scrapy_takes_it(path: Path):
+def test_no_message_names_an_argument_as_scrapy_takes_it():
     """smartcrawl has options for them: write program_argument() in its place."""
-    found = [
-        f"{path.name}:{node.lineno}: {node.value}"
-        for node in texts(ast.parse(path.read_text(encoding="utf-8")))
-        if ARGUMENT.search(node.value) and path.name not in OF_SCRAPY
-    ]
+    found = named(ARGUMENT, *OF_SCRAPY)
 
-    assert not found
+    assert not found, found
+    assert "program.py" in named(ARGUMENT)

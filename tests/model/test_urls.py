@@ -466,7 +466,7 @@ def test_spellings_of_one_url_have_one_id(spellings):
     assert_one_id(spellings)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(max_examples=2_000, deadline=None)
 @given(two_spellings())
 def test_spellings_of_one_url_have_one_id_in_many_more_examples(spellings):

@@ -771,7 +771,7 @@ def test_a_healed_world_has_no_redirect_by_way_of_an_excluded_page():
     assert healed(world, {2})[1] == Answer(content=1)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @settings(QUICK, derandomize=False, print_blob=True, max_examples=LONG_FORM)
 @given(story=stories())
 def test_whatever_is_interrupted_the_registry_converges_in_many_more_histories(story: Story):
@@ -831,7 +831,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.few(2)
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__.strip("_"))
 def test_it_would_find(fault: Callable[[pytest.MonkeyPatch], None], monkeypatch):
     @settings(QUICK, derandomize=False, max_examples=ENOUGH, phases=[Phase.generate])

@@ -38,7 +38,7 @@ def test_no_crash_and_no_late_message_breaks_a_run(name):
     assert found.ends > 10
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("name", SCENES)
 def test_no_three_faults_drawn_at_random_break_a_run(name):
     found = sample(SCENES[name](), faults=3, tries=20, rng=random.Random(7))
@@ -57,7 +57,7 @@ def test_whoever_came_too_late_with_all_of_it_leaves_no_mark():
         one.check()
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize("database", ["postgres"], indirect=True)
 @pytest.mark.parametrize("name", SCENES)
 def test_a_run_in_postgres_stands_the_same(database, name):
@@ -68,7 +68,7 @@ def test_a_run_in_postgres_stands_the_same(database, name):
     assert found.ends >= 3
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", [name for name in SCENES if name not in CONTESTED[1:]])
 def test_no_order_of_steps_with_a_fault_breaks_a_run(name):
     found = explore(SCENES[name](), faults=1, most=EVERYTHING)
@@ -76,7 +76,7 @@ def test_no_order_of_steps_with_a_fault_breaks_a_run(name):
     assert found.left == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", CONTESTED)
 def test_no_order_of_steps_breaks_a_contested_run(name):
     found = explore(SCENES[name](), faults=0, most=EVERYTHING)
@@ -84,7 +84,7 @@ def test_no_order_of_steps_breaks_a_contested_run(name):
     assert found.left == 0
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("faults", [2, 3, 5])
 @pytest.mark.parametrize("name", SCENES)
 def test_no_faults_drawn_at_random_break_a_run(name, faults):

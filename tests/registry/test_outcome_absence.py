@@ -32,7 +32,7 @@ TAKEN_OUT = gone_by(
 )
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.covers("U-15", "R0-42", "M-25", "R4-08")
 @cells(
     "U-15",
@@ -48,7 +48,7 @@ def test_what_robots_refuse_is_no_sighting_and_stays(desk: Desk, past: str, cell
     check(desk, past, Reply(None), cell)
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("U-15", "M-25")
 @cells("U-15", held=TAKEN_OUT, lost=TAKEN_OUT, links=TAKEN_OUT)
 @pytest.mark.parametrize("reasons", [(), ("max_pages",)], ids=["complete", "incomplete"])
@@ -70,7 +70,7 @@ def test_what_robots_refuse_goes_at_once_where_the_operator_says_so(
 OUTSIDE = {"status": Status.OUT_OF_SCOPE, "word": Word.EXCLUDED}
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("U-15", "M-25", "R4-08", "R4-17")
 @cells(
     "U-15",
@@ -150,7 +150,7 @@ DELETED = gone_by(
 )
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("U-17", "R4-08", "R4-09", "M-04")
 @cells(
     "U-17",

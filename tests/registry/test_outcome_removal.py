@@ -37,7 +37,7 @@ HOLDS = MOVED | {"status": Status.INDEXED}
 SWEPT = gone_by(RemovalRule.REDIRECT, status=Status.CRAWLED, effective=301, links=["target"])
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.covers("U-06", "R4-37", "R1-26", "M-21", "M-22", "RD-02")
 @cells(
     "U-06",
@@ -57,7 +57,7 @@ def test_a_page_that_moved_to_an_indexed_one_goes_with_the_sweep(desk: Desk, pas
     assert desk.value(entries, (A,)) == 0
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("U-06", "M-21")
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 def test_every_kind_of_redirect_removes_what_it_leaves_behind(desk: Desk, status: int):
@@ -96,7 +96,7 @@ def outside(url: str, depth: int) -> bool:
     return url != ELSEWHERE
 
 
-@pytest.mark.few(12)
+@pytest.mark.long(but=12)
 @pytest.mark.covers("U-06", "U-08", "M-21", "R4-02", "R4-37")
 @pytest.mark.parametrize("past", ["held", "lost"])
 @pytest.mark.parametrize("status", [301, 308])
@@ -154,7 +154,7 @@ def test_a_page_that_is_elsewhere_for_a_time_is_never_removed_by_that(desk: Desk
     assert (found["lost"], found["gone"]) == (4, 1)
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("U-06", "U-10", "M-21", "R4-02")
 @pytest.mark.parametrize("past", ["held", "lost"])
 @pytest.mark.parametrize("status", [302, 303, 307])
@@ -183,7 +183,7 @@ STAYS = NOW_SEEN | WELL | {
 UNLISTED = gone_by(RemovalRule.NOT_ACCEPTABLE, status=Status.CRAWLED, effective=406, links=["old"])
 
 
-@pytest.mark.few(14)
+@pytest.mark.long(but=14)
 @pytest.mark.covers("U-07", "R4-37", "M-30", "R4-23")
 @cells(
     "U-07",

@@ -41,7 +41,7 @@ def run(desk: Desk, *statuses: int, look: int | None = 200, alive: bool = True) 
     return looked_at
 
 
-@pytest.mark.few(18)
+@pytest.mark.long(but=18)
 @pytest.mark.covers("R4-07", "M-05", "U-18")
 @pytest.mark.parametrize(
     ("lost", "runs"), [(1, 2), (2, 1), (5, 1)], ids=["lost once", "lost twice", "lost often"]
@@ -60,7 +60,7 @@ def test_a_lost_page_goes_when_the_sum_is_reached(site: Desk, lost: int, runs: i
     assert site.value("SELECT rule FROM evidence") == RemovalRule.ORPHAN
 
 
-@pytest.mark.few(10)
+@pytest.mark.long(but=10)
 @pytest.mark.covers("R4-07", "U-18")
 @pytest.mark.parametrize(
     "look", [200, 304, 406, 408, 425, 429, 500, 503, int(Fault.CHALLENGE), int(Fault.TIME_OUT)]

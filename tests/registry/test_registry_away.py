@@ -63,7 +63,7 @@ def found(desk: Desk) -> tuple[object, ...]:
     )[0]
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("U-06", "M-21", "R4-37")
 @pytest.mark.parametrize("answer", [404, 410, None], ids=["404", "410", "robots"])
 @pytest.mark.parametrize("hops", [1, 2])

@@ -171,7 +171,7 @@ def test_every_command_says_in_one_line_what_to_do(shelf: Shelf, spoil, capsys):
         assert shelf.file.read_bytes() == damaged
 
 
-@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.slow)], ids=str)
+@pytest.mark.parametrize("share", [3, pytest.param(1, marks=pytest.mark.long)], ids=str)
 def test_no_damage_gives_a_traceback(shelf: Shelf, capsys, share: int):
     """Pages zeroed, overwritten and exchanged, and single bits, at many places.
 
@@ -403,7 +403,7 @@ def test_only_the_index_of_words_is_made_anew(shelf: Shelf, capsys):
     assert shelf.run("audit") == 0
 
 
-@pytest.mark.few(4)
+@pytest.mark.long(but=4)
 @pytest.mark.parametrize(
     "table",
     ["record", "state", "links", "content", "chunk", "host", "source", "run", "seed", "sequence",
@@ -575,7 +575,7 @@ def test_a_salvaged_registry_is_crawled_on(site: Site, crawl: Crawl):
     crawl.run("audit")
 
 
-@pytest.mark.few(1)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("lane", ["auto", "off"])
 def test_a_crawl_over_a_damaged_registry_says_what_to_do(
     built: tuple[bytes, str], crawl: Crawl, lane: str

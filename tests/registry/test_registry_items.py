@@ -161,7 +161,7 @@ def test_registering_makes_one_record_and_keeps_what_was_indexed(desk: Desk):
         items.register_address_row(desk.connection, "nobody", URL, TRACKERS, LATER)
 
 
-@pytest.mark.few(36)
+@pytest.mark.long(but=36)
 @pytest.mark.covers("R0-87", "R0-88")
 @pytest.mark.parametrize("by", ["register", "order"])
 @pytest.mark.parametrize("status", Status)

@@ -135,7 +135,7 @@ class Shelf:
         return {str(row[key]).rpartition("/")[2]: row for row in self.rows(view)}
 
 
-@pytest.mark.few(20)
+@pytest.mark.long(but=20)
 @pytest.mark.parametrize("view", COLUMNS)
 def test_columns_are_named_and_ordered_as_specified(shelf: Shelf, view: str):
     described = shelf.connection.execute(f'SELECT * FROM "{view}"').get_description()
@@ -383,7 +383,7 @@ def test_a_host_is_displayed_in_unicode_and_stored_in_ascii(desk: Desk):
     ]
 
 
-@pytest.mark.few(28)
+@pytest.mark.long(but=28)
 @pytest.mark.covers("R0-30", "R0-41", "M-44")
 @pytest.mark.parametrize(
     ("received", "iso"),

@@ -276,7 +276,7 @@ def test_what_is_not_a_path_of_ours_is_not_touched(path, file):
 # Writing and reading
 
 
-@pytest.mark.few(6)
+@pytest.mark.long(but=6)
 @pytest.mark.covers("R0-75", "M-48")
 @pytest.mark.parametrize("body", [BODY, b"", b"\0" * 5_000_000, secrets.token_bytes(3_000_000)])
 def test_body_comes_back_byte_for_byte(store, body):
@@ -486,7 +486,7 @@ def test_no_cut_goes_unnoticed_and_no_flipped_bit_changes_a_body(file):
     assert harmless < 80  # of gzip's ten bytes of header, and what fills up the last byte of data
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("layers", [1, 2])
 def test_bomb_is_not_unpacked(place, layers):
     bomb = gzip.compress(bytes(200_000_000), 1)

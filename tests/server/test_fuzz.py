@@ -162,6 +162,6 @@ def test_the_api_answers_as_it_is_described_whatever_is_sent(fuzzed: Stocked):
     assert_agrees(fuzzed, SHORT)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_api_answers_as_it_is_described_in_the_long_form(fuzzed: Stocked):
     assert_agrees(fuzzed, LONG)

@@ -224,7 +224,7 @@ def test_a_key_that_was_revoked_opens_no_other_address(tmp_path: Path):
         assert "serve --create-key NAME" in " ".join(done.stderr.split())
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize(
     ("words", "why"),
     [

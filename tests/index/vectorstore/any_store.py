@@ -74,7 +74,7 @@ class AnyStore:
 
 
 #: Each server; ours and the real one are in the slow tier.
-SERVERS = ["blunt", *(pytest.param(name, marks=pytest.mark.slow) for name in ("ours", "ogx"))]
+SERVERS = ["blunt", *(pytest.param(name, marks=pytest.mark.long) for name in ("ours", "ogx"))]
 
 
 @contextmanager

@@ -296,7 +296,7 @@ def test_a_429_is_waited_for_as_the_server_asks(place: Place, act: str):
     place.check()
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize(
     "fault",
@@ -326,7 +326,7 @@ def test_a_fault_is_asked_again_and_leaves_nothing_behind(place: Place, act: str
     place.check()
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize("act", ACTS)
 @pytest.mark.parametrize("status", [401, 403, 500, 503])
 def test_no_fault_of_the_server_means_that_a_file_is_absent(place: Place, act: str, status: int):
@@ -538,7 +538,7 @@ def dying(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, bool], None]:
     return arm
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("at", range(1, 15))
 def test_a_push_after_a_death_at_any_request_makes_the_store_equal(

@@ -171,6 +171,6 @@ def test_histories_of_pushes_end_as_a_model_says() -> None:
     run_state_machine_as_test(PushHistory, settings=_settings(10))
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_many_histories_of_pushes_end_as_a_model_says() -> None:
     run_state_machine_as_test(PushHistory, settings=_settings(300))

@@ -149,7 +149,7 @@ CHANGES = {
 }
 
 
-@pytest.mark.few(5)
+@pytest.mark.long(but=5)
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_batch_keeps_every_byte_wherever_its_process_dies(name: str, shelves: Shelves) -> None:
     wanted = CHANGES[name]

@@ -78,7 +78,7 @@ def test_a_document_has_the_keys_of_the_specification(library: Library):
     Document.model_validate(same)
 
 
-@pytest.mark.few(9)
+@pytest.mark.long(but=9)
 @pytest.mark.covers("E-10", "R2-37")
 @pytest.mark.parametrize(
     "received",
@@ -228,7 +228,7 @@ def test_filters_select_by_host_and_day(library: Library):
     assert totals == {query: len(names) for query, names in queries.items()}
 
 
-@pytest.mark.few(25)
+@pytest.mark.long(but=25)
 @pytest.mark.covers("E-11", "R2-39")
 @pytest.mark.parametrize(
     ("query", "field"),

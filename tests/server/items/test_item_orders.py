@@ -147,7 +147,7 @@ WRONG_URLS: dict[str, Any] = {
 }
 
 
-@pytest.mark.few(10)
+@pytest.mark.long(but=10)
 @pytest.mark.covers("E-13", "R2-11")
 @pytest.mark.parametrize("url", WRONG_URLS.values(), ids=WRONG_URLS)
 def test_a_wrong_address_is_refused_and_not_repeated(desk: Desk, url: Any):
@@ -189,7 +189,7 @@ WRONG_BODIES: dict[str, tuple[str, object, str | None]] = {
 }
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.covers("E-13", "E-14", "E-15")
 @pytest.mark.parametrize(("path", "body", "field"), WRONG_BODIES.values(), ids=WRONG_BODIES)
 def test_a_wrong_body_is_refused(desk: Desk, path: str, body: object, field: str | None):

@@ -96,7 +96,7 @@ def stage(office: Office, id_: str) -> RunStage:
     return office.clock.get(id_).stage
 
 
-@pytest.mark.few(7)
+@pytest.mark.long(but=7)
 @pytest.mark.parametrize(("state", "resume"), list(product(RunState, [True, False])))
 def test_only_a_run_that_was_swept_leaves_nothing_to_a_process_that_goes_on_with_it(
     office: Office, state: RunState, resume: bool

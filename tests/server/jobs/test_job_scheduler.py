@@ -235,7 +235,7 @@ def test_the_next_server_resumes_a_crawl_that_died_as_well(desk: Desk, site: Sit
     goes_on(desk, site, crawl=True)
 
 
-@pytest.mark.slow  # PostgreSQL notes the death after a minute
+@pytest.mark.long  # PostgreSQL notes the death after a minute
 def test_it_is_resumed_over_any_registry(any_desk: Desk, site: Site):
     goes_on(any_desk, site, crawl=True)
 

@@ -17,7 +17,7 @@ NAMES = {"localhost", "LOCALHOST"}
 HOSTS = sorted({host for host, _ in (*_HERE.values(), *_ELSEWHERE.values())} - NAMES)
 
 
-@pytest.mark.few(8)
+@pytest.mark.long(but=8)
 @pytest.mark.parametrize("method", ["POST", "PUT"])
 @pytest.mark.parametrize("host", HOSTS)
 def test_no_spelling_of_a_private_address_is_a_seed(tmp_path: Path, host: str, method: str):

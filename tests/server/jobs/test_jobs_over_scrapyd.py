@@ -109,7 +109,7 @@ def test_a_job_waits_for_scrapyd_and_is_crawled_once(desk: Desk, place: Place, s
     assert "Traceback" not in logged
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_what_scrapyd_lost_is_resumed_once_under_its_id(desk: Desk, place: Place, site: Site):
     """Its end also ended the crawl, as systemd's does."""
     slow_site(site)
@@ -132,7 +132,7 @@ def test_what_scrapyd_lost_is_resumed_once_under_its_id(desk: Desk, place: Place
     assert {r.path for r in site.log} == {"/", *(f"/{n}" for n in range(12))}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_crawl_outlives_scrapyd_and_its_server(desk: Desk, place: Place, site: Site):
     slow_site(site)
     with place.started():
@@ -153,7 +153,7 @@ def test_a_crawl_outlives_scrapyd_and_its_server(desk: Desk, place: Place, site:
     assert set(Counter(r.path for r in site.log).values()) == {1}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.covers("E-07", "R2-27", "R2-28")
 def test_an_order_ends_a_crawl_under_scrapyd_and_a_resume_starts_it_there_again(
     desk: Desk, place: Place, site: Site
@@ -183,7 +183,7 @@ def test_an_order_ends_a_crawl_under_scrapyd_and_a_resume_starts_it_there_again(
     assert set(Counter(r.path for r in site.log).values()) == {1}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_scrapyd_of_another_registry_is_named_as_the_reason(
     desk: Desk, place: Place, site: Site, tmp_path: Path
 ):
@@ -203,7 +203,7 @@ def test_a_scrapyd_of_another_registry_is_named_as_the_reason(
     assert site.log == []
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_two_servers_over_postgresql_have_one_scrapyd(
     place: Place, site: Site, tmp_path: Path, postgres_url: str
 ):

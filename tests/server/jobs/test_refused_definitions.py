@@ -31,7 +31,7 @@ def stored(office: Office, name: str = "old", **parts: object) -> Job:
     return job
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.covers("R2-25")
 @pytest.mark.parametrize("parts", REFUSED)
 def test_a_job_that_is_refused_today_is_listed_replaced_and_deleted(office: Office, parts: dict):
@@ -47,7 +47,7 @@ def test_a_job_that_is_refused_today_is_listed_replaced_and_deleted(office: Offi
     assert office.store.page()[1] == 2
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.covers("R2-23")
 @pytest.mark.parametrize("parts", REFUSED)
 def test_a_job_that_is_refused_today_keeps_no_other_one_from_its_time(office: Office, parts: dict):
@@ -83,7 +83,7 @@ def test_a_job_whose_schedule_has_no_next_time_fails_once_with_the_reason(
     assert (again.status, again.next_run) == (JobStatus.SCHEDULED, NOW + 15 * 3_600)
 
 
-@pytest.mark.few(3)
+@pytest.mark.long(but=3)
 @pytest.mark.parametrize("parts", REFUSED)
 def test_a_job_that_is_refused_today_keeps_no_other_source_from_its_crawl(
     office: Office, parts: dict, tmp_path, caplog: pytest.LogCaptureFixture

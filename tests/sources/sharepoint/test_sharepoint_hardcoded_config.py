@@ -1,40 +1,21 @@
 """The names of the storage of libraries are written in one module only (IG-06)."""
 
-import ast
 import re
 from dataclasses import FrozenInstanceError, asdict
 from pathlib import Path
 
 import pytest
 
-import smartcrawl
 from smartcrawl.sources.sharepoint import hardcoded_config
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG as CONFIG
+from tests.modules import name, strings_of_all
 
-ROOT = Path(smartcrawl.__file__).parent
-MODULES = sorted(ROOT.rglob("*.py"))
 #: Words that mean something else where they are not parts of a path of the storage.
 WORDS = {"domains", "crawler"}
 #: Paths of the HTTP API, which contain one of these words.
 OTHER = re.compile(r"/v2/(?:crawler|domains)/[a-z_]*\Z")
 PARTS = re.compile(r"(?<![\w.-])(?:domains|crawler)/|/(?:domains|crawler)(?![\w.-])")
 NAMES = [value for value in asdict(CONFIG).values() if isinstance(value, str)]
-
-
-def texts(tree: ast.AST) -> list[str]:
-    """Return the texts of a module that are not docstrings."""
-    skipped = {
-        id(node.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    }
-    return [
-        node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant)
-        and isinstance(node.value, str)
-        and id(node) not in skipped
-    ]
 
 
 def names_storage(text: str) -> bool:
@@ -47,10 +28,9 @@ def names_storage(text: str) -> bool:
 @pytest.mark.covers("R3-05", "R3-42", "R3-44", "R3-45")
 def test_no_other_module_has_a_name_of_the_storage():
     found = {
-        f"{path.relative_to(ROOT)}: {text!r}"
-        for path in MODULES
+        f"{name(path)}: {text!r}"
+        for path, _, text in strings_of_all()
         if path != Path(hardcoded_config.__file__)
-        for text in texts(ast.parse(path.read_text(encoding="utf-8")))
         if names_storage(text) and not text.startswith("/v2/")  # a path of the HTTP API
     }
     assert found == set()

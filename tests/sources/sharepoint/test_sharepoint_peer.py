@@ -562,7 +562,7 @@ def test_times_go_on_with_the_bytes_only(library):
 # Faults
 
 
-@pytest.mark.few(10)
+@pytest.mark.long(but=10)
 @pytest.mark.parametrize(
     ("kind", "facts"),
     [

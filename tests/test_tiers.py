@@ -1,0 +1,205 @@
+"""Which tests script/test runs, and which it leaves to script/test --all."""
+
+import ast
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from tests.mutants import Mutant, mutants_of_syntax
+from tests.mutate_rules import is_called_for
+from tests.tiers import (
+    APIS,
+    DATABASES,
+    LONG_FORMS,
+    called_for,
+    changed_lines,
+    changed_since,
+    chosen_word,
+    left_out,
+    told,
+)
+
+ROOT = Path(__file__).parent.parent
+pytest_plugins = ["pytester"]
+
+RUN = "tests/crawls/test_runs.py::test_a_run"
+
+
+@dataclass
+class Item:
+    """A test as far as its tier is concerned."""
+
+    nodeid: str
+    markers: list[pytest.Mark] = field(default_factory=list)
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return next(self.iter_markers(name), None)
+
+    def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
+        """Yield the closest first."""
+        return (mark for mark in self.markers if mark.name == name)
+
+
+def left(items: Sequence[Item], *called_for: str) -> set[str]:
+    return set(left_out(cast(Any, items), called_for))
+
+
+def ids(test: str, *words: str) -> list[str]:
+    return [f"{test}[{word}]" for word in words]
+
+
+@pytest.mark.parametrize("case", ["auto", "off", "auto-302"])
+def test_a_whole_run_has_one_database(case: str):
+    both = ids(RUN, f"{case}-sqlite", f"{case}-postgres")
+    kept = chosen_word(both[0], DATABASES)
+
+    assert chosen_word(both[1], DATABASES) == kept
+    assert left([Item(id_) for id_ in both]) == {id_ for id_ in both if kept not in id_}
+    assert left([Item(both[0])]) == left([Item(both[1])]) == set()
+
+
+def test_either_database_has_its_share():
+    tests = [f"tests/server/test_api.py::test_{number}[sqlite]" for number in range(200)]
+    assert 80 < sum(chosen_word(id_, DATABASES) == "sqlite" for id_ in tests) < 120
+
+
+@pytest.mark.parametrize(
+    "test", ["tests/registry/test_rows.py::test_a_row", "tests/test_all.py::t"]
+)
+def test_the_registry_is_tested_with_both(test: str):
+    assert left([Item(id_) for id_ in ids(test, "sqlite", "postgres")]) == set()
+
+
+def test_a_library_is_read_by_one_api():
+    test = "tests/crawls/test_library_lists.py::test_a_list"
+    both = ids(test, "rest", "graph")
+    kept = chosen_word(both[0], APIS)
+    assert left([Item(id_) for id_ in both]) == {id_ for id_ in both if kept not in id_}
+    others = ids(test, "rest-sqlite", "graph-postgres")  # each with a database of its own
+    assert left([Item(id_) for id_ in others]) == set()
+
+
+@pytest.mark.parametrize("name", ["library_edges", "library_kill", "crawl_lists"])
+def test_the_apis_themselves_are_tested_with_both(name: str):
+    both = ids(f"tests/crawls/test_{name}.py::test_a_list", "rest", "graph")
+    assert left([Item(id_) for id_ in both]) == set()
+
+
+def test_cases_that_are_not_long_are_spread_evenly():
+    long, but = pytest.mark.long.mark, pytest.mark.long(but=2).mark
+    cases = ids(RUN, "a", "b", "c", "d")
+    items = [Item(id_, [but]) for id_ in cases]
+
+    assert left(items) == {*cases[1:3]}
+    items[3].markers.insert(0, long)
+    assert left(items) == {cases[1], cases[3]}
+
+
+def test_what_is_named_or_called_for_is_run():
+    long = pytest.mark.long.mark
+    items = [Item(RUN, [long]), Item("tests/index/test_a.py::t", [long])]
+
+    assert left(items) == {item.nodeid for item in items}
+    assert left(items, RUN) == left(items, "tests/crawls/test_") == {items[1].nodeid}
+
+
+def test_a_run_says_what_it_left_out(pytester: pytest.Pytester):
+    pytester.makeini("[pytest]\nmarkers = long")
+    pytester.makeconftest(
+        "from tests.tiers import *\n"
+        "from tests.tiers import leave_out as pytest_collection_modifyitems"
+    )
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.long
+        def test_a(): ...
+        @pytest.mark.long(but=1)
+        @pytest.mark.parametrize("case", range(3))
+        def test_b(case): ...
+    """)
+
+    short, whole = (pytester.runpytest_subprocess(word) for word in ("-n2", "--all"))
+
+    short.assert_outcomes(passed=1)
+    short.stdout.fnmatch_lines([
+        "3 tests were left out; script/test --all runs them, too:", "*3: 1 long, 2 more cases",
+    ])  # fmt: skip
+    whole.assert_outcomes(passed=4)
+
+
+def test_each_folder_is_named_with_what_was_left_of_it():
+    assert told({"tests/a": {"long": 1_000, "more cases": 2}, "tests/b": {"long": 3}}) == [
+        "1,005 tests were left out; script/test --all runs them, too:",
+        "    script/test --all tests/a               1,002: 1,000 long, 2 more cases",
+        "    script/test --all tests/b                   3: 3 long",
+    ]
+
+
+def test_a_change_calls_for_the_long_tests_of_its_room():
+    assert called_for(["README.md", "smartcrawl/rules/chains.py"]) == []
+    assert called_for(["smartcrawl/index/elasticsearch/finding.py", "tests/run/test_run.py"]) == [
+        *LONG_FORMS["smartcrawl/index/elasticsearch/"], "tests/run/test_run.py",
+    ]  # fmt: skip
+
+
+def test_every_room_with_long_tests_and_every_test_of_it_is_there():
+    tests = [path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py")]
+    for room, begins in LONG_FORMS.items():
+        assert (ROOT / room).is_dir(), room
+        for begin in begins:
+            assert any(path.startswith(begin) for path in tests), begin
+
+
+def test_what_differs_from_a_commit_is_found(tmp_path: Path):
+    def git(*words: str) -> str:
+        of = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        command = ["git", *of, *words]
+        return subprocess.run(
+            command, cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    assert changed_since("HEAD", tmp_path) == [], "this is no git checkout"
+    git("init", "-q")
+    for name in ("same", "committed", "edited"):
+        (tmp_path / name).write_text("1")
+    git("add", ".")
+    git("commit", "-qm", "Begin")
+    before = git("rev-parse", "HEAD")
+    assert changed_since(before, tmp_path) == []
+    (tmp_path / "committed").write_text("2")
+    git("commit", "-qam", "Go on")
+    (tmp_path / "edited").write_text("2")
+    (tmp_path / "new").write_text("2")
+
+    assert changed_since(before, tmp_path) == ["committed", "edited", "new"]
+    lines = "0\n1\n\n4\n5\n"  # one is new, one another one, one is gone
+    (tmp_path / "edited").write_text(lines.replace("5", "5\n6"))
+    git("commit", "-qam", "Have lines")
+    (tmp_path / "edited").write_text(lines.replace("4", "3\n3b\n4").replace("0", "a"))
+    assert changed_lines("HEAD", "edited", tmp_path) == {1, 4, 5, 7, 8}
+    assert changed_since("0" * 40, tmp_path) == [], "git does not know it"
+
+
+def test_a_changed_line_calls_for_the_mutants_that_are_in_it():
+    tree = ast.parse("if a:\n    b = 1 + c\nelse:\n    b = True\n")
+    found = list(mutants_of_syntax("chains", tree, {}))
+    table = Mutant("chains TABLE", "chains", tables=lambda modules: None)
+
+    def called(*lines: int, files: Sequence[str] = ()) -> list[str]:
+        return [
+            mutant.name.removeprefix("chains: ")
+            for mutant in (*found, table)
+            if is_called_for(mutant, files, {"chains": set(lines)})
+        ]
+
+    assert called(1) == ["a -> not a", "chains TABLE"]
+    assert called(2) == ["1 + c -> 1 - c", "1 -> 2", "1 -> 0", "chains TABLE"]
+    assert called(4) == ["True -> False", "chains TABLE"]
+    assert called(3) == ["chains TABLE"]
+    assert called() == called(files=["tests/rules/test_clones.py"]) == []
+    assert called(files=["docs/decisions.md"]) == ["chains TABLE"]
+    assert len(called(files=["tests/rules/test_chains.py"])) == len(found) + 1

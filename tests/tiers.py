@@ -1,0 +1,276 @@
+"""Choose the tests of ``script/test``; ``script/test --all`` runs the others, too.
+
+One marker leaves tests out: ``long`` a whole test, ``long(but=4)`` all of its cases but four,
+spread evenly. Without a marker these are long:
+
+- Of a whole run or a request to the API (tests/crawls, tests/server) that can use either database,
+  the one of the two. Half of them are run with SQLite, half with PostgreSQL.
+- Likewise of a library that can be read by either API, REST or Graph.
+
+A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
+``python -m tests.tiers COMMIT`` prints the files of tests whose long form that commit calls for.
+"""
+
+import re
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+from zlib import crc32
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+DATABASES: Final = ("sqlite", "postgres")
+APIS: Final = ("rest", "graph")
+_WHOLE_RUNS: Final = ("tests/crawls/", "tests/server/")  #: where one database is enough
+_LIBRARIES: Final = "tests/crawls/test_library_"  #: where one API is enough …
+#: … but for what the two do by themselves, and for the edge cases of the requirements.
+_BOTH_APIS: Final = tuple(
+    f"{_LIBRARIES}{name}.py" for name in ("edges", "faults", "histories", "kill", "refusals")
+)
+
+#: Begin of the path of a changed file -> begins of the paths of tests whose long form it calls for.
+LONG_FORMS: Final = {
+    "docs/": ("tests/test_links.py",),
+    "smartcrawl/engine/lane/": ("tests/crawls/test_crawl_lane", "tests/engine/"),
+    "smartcrawl/extract/": ("tests/extract/",),
+    "smartcrawl/index/elasticsearch/": (
+        "tests/crawls/test_audit_elasticsearch", "tests/crawls/test_crawl_elasticsearch",
+        "tests/index/test_elasticsearch_", "tests/index/test_hybrid_", "tests/index/test_remote_",
+    ),
+    "smartcrawl/index/embedded/": ("tests/index/test_sinks_", "tests/index/test_hybrid_"),
+    "smartcrawl/index/embedding/": ("tests/index/embedding/",),
+    "smartcrawl/index/vectorstore/": (
+        "tests/index/vectorstore/", "tests/crawls/test_library_embed",
+    ),
+    "smartcrawl/registry/commit/": ("tests/registry/test_outcome_", "tests/registry/test_conv"),
+    "smartcrawl/registry/database/": ("tests/registry/",),
+    "smartcrawl/registry/library/": ("tests/registry/library/",),
+    "smartcrawl/registry/removal/": ("tests/registry/test_outcome_removal",),
+    "smartcrawl/registry/repair/": ("tests/registry/test_registry_damage",),
+    "smartcrawl/registry/schema/": ("tests/registry/",),
+    "smartcrawl/run/frontier/": ("tests/run/test_redis_", "tests/run/test_shared_"),
+    "smartcrawl/run/shared/": (
+        "tests/run/test_redis_", "tests/run/test_shared_", "tests/crawls/test_workers_",
+    ),
+    "smartcrawl/server/items/": ("tests/server/items/",),
+    "smartcrawl/server/jobs/": ("tests/server/jobs/",),
+    "smartcrawl/server/library/": ("tests/server/library/",),
+    "smartcrawl/server/mcp/": ("tests/server/mcp/",),
+    "smartcrawl/sources/github/": ("tests/sources/github/", "tests/crawls/test_github_"),
+    "smartcrawl/sources/listing/": ("tests/sources/listing/",),
+    "smartcrawl/sources/sharepoint/": ("tests/sources/sharepoint/",),
+    "tests/servers/": ("tests/test_servers_",),
+}  # fmt: skip
+
+
+def left_out(items: Sequence[pytest.Item], called_for: Sequence[str] = ()) -> dict[str, str]:
+    """Return why tests are left to ``--all``, by their ids.
+
+    ``called_for``: begins of the ids of tests that are run whatever their marker is.
+    """
+    items = [item for item in items if not item.nodeid.startswith(tuple(called_for))]
+    out = {item.nodeid: "long" for item in items if _is_long(item)}
+    rules = (
+        (DATABASES, _is_whole_run, "of the other database"),
+        (APIS, _is_of_a_library, "of the other API"),
+    )
+    for words, is_enough, why in rules:
+        for twins in _twins((item for item in items if item.nodeid not in out), words, is_enough):
+            kept = chosen_word(twins[0].nodeid, words)
+            out |= {item.nodeid: why for item in twins if word_in(item.nodeid, words) != kept}
+    for cases in _cases(item for item in items if item.nodeid not in out):
+        marker = cases[0].get_closest_marker("long")
+        if marker is not None:
+            kept_cases = evenly(len(cases), marker.kwargs["but"])
+            others = (case for no, case in enumerate(cases) if no not in kept_cases)
+            out |= dict.fromkeys((case.nodeid for case in others), "more cases")
+    return out
+
+
+def _is_long(item: pytest.Item) -> bool:
+    return any("but" not in marker.kwargs for marker in item.iter_markers("long"))
+
+
+def _is_whole_run(nodeid: str) -> bool:
+    return nodeid.startswith(_WHOLE_RUNS)
+
+
+def _is_of_a_library(nodeid: str) -> bool:
+    return nodeid.startswith(_LIBRARIES) and not nodeid.startswith(_BOTH_APIS)
+
+
+def word_in(nodeid: str, words: Sequence[str]) -> str | None:
+    """Return the database, or the API, that the id of a test names.
+
+    >>> word_in("tests/crawls/test_kill.py::test_a_run[auto-postgres]", DATABASES)
+    'postgres'
+    >>> word_in("tests/crawls/test_kill.py::test_postgres_alone", DATABASES)
+    """
+    named = nodeid.partition("[")[2].removesuffix("]").split("-")
+    return next((word for word in named if word in words), None)
+
+
+def without_word(nodeid: str, words: Sequence[str]) -> str:
+    """Return what the ids of a test have in common, whichever of the words it is run with.
+
+    >>> without_word("tests/crawls/test_kill.py::test_a_run[auto-postgres]", DATABASES)
+    'tests/crawls/test_kill.py::test_a_run[auto-any-database]'
+    """
+    either = "any-database" if words == DATABASES else "any-api"
+    name, _, rest = nodeid.partition("[")
+    named = rest.removesuffix("]").split("-")
+    return f"{name}[{'-'.join(either if word in words else word for word in named)}]"
+
+
+def chosen_word(nodeid: str, words: Sequence[str]) -> str:
+    """Return the database, or the API, of a test of the default tier: the same each time."""
+    return words[crc32(without_word(nodeid, words).encode()) % len(words)]
+
+
+def evenly(total: int, most: int) -> set[int]:
+    """Return ``most`` places out of 0 to ``total`` - 1, the first and the last among them.
+
+    >>> sorted(evenly(9, 3)), sorted(evenly(2, 3)), sorted(evenly(5, 1))
+    ([0, 4, 8], [0, 1], [0])
+    """
+    if most >= total:
+        return set(range(total))
+    return {round(no * (total - 1) / max(1, most - 1)) for no in range(most)}
+
+
+def _twins(
+    items: Iterable[pytest.Item], words: Sequence[str], is_enough: Callable[[str], bool]
+) -> Iterator[list[pytest.Item]]:
+    """Yield the tests that differ by nothing but one of the words, where one of them is enough."""
+    found: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if is_enough(item.nodeid) and word_in(item.nodeid, words) is not None:
+            found[without_word(item.nodeid, words)].append(item)
+    yield from (twins for twins in found.values() if len(twins) > 1)
+
+
+def _cases(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:
+    """Yield the cases of each parametrised test."""
+    found: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        found[item.nodeid.partition("[")[0]].append(item)
+    yield from found.values()
+
+
+# What was left out
+
+
+def families(out: dict[str, str]) -> dict[str, dict[str, int]]:
+    """Count what is left out by folder and reason.
+
+    >>> families({"tests/a/b/test_x.py::t[1]": "long", "tests/test_y.py::t": "long"})
+    {'tests/a': {'long': 1}, 'tests/test_*.py': {'long': 1}}
+    """
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for nodeid, why in out.items():
+        folder, _, rest = nodeid.partition("::")[0].removeprefix("tests/").partition("/")
+        found[f"tests/{folder}" if rest else "tests/test_*.py"][why] += 1
+    return {folder: dict(found[folder]) for folder in sorted(found)}
+
+
+def told(found: dict[str, dict[str, int]]) -> list[str]:
+    """Return the lines at the end of a run that left tests out."""
+    total = sum(sum(counts.values()) for counts in found.values())
+    lines = [f"{total:,} tests were left out; script/test --all runs them, too:"]
+    for folder, counts in found.items():
+        reasons = ", ".join(f"{count:,} {why}" for why, count in counts.items())
+        lines.append(f"    script/test --all {folder:<20} {sum(counts.values()):>6,}: {reasons}")
+    return lines
+
+
+#: What a run left to script/test --all, as `families` counts it.
+LEFT_OUT = pytest.StashKey[dict[str, dict[str, int]]]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--all", action="store_true", help="run long tests, too (tests/tiers.py)")
+    parser.addoption(
+        "--long-of", default="", metavar="PATHS", help="begins of paths whose long tests are run"
+    )
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave long tests to --all; a worker of pytest-xdist reports them at its end."""
+    if config.option.all:
+        return
+    named = [argument for argument in config.args if "::" in argument]
+    out = left_out(items, [*filter(None, config.option.long_of.split(",")), *named])
+    if out:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in out])
+        items[:] = [item for item in items if item.nodeid not in out]
+        config.stash[LEFT_OUT] = families(out)
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left_out"] = families(out)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take from a worker of pytest-xdist what it left out: the same as the others."""
+    if found := getattr(node, "workeroutput", {}).get("left_out"):
+        node.config.stash[LEFT_OUT] = found
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    if found := config.stash.get(LEFT_OUT, None):
+        terminalreporter.write_sep("-", "left out")
+        terminalreporter.write("\n".join(told(found)) + "\n")
+
+
+# What a change calls for
+
+
+def called_for(changed: Iterable[str]) -> list[str]:
+    """Return the begins of the paths of tests whose long form is run after a change of files.
+
+    >>> called_for(["README.md", "smartcrawl/run/shared/gate.py", "tests/run/test_run.py"])
+    ['tests/crawls/test_workers_', 'tests/run/test_redis_', 'tests/run/test_run.py', \
+'tests/run/test_shared_']
+    """
+    found: set[str] = set()
+    for path in changed:
+        for room, tests in LONG_FORMS.items():
+            if path.startswith(room):
+                found |= {*tests}
+        if Path(path).match("test_*.py"):
+            found.add(path)
+    return sorted(found)
+
+
+def changed_since(commit: str, root: Path = ROOT) -> list[str]:
+    """Return the files that differ from a commit; none where git does not know it."""
+    found: list[str] = []
+    for words in (
+        ("diff", "--name-only", "-z", commit, "--"),
+        ("ls-files", "--others", "--exclude-standard", "-z"),
+    ):
+        done = subprocess.run(["git", *words], cwd=root, capture_output=True, check=False)
+        if done.returncode:
+            return []
+        found += filter(None, done.stdout.decode().split("\0"))
+    return sorted(found)
+
+
+def changed_lines(commit: str, path: str, root: Path = ROOT) -> set[int]:
+    """Return the lines of a file that differ from a commit, beside which some are gone as well."""
+    words = ["git", "diff", "--unified=0", commit, "--", path]
+    done = subprocess.run(words, cwd=root, capture_output=True, text=True, check=False)
+    found: set[int] = set()
+    for first, count in re.findall(r"^@@ \S+ \+(\d+)(?:,(\d+))? @@", done.stdout, re.MULTILINE):
+        begin, lines = int(first), int(count or 1)
+        found |= set(range(begin, begin + lines)) if lines else {begin, begin + 1}
+    return found
+
+
+if __name__ == "__main__":
+    print(*called_for(changed_since(sys.argv[1])), sep="\n")
