@@ -16,7 +16,7 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.faults import PASSING_FAULTS, download_fault
+from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.network import (
     AddressCheck,
     downloads_have_proxies,
@@ -24,7 +24,6 @@ from smartcrawl.engine.download.network import (
 )
 from smartcrawl.engine.download.robots import DownloadedRobots, RobotsDownloads
 from smartcrawl.engine.download.stored import lacks_stored_body
-from smartcrawl.engine.download.validators import conditional_download_headers
 from smartcrawl.engine.gate import (
     gate_of_crawler,
     host_of_scrapy_request,
@@ -42,11 +41,11 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Page, VisitAttempt
-from smartcrawl.model.program import program_name
 from smartcrawl.model.signatures import sessionless_url
-from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
+from smartcrawl.run.failures import PASSING_FAULTS, host_refusal
 from smartcrawl.run.hosts.gate import HostGate
+from smartcrawl.run.page_requests import conditional_page_headers, note_page_request
 from smartcrawl.run.run import Run
 from smartcrawl.run.strays import FRESH
 
@@ -77,13 +76,12 @@ class RevalidationMiddleware:
             return
         headers: Mapping[str, str] = {}
         if not (self._bodies and self._is_without_body(self._run, attempt)):
-            headers = conditional_download_headers(self._run, attempt.page, request.url)
+            headers = conditional_page_headers(self._run, attempt.page, request.url)
         for name in ("If-None-Match", "If-Modified-Since"):
             request.headers.pop(name, None)
         for name, value in headers.items():
             request.headers[name] = value.encode("latin-1")
-        conditional = bool(headers) and request.method == "GET"
-        attempt.asks(request.url, conditional=conditional, etag=headers.get("If-None-Match"))
+        note_page_request(attempt, request.url, headers, is_head=request.method != "GET")
 
     @staticmethod
     def _is_without_body(run: Run, attempt: VisitAttempt) -> bool:
@@ -94,10 +92,8 @@ class RevalidationMiddleware:
         """Record size and encoding of the body on the wire, before it is decompressed."""
         attempt: VisitAttempt | None = request.meta.get("attempt")
         if attempt is not None:
-            attempt.content_length = len(response.body)
-            attempt.traffic.wire_bytes += attempt.content_length
             encoding = response.headers.get("Content-Encoding")
-            attempt.content_encoding = encoding.decode("latin-1").lower() if encoding else None
+            attempt.receives(len(response.body), encoding.decode("latin-1") if encoding else None)
         return response
 
 
@@ -253,16 +249,12 @@ class HostMiddleware:
             HostBlockedError: the operator blocked the host.
             HostDownError: the host does not answer.
         """
-        blocked, gate = self._run.blocked_hosts, self._gate
-        if blocked and (host := url_host_key(request.url)) in blocked:
-            raise _BlockedError(
-                f"{host} is blocked; to ask it again: {program_name()} hosts --unblock {host}"
-            )
-        if gate.down and gate.is_down(host_of_scrapy_request(request)):
-            raise _DownError(
-                f"not asked: {host_of_scrapy_request(request)} does not answer, it was given up"
-                " for this run"
-            )
+        gate = self._gate
+        refusal = host_refusal(self._run, gate, request.url, host_of_scrapy_request(request))
+        if isinstance(refusal, HostBlockedError):
+            raise _BlockedError(str(refusal))
+        if refusal is not None:
+            raise _DownError(str(refusal))
         if gate.throttled and request.callback is NO_CALLBACK:  # it does not pass the scheduler
             host = host_of_scrapy_request(request)
             while (wait := gate.wait(host, time.monotonic())) and self._waits():

@@ -12,17 +12,19 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
 from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.download.answers import DownloaderProbe
 from smartcrawl.engine.download.network import protect_run_connections
-from smartcrawl.engine.download.soft404 import Soft404Probe
 from smartcrawl.engine.items import VisitDone
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import page_signal_event
 from smartcrawl.engine.stopping import is_crawler_stopping, stop_crawler
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
-from smartcrawl.rules.model import Action
-from smartcrawl.run.reading import Reading, run_verdict_of_visit
+from smartcrawl.run.answers import NextRequest
+from smartcrawl.run.reading import Reading
 from smartcrawl.run.run import Run
+from smartcrawl.run.soft404 import Soft404Probe
+from smartcrawl.run.visit_steps import VisitSteps, judge_run_visit
 
 logger = logging.getLogger(__name__)
 
@@ -47,14 +49,15 @@ class ExtractPipeline(VisitPipeline):
 
     def __init__(self, crawler: Crawler, run: Run | None) -> None:
         super().__init__(crawler, run)
-        self._reading = None
+        self._reading: Reading | None = None
         if run is not None:
-            self._reading = Reading(
+            self._reading = reading = Reading(
                 run,
-                is_soft_404=Soft404Probe(crawler, run).is_soft_404,
+                is_soft_404=Soft404Probe(run, DownloaderProbe(crawler).ask).is_soft_404,
                 scope_moved=partial(protect_run_connections, run),
                 is_stopping=partial(is_crawler_stopping, crawler),
             )
+            self._steps = VisitSteps(run, reading, partial(stop_crawler, crawler, run))
 
     async def process_item(self, item: Any) -> Any:
         """Fill in a Visit; a damaged registry ends the run.
@@ -65,70 +68,33 @@ class ExtractPipeline(VisitPipeline):
         return await self.take(item) if isinstance(item, Visit) else item
 
     async def take(self, item: Visit) -> Visit:
-        """Fill in a Visit, and return the one that counts."""
-        run = self.run
-        if run is None:
+        """Fill in a Visit, and return the one that counts.
+
+        Raises:
+            DropItem: another address is asked in this visit, or it is not to be stored.
+        """
+        if self.run is None:
             return item
-        visit = self._settled(run, self._counting(item))
-        if visit.page.plan.verify:
-            return visit
-        await self._read(run, visit)
-        if visit.respelled is not None:
-            self._ask(visit, *visit.respelled)
-        if run.spellings.is_open(visit):  # its body is no page
-            visit = self._settled(run, visit)
-            await self._read(run, visit)
-        if visit.page.plan.late and run.spellings.adds_nothing(visit):
-            visit.postponed = True
-            raise DropItem("the page is not there under this spelling either", log_level="DEBUG")
-        return visit
-
-    def _counting(self, visit: Visit) -> Visit:
-        """Return the visit that counts, if a page came on the way that a redirect led.
-
-        Raises:
-            DropItem: that page led on.
-        """
-        if visit.attempt is None or visit.attempt.away is None:
-            return visit
-        assert self._reading is not None, "the spider has a run"
-        visit = self._reading.on_the_way(visit)
-        if visit.respelled is not None:
-            self._ask(visit, *visit.respelled)
-        return visit
-
-    async def _read(self, run: Run, visit: Visit) -> None:
-        assert self._reading is not None, "the spider has a run"
         try:
-            damage = await self._reading.take(visit)
+            found = await self._steps.read(item)
         except GivenUpError as error:
-            if not (visit.again or visit.accepted):
-                run.turns.unanswered(visit.page)  # the run ended: the page stays pending
             raise DropItem(str(error), log_level="DEBUG") from error
-        if damage is not None:
-            stop_crawler(self.crawler, run, damage)
+        if found is None:
+            raise DropItem("the page is not there under this spelling either", log_level="DEBUG")
+        if isinstance(found, NextRequest):
+            self._ask(item, found)
+        return found
 
-    def _settled(self, run: Run, visit: Visit) -> Visit:
-        """Return the visit that counts.
-
-        Raises:
-            DropItem: another spelling of its address is asked.
-        """
-        settled = run.spellings.settled(visit)
-        if settled is not None:
-            return settled
-        return self._ask(visit, run.spellings.following(visit))
-
-    def _ask(self, visit: Visit, url: str, cookie: str = "") -> NoReturn:
-        attempt, visit.postponed = visit.attempt, True
+    def _ask(self, visit: Visit, found: NextRequest) -> NoReturn:
+        attempt = visit.attempt
         assert attempt is not None, "it was requested"
         scheduler = self.crawler.engine.scheduler
         assert isinstance(scheduler, NumberScheduler)
-        request = scheduler.request_of(visit.page, attempt, url)
-        if cookie:
-            request.headers["Cookie"] = cookie.encode("latin-1")
+        request = scheduler.request_of(visit.page, attempt, found.url)
+        if found.cookie:
+            request.headers["Cookie"] = found.cookie.encode("latin-1")
         self.crawler.engine.crawl(request)
-        raise DropItem(f"another spelling is asked: {url}", log_level="DEBUG")
+        raise DropItem(f"another spelling is asked: {found.url}", log_level="DEBUG")
 
     async def close_spider(self) -> None:
         """End the processes that read documents."""
@@ -149,12 +115,10 @@ class DecidePipeline(VisitPipeline):
         """Set the verdict of a Visit."""
         run = self.run
         if run is not None and not item.page.plan.verify:
-            item.verdict = run_verdict_of_visit(run, item)
-            if item.verdict.action is not Action.INDEX:
-                item.parsed.chunks = []
+            verdict = judge_run_visit(run, item)
             if not item.again:
                 component = "edit" if item.accepted else "visit"
-                self.crawler.stats.inc_value(f"{component}/{item.verdict.word.word}")
+                self.crawler.stats.inc_value(f"{component}/{verdict.word.word}")
             if item.parsed.taken_over:
                 self.crawler.stats.inc_value("document/taken_over")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,9 +16,8 @@ from scrapy.http.request import NO_CALLBACK
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.rules.http import retry_after
-from smartcrawl.run.hosts.gate import HostGate, Turn
-
-logger = logging.getLogger(__name__)
+from smartcrawl.run.failures import note_host_failure
+from smartcrawl.run.hosts.gate import HostGate
 
 
 def gate_of_crawler(crawler: Any) -> HostGate | None:
@@ -55,11 +53,5 @@ def note_download_failure(
         return
     if run is None or gate is None or run.halt.order is not None:
         return
-    host, (fault, message) = host_of_scrapy_request(request), download_fault(error, request.url)
-    turn = gate.failed(host, fault, time.monotonic(), ends=ends)
-    if turn is Turn.PARKED:
-        seconds = run.options.host_park_seconds
-        logger.warning("%s does not answer: left alone for %d s (%s)", host, seconds, message)
-    elif turn is Turn.DOWN:
-        run.incomplete(f"host_down: {host}")
-        logger.warning("%s does not answer: given up for this run (%s)", host, message)
+    host, why = host_of_scrapy_request(request), download_fault(error, request.url)
+    note_host_failure(run, host, why, time.monotonic(), ends=ends)

@@ -117,11 +117,8 @@ class RunLifecycle:
             return
         if self._edits.under_way:
             raise DontCloseSpider
-        engine, edits, end = self._crawler.engine, self._edits.step, run.ending
-        steps = (
-            *(end.relax, end.follow_unnamed, end.relax, edits, end.relax),
-            *(self._ask_late_spellings, end.relax, end.begin_verify),
-        )
+        engine = self._crawler.engine
+        steps = run.ending.steps(self._edits.step, self._ask_late_spellings)
         for step in (self._begin_batch, *steps, None):
             scheduler = engine.scheduler
             request = scheduler.next_request() if scheduler is not None else None

@@ -13,9 +13,9 @@ from scrapy.exceptions import DontCloseSpider, NotConfigured
 
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.waking import wake_engine
-from smartcrawl.model.pages import Page, PageAnswer, Visit
-from smartcrawl.rules.model import Outcome
+from smartcrawl.model.pages import Page
 from smartcrawl.run.run import Run
+from smartcrawl.run.visits import unasked_visit
 
 logger = logging.getLogger(__name__)
 
@@ -74,9 +74,9 @@ class ReExtraction:
         while (page := self._next()) is not None:
             if page.record.content_length > _LARGE:
                 async with self._large:
-                    await chain.take(_again(page))
+                    await chain.take(unasked_visit(page))
             else:
-                await chain.take(_again(page))
+                await chain.take(unasked_visit(page))
             await asyncio.sleep(0)
 
     def _next(self) -> Page | None:
@@ -97,15 +97,3 @@ class ReExtraction:
         """Stop with the run; the next run finds the remaining pages again."""
         if self._task is not None:
             self._task.cancel()
-
-
-def _again(page: Page) -> Visit:
-    """Return the visit of a page without a request: as if a 304 had confirmed it."""
-    record = page.record
-    return Visit(
-        page=page,
-        outcome=Outcome.NOT_MODIFIED,
-        url=page.url,
-        again=True,
-        answer=PageAnswer(etag=record.etag, last_modified=record.last_modified),
-    )

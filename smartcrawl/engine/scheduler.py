@@ -26,6 +26,7 @@ from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.run.hosts.gate import HostGate, host_gate_slot
+from smartcrawl.run.page_requests import begins_with_head, first_page_address
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -218,7 +219,6 @@ class NumberScheduler(BaseScheduler):
         self, page: Page, attempt: VisitAttempt | None = None, url: str | None = None
     ) -> Request:
         """Return the first request for a page, or that for another spelling in its ``attempt``."""
-        first = page.plan.spelling or page.plan.signed or page.url
         meta: dict[str, Any] = {
             "attempt": attempt or VisitAttempt(page),
             "handle_httpstatus_all": True,
@@ -226,14 +226,10 @@ class NumberScheduler(BaseScheduler):
         }
         if page.kind:
             meta["download_maxsize"] = self._max_sitemap
-        head = (
-            self._run is not None
-            and not self._run.source.lists(page.url)  # a file has no headers to ask for
-            and not (page.plan.verify or self._bodies or url or page.plan.spelling)
-            and self._run.trust.asks_head(page)
-        )
+        run, others = self._run, self._bodies or url is not None
+        head = run is not None and not others and begins_with_head(run, page)
         return Request(
-            url or first,
+            url or first_page_address(page),
             method="HEAD" if head else "GET",
             callback=self._receive,
             errback=self._errback,

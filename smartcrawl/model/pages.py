@@ -336,6 +336,12 @@ class VisitAttempt:
         if not self.trail or self.trail[-1] != url:
             self.trail.append(url)
 
+    def receives(self, size: int, encoding: str | None) -> None:
+        """Record the body of an answer: its bytes on the wire, and its Content-Encoding."""
+        self.content_length = size
+        self.traffic.wire_bytes += size
+        self.content_encoding = encoding.lower() if encoding else None
+
     def visit(self, url: str) -> Visit:
         """Return a Visit of this attempt, which ended at ``url``; both share one Traffic."""
         return Visit(

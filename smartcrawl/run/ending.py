@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from smartcrawl.model.options import Options
@@ -88,6 +88,17 @@ class RunEnding:
         self._batches = batches
         self._shortcomings = shortcomings
         self._unnamed_followed = False
+
+    def steps(
+        self, edits: Callable[[int], object], late: Callable[[int], object]
+    ) -> Iterator[Callable[[int], object]]:
+        """Yield the steps of a run that has nothing left to ask for, each of which may find pages.
+
+        ``edits`` decides about the collapsed pages that wait, and has the edits read. ``late`` asks
+        the spellings that were met late. Each step takes the time in Unix seconds.
+        """
+        yield from (self.relax, self.follow_unnamed, self.relax, edits, self.relax)
+        yield from (late, self.relax, self.begin_verify)
 
     # Links that were not followed yet
 

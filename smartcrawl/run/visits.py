@@ -1,53 +1,223 @@
-"""Visits, filled in from responses."""
+"""From an answer to the Visit of its page, or to the next request of that Visit.
+
+The spider, the lane and the runs of tests without a network all come here: what an answer means
+is decided once.
+"""
 
 from __future__ import annotations
 
 import time
+from typing import Final
 
-from smartcrawl.model.pages import Visit
+import can_ada
+
+from smartcrawl.extract.links import may_lead_on
+from smartcrawl.model.given_numbers import given_number
+from smartcrawl.model.pages import Page, PageAnswer, Visit, VisitAttempt
+from smartcrawl.model.signatures import unsigned_url
+from smartcrawl.model.urls import join_url
+from smartcrawl.rules.absence import TEMPORARY
 from smartcrawl.rules.http import (
+    http_status_read,
     http_validators_kept,
     is_304_of_other_date,
     is_304_of_other_version,
+    outcome_of_http_status,
 )
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.run.answers import Answer, AnswerHeaders, Lines, NextRequest
+from smartcrawl.run.bot_walls import bot_wall_of_answer
+from smartcrawl.run.detours import Redirect
+from smartcrawl.run.run import Run
+
+_ETAG: Final = b"etag"
+_DATE: Final = b"last-modified"
+_TAG: Final = b"x-robots-tag"
+_REFRESH: Final = b"refresh"
+_OF_304: Final = (_ETAG, _DATE, _REFRESH)  #: read of a 304
 
 
-def fill_confirmed_visit(
-    visit: Visit, etag: str | None, last_modified: str | None, *, latency: float
-) -> Visit:
-    """Fill in the visit of a page that answered 304; ``latency`` is in seconds.
+def visit_of_answer(run: Run, attempt: VisitAttempt, answer: Answer) -> Visit | NextRequest:
+    """Return the Visit of an attempt after an answer, or the request with which it goes on."""
+    status, page = answer.status, attempt.page
+    outcome = outcome_of_http_status(status, conditional=attempt.traffic.conditional)
+    confirmed = outcome is Outcome.NOT_MODIFIED and not page.plan.verify
+    if confirmed and attempt.away is None and not answer.is_head:
+        url = unsigned_url(answer.url)
+        return confirmed_visit(attempt, url, answer.headers, latency=answer.latency)
+    visit, headers = attempt.visit(unsigned_url(answer.url)), AnswerHeaders(answer.headers)
+    visit.http_status, visit.outcome = http_status_read(status), outcome
+    if attempt.away is not None:
+        return _away(run, visit, answer, headers)
+    got = visit.answer
+    got.robots_tags = headers.lines(_TAG)
+    got.refresh = headers.get(_REFRESH)
+    if outcome in (Outcome.NOT_FOUND, Outcome.HTTP_ERROR) and page.lacks_signature:
+        why = f"HTTP status {status} without the signature that it was read under"
+        visit.fail(Fault.UNSIGNED, why)
+        return visit
+    if answer.is_head:
+        return _after_head(run, visit, answer, headers)
+    got.response_ms = int(1000 * answer.latency)
+    got.etag, got.last_modified = http_validators_kept(
+        headers.get(_ETAG), headers.get(_DATE), int(time.time())
+    )
+    decided = _decided(run, visit, answer, headers)
+    if decided is not None:
+        return decided
+    match visit.outcome:
+        case Outcome.CHANGED | Outcome.NOT_ACCEPTABLE:
+            _take_body(visit, answer, headers)
+            got.content_encoding = attempt.content_encoding
+        case Outcome.REDIRECT:
+            return _redirected(run, visit, answer, headers) or visit
+        case Outcome.NOT_FOUND | Outcome.HTTP_ERROR | Outcome.TRANSIENT:
+            visit.error = f"HTTP status {status}"
+    return visit
+
+
+def confirmed_visit(attempt: VisitAttempt, url: str, headers: Lines, *, latency: float) -> Visit:
+    """Return the Visit of a page that answered 304 at ``url``; ``latency`` is in seconds.
 
     A 304 may renew validators; those that it does not repeat stay (RFC 9111 section 3.2). A 304
     with the ETag of another version than the request's confirms nothing (section 4.3.4), nor does
     another date if the request had only a date. An ETag of another version is never stored, not
     even if the request had only a date: the stored text belongs to another version.
     """
-    answer = visit.answer
-    page = visit.page
-    record = page.record
+    read: dict[bytes, str | None] = dict.fromkeys(_OF_304)
+    tags = []
+    for name, value in headers:
+        lower = name.lower()
+        if lower == _TAG:
+            tags.append(value.decode("latin-1"))
+        elif lower in read:
+            read[lower] = value.decode("latin-1") or None
+    visit = attempt.visit(url)
+    answer, record = visit.answer, visit.page.record
+    answer.robots_tags, answer.refresh = tuple(tags), read[_REFRESH]
     visit.outcome, visit.http_status = Outcome.NOT_MODIFIED, 304
     answer.response_ms = int(1000 * latency)
     answer.etag, answer.last_modified = record.etag, record.last_modified
-    if (etag or record.etag, last_modified or record.last_modified) == (
-        record.etag,
-        record.last_modified,
-    ):
-        return visit
-    etag, last_modified = http_validators_kept(etag, last_modified, int(time.time()))
-    asked = visit.traffic.asked_etag
+    etag, date = read[_ETAG] or record.etag, read[_DATE] or record.last_modified
+    if (etag, date) != (record.etag, record.last_modified):
+        _renew_validators(visit, read[_ETAG], read[_DATE])
+    return visit
+
+
+def _renew_validators(visit: Visit, etag: str | None, date: str | None) -> None:
+    """Take the validators of a 304 that differ from the stored ones, if it may be believed."""
+    answer, record, asked = visit.answer, visit.page.record, visit.traffic.asked_etag
+    etag, date = http_validators_kept(etag, date, int(time.time()))
     if is_304_of_other_version(asked, etag):
-        return _of_other_version(visit, f"the ETag {etag:.80} to a request with {asked:.80}")
-    if asked is None and is_304_of_other_date(record.last_modified, last_modified):
-        dates = f"the date {last_modified:.80} to a request with {record.last_modified:.80}"
-        return _of_other_version(visit, dates)
+        _fail_as_other_version(visit, f"the ETag {etag:.80} to a request with {asked:.80}")
+        return
+    if asked is None and is_304_of_other_date(record.last_modified, date):
+        dates = f"the date {date:.80} to a request with {record.last_modified:.80}"
+        _fail_as_other_version(visit, dates)
+        return
     if etag and record.etag and not is_304_of_other_version(record.etag, etag):
         answer.etag = etag
-    answer.last_modified = last_modified or record.last_modified
-    return visit
+    answer.last_modified = date or record.last_modified
 
 
-def _of_other_version(visit: Visit, names: str) -> Visit:
+def _fail_as_other_version(visit: Visit, names: str) -> None:
     why = f"a 304 with {names}: the stored page stays, the next request is whole"
     visit.fail(Fault.OTHER_VERSION, why)
+
+
+def unasked_visit(page: Page) -> Visit:
+    """Return the Visit of a stored page without a request, as if a 304 had confirmed it."""
+    record = page.record
+    return Visit(
+        page=page,
+        outcome=Outcome.NOT_MODIFIED,
+        url=page.url,
+        again=True,
+        answer=PageAnswer(etag=record.etag, last_modified=record.last_modified),
+    )
+
+
+def _decided(
+    run: Run, visit: Visit, answer: Answer, headers: AnswerHeaders
+) -> Visit | NextRequest | None:
+    """Return the Visit, or its next request, where neither body nor redirect matters further.
+
+    A look at an unreached page goes on only where a cookie was set, or may be on the way.
+    """
+    if visit.outcome is Outcome.BAD_HEADER:
+        visit.fail(Fault.UNSOLICITED_304, "304 to a request that was not conditional")
+    status = answer.status
+    wall = bot_wall_of_answer(status, headers, answer.body) if status != 304 else None
+    if wall is not None:
+        visit.fail(Fault.CHALLENGE, f"{wall} instead of the page")
+        return visit
+    if not visit.page.plan.verify:
+        return None
+    if visit.outcome is Outcome.REDIRECT and (status in TEMPORARY or b"set-cookie" in headers):
+        return _redirected(run, visit, answer, headers) or visit
     return visit
+
+
+def _after_head(
+    run: Run, visit: Visit, answer: Answer, headers: AnswerHeaders
+) -> Visit | NextRequest:
+    """Return the Visit of a page that a HEAD confirms, otherwise the GET of the page."""
+    got, attempt, page = visit.answer, visit.attempt, visit.page
+    assert attempt is not None, "it was requested"
+    if answer.status == 304 and answer.has_validators:  # as to a GET with the same validators
+        attempt.traffic.conditional = True
+        attempt.traffic.conditional_requests += 1
+        return confirmed_visit(attempt, visit.url, answer.headers, latency=answer.latency)
+    etag, date = headers.get(_ETAG), headers.get(_DATE)
+    size = given_number(headers.get(b"content-length") or "")
+    brings = visit.http_status == 200 and got.refresh is None
+    if brings and run.trust.confirms(page, etag, date, size):
+        visit.outcome = Outcome.NOT_MODIFIED
+        got.etag, got.last_modified = page.record.etag, page.record.last_modified
+        return visit
+    return NextRequest(answer.url, answer.cookie, is_whole=True)
+
+
+def _redirected(
+    run: Run, visit: Visit, answer: Answer, headers: AnswerHeaders
+) -> NextRequest | None:
+    """Return the next request of this visit, or None if the redirect is its outcome."""
+    location = _location(headers)
+    target = join_url(can_ada.parse(answer.url), location) if location else None
+    if target is None:
+        visit.fail(Fault.NO_LOCATION, f"status {answer.status} without a usable Location")
+        return None
+    set_cookies = headers.lines(b"set-cookie")
+    redirect = Redirect(answer.url, target, answer.status, set_cookies, answer.cookie)
+    cookie = run.detours.next_cookies(visit, redirect, int(time.time()))
+    return None if cookie is None else NextRequest(target, cookie)
+
+
+def _away(run: Run, visit: Visit, answer: Answer, headers: AnswerHeaders) -> Visit | NextRequest:
+    """Return the Visit, or its next request, after an answer on the way back to the page."""
+    if visit.outcome is Outcome.REDIRECT:
+        following = _redirected(run, visit, answer, headers)
+        if following is not None:
+            return following
+    refresh = headers.get(_REFRESH)
+    if visit.outcome is Outcome.CHANGED and may_lead_on(refresh, answer.body):
+        _take_body(visit, answer, headers)
+        visit.answer.refresh = refresh
+        return visit
+    return run.detours.counting(visit)
+
+
+def _take_body(visit: Visit, answer: Answer, headers: AnswerHeaders) -> None:
+    got = visit.answer
+    got.body = answer.body
+    got.content_type = headers.get(b"content-type") or ""
+    got.set_cookies, got.cookie = headers.lines(b"set-cookie"), answer.cookie
+
+
+def _location(headers: AnswerHeaders) -> str:
+    """Return the Location: as UTF-8 where it is valid, like browsers, otherwise as Latin-1."""
+    value = headers.raw(b"location")
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return value.decode("latin-1")

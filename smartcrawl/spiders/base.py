@@ -23,8 +23,7 @@ from smartcrawl.model.exceptions import (
     TurnSpentError,
 )
 from smartcrawl.model.pages import Visit, VisitAttempt
-from smartcrawl.model.signatures import unsigned_url
-from smartcrawl.rules.model import Outcome
+from smartcrawl.run.failures import excluded_visit, failed_visit
 from smartcrawl.run.run import Run
 from smartcrawl.sources.kinds import SITE
 
@@ -87,9 +86,8 @@ class VisitSpider(Spider):
         error: BaseException = failure.value  # type: ignore[assignment]  # never None here
         if is_own_code_error(error, request.url):
             raise OwnCodeError(f"code of your own failed for {request.url}") from error
-        visit = attempt.visit(unsigned_url(request.url))
         if isinstance(error, RobotsDisallowedError | HostBlockedError):
-            visit.outcome, visit.error = Outcome.EXCLUDED, str(error)
+            yield excluded_visit(self.run, attempt, request.url, str(error))
         else:
-            visit.fail(*download_fault(error, request.url))
-        yield visit if self.run is None else self.run.detours.counting(visit)
+            why = download_fault(error, request.url)
+            yield failed_visit(self.run, attempt, request.url, why)

@@ -14,7 +14,7 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import files
-from smartcrawl.engine.download.faults import PASSING_FAULTS, download_fault
+from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.files import FileHandler, downloader_media_type
 from smartcrawl.engine.listing import listing_of_scrapy_settings
 from smartcrawl.extract.sniff import CSV, DOCX, PDF, sniffed_media_type
@@ -22,6 +22,7 @@ from smartcrawl.model.exceptions import ChangedWhileReadError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.rules.model import Fault, Outcome
+from smartcrawl.run.failures import PASSING_FAULTS
 from smartcrawl.sources.declared import load_declared_sources
 from smartcrawl.sources.files import FilesSource
 from smartcrawl.sources.listing.entries import Entry

@@ -26,6 +26,7 @@ from smartcrawl.model.exceptions import (
 from smartcrawl.model.urls import url_endpoint
 from smartcrawl.rules.connections import connection_remedy
 from smartcrawl.rules.model import Fault
+from smartcrawl.run.failures import failure_message
 
 #: Faults of the errors without an answer; the first class that fits counts.
 FAULTS: Final[tuple[tuple[type[Exception], Fault], ...]] = (
@@ -57,26 +58,6 @@ ENCODING_FAULTS: Final = {
     "corrupt": Fault.BAD_ENCODING,
     "unknown": Fault.BAD_ENCODING,
 }
-#: Faults that a retry in the same run may not meet again (M-32).
-PASSING_FAULTS: Final = frozenset(
-    {Fault.NETWORK, Fault.DNS, Fault.REFUSED, Fault.TIME_OUT, Fault.RESET, Fault.TRUNCATED}
-)
-#: Messages, with the remedy where there is one.
-MESSAGES: Final = {
-    Fault.BAD_RESPONSE: "the answer is not HTTP: does the port belong to a web server?",
-    Fault.HEADERS_TOO_LARGE: "the headers of the answer are larger than 64 KiB",
-    Fault.TOO_SLOW: "the body came more slowly than MIN_DOWNLOAD_RATE",
-    Fault.DNS: "its host name cannot be resolved: check the spelling and the name server",
-    Fault.REFUSED: "connection refused: is the server running, and is the port right?",
-    Fault.TIME_OUT: "no whole answer within DOWNLOAD_TIMEOUT",
-    Fault.TRUNCATED: "the body ended before its announced length",
-    Fault.TOO_LARGE: "the body is larger than DOWNLOAD_MAXSIZE",
-    Fault.TLS: "no secure connection: does the port speak TLS, or should the address begin with http://?",
-    Fault.RESET: "the connection broke before a whole answer came",
-}
-
-
-_PLAIN: Final = frozenset({Fault.BAD_RESPONSE, Fault.HEADERS_TOO_LARGE, Fault.TOO_SLOW})
 
 
 def download_fault(error: BaseException, url: str) -> tuple[Fault, str]:
@@ -97,12 +78,9 @@ def download_fault(error: BaseException, url: str) -> tuple[Fault, str]:
         fault, detail = Fault.ADDRESS_REFUSED, refusal
     if fault is Fault.ADDRESS_REFUSED:
         return fault, _refusal_message(detail, url)
-    message = MESSAGES.get(fault)
     if any(isinstance(reason.value, CertificateError) for reason in _reasons(error)):
         return fault, detail[:1024]  # it names the remedy itself
-    if message is None or fault in _PLAIN:
-        return fault, (message or detail)[:1024]
-    return fault, f"{message} ({detail})"[:1024]
+    return fault, failure_message(fault, detail)
 
 
 def _refusal_message(refusal: str, url: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Final
 
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import Crawler
@@ -14,12 +14,9 @@ from smartcrawl.engine.gate import gate_of_crawler
 from smartcrawl.engine.items import VisitsFirst
 from smartcrawl.engine.lane.connections import LaneAnswer
 from smartcrawl.engine.lane.flights import Flight, LaneCounts, NotModified
-from smartcrawl.run.visits import fill_confirmed_visit
+from smartcrawl.run.visits import confirmed_visit
 
-#: Headers of a 304.
-_ETAG, _DATE, _LENGTH, _TAG = b"etag", b"last-modified", b"content-length", b"x-robots-tag"
-_REFRESH = b"refresh"
-_READ = (_ETAG, _DATE, _LENGTH, _REFRESH)
+_LENGTH: Final = b"content-length"
 
 
 class LaneConfirmations:
@@ -52,17 +49,10 @@ class LaneConfirmations:
 
     async def visit(self, flight: Flight, answer: LaneAnswer) -> None:
         """Pass the Visit of a page that a 304 confirmed through the pipelines."""
-        read: dict[bytes, str | None] = dict.fromkeys(_READ)
-        tags = []
-        for name, value in answer.headers:
-            lower = name.lower()
-            if lower == _TAG:
-                tags.append(value.decode("latin-1"))
-            elif lower in read:
-                read[lower] = value.decode("latin-1")
-        self._counts.confirmed(answer.size, has_length=read[_LENGTH] is not None)
-        visit = flight.attempt.visit(flight.page.url)
-        visit.answer.robots_tags = tuple(tags)
-        visit.answer.refresh = read[_REFRESH]
-        fill_confirmed_visit(visit, read[_ETAG], read[_DATE], latency=answer.latency)
-        await self._take(visit)
+        has_length = False
+        for name, _ in answer.headers:
+            if len(name) == len(_LENGTH) and name.lower() == _LENGTH:
+                has_length = True
+        self._counts.confirmed(answer.size, has_length=has_length)
+        attempt, headers, latency = flight.attempt, answer.headers, answer.latency
+        await self._take(confirmed_visit(attempt, flight.page.url, headers, latency=latency))

@@ -20,7 +20,6 @@ from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.certificates import CertificateTrust
 from smartcrawl.engine.download.network import installed_resolver
 from smartcrawl.engine.download.robots import RobotsDownloads
-from smartcrawl.engine.download.validators import conditional_download_headers
 from smartcrawl.engine.gate import gate_of_crawler
 from smartcrawl.engine.lane.client import LaneClient
 from smartcrawl.engine.lane.confirmations import LaneConfirmations
@@ -35,6 +34,7 @@ from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.run.hosts.gate import host_gate_slot
+from smartcrawl.run.page_requests import conditional_page_headers
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ class RevalidationLane:
         other = plan.signed is not None or plan.spelling is not None
         if plan.verify or page.kind or other or self._run.trust.asks_head(page):
             return None
-        headers = conditional_download_headers(self._run, page, page.url)
+        headers = conditional_page_headers(self._run, page, page.url)
         origin = self._usable_origin(page.url) if headers else None
         if origin is None:
             return None

@@ -6,16 +6,10 @@ import asyncio
 import logging
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import urlsplit
 
-from scrapy import Request
-from scrapy.crawler import Crawler
-from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
-from scrapy.http import Response
-from scrapy.http.request import NO_CALLBACK
-
-from smartcrawl.engine.download.bot_walls import bot_wall_of_response
 from smartcrawl.extract import html
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError, RunHaltedError
@@ -29,20 +23,23 @@ from smartcrawl.rules.soft404 import (
     soft404_profile,
     soft404_random_path,
 )
-from smartcrawl.run.hosts.gate import host_gate_slot
+from smartcrawl.run.answers import Answer, AnswerHeaders
+from smartcrawl.run.bot_walls import bot_wall_of_answer
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
 
 KEPT_FOR: Final = 604_800  #: seconds for which an answer counts: a week
 
+Ask = Callable[[str, str], Awaitable[Answer]]  #: requests an address of a host, without retries
+
 
 class Soft404Probe:
     """Requests a missing address from each host once a week, and stores a profile of the answer."""
 
-    def __init__(self, crawler: Crawler, run: Run) -> None:
-        self._crawler = crawler
+    def __init__(self, run: Run, ask: Ask) -> None:
         self._run = run
+        self._request = ask
         self._known: dict[str, Soft404Profile | None] = {}
         self._asked: dict[str, asyncio.Future[Soft404Profile | None]] = {}
         self._seeds: dict[str, dict[str, str]] = {}  #: texts of one seed of each host
@@ -79,29 +76,23 @@ class Soft404Probe:
         """Request the probe; without an answer, or where robots.txt forbids it, None counts."""
         parts = urlsplit(url)
         path = soft404_random_path(secrets.token_hex(6))
-        request = Request(
-            f"{parts.scheme}://{parts.netloc}{path}",
-            callback=NO_CALLBACK,
-            priority=RobotsTxtMiddleware.DOWNLOAD_PRIORITY,
-            meta={"download_slot": host_gate_slot(host), "dont_retry": True},
-            dont_filter=True,
-        )
         try:
-            response = await self._crawler.engine.download_async(request)
+            answer = await self._request(f"{parts.scheme}://{parts.netloc}{path}", host)
         except RunHaltedError as error:  # the page would be stored unchecked
             raise GivenUpError("the run ended before its host was probed") from error
         except Exception as error:  # noqa: BLE001  # whatever failed, there is no answer
             logger.debug("no soft-404 probe of %s: %s", host, error)
             return None
-        status = http_status_read(response.status)
-        if status not in (200, 404, 410) or bot_wall_of_response(response) is not None:
+        status, headers = http_status_read(answer.status), AnswerHeaders(answer.headers)
+        is_wall = bot_wall_of_answer(answer.status, headers, answer.body) is not None
+        if status not in (200, 404, 410) or is_wall:
             return None  # no sign of a missing address: the next run requests it again
-        answer = _read(response, path)
+        found = _read(answer, headers.get(b"content-type") or "", path)
         seed = self._seeds.get(host)
-        if answer is not None and seed is not None and is_soft404_text(answer, **seed):
-            answer = None  # the host has the same text for everything
-        self._run.hosts.not_found_read(host, answer.pack() if answer is not None else "")
-        return answer
+        if found is not None and seed is not None and is_soft404_text(found, **seed):
+            found = None  # the host has the same text for everything
+        self._run.hosts.not_found_read(host, found.pack() if found is not None else "")
+        return found
 
 
 def _path(url: str) -> str:
@@ -109,13 +100,12 @@ def _path(url: str) -> str:
     return f"{parts.path}?{parts.query}" if parts.query else parts.path
 
 
-def _read(response: Response, path: str) -> Soft404Profile | None:
+def _read(answer: Answer, content_type: str, path: str) -> Soft404Profile | None:
     """Return the profile of a 200 for an address that cannot exist; None for any other answer."""
-    header = (response.headers.get("Content-Type") or b"").decode("latin-1")
     if (
-        http_status_read(response.status) != 200
-        or html.sniffed_media_type(header, response.body) not in html.HTML_TYPES
+        http_status_read(answer.status) != 200
+        or html.sniffed_media_type(content_type, answer.body) not in html.HTML_TYPES
     ):
         return None
-    document = html.parse_html(response.body, content_type=header, url=response.url)
+    document = html.parse_html(answer.body, content_type=content_type, url=answer.url)
     return soft404_profile(document.title, document.text, path)

@@ -1,14 +1,14 @@
 """Bot walls in answers: one search shows that a page has none of their signs."""
 
 import pytest
-from scrapy.http import HtmlResponse
 
-from smartcrawl.engine.download.bot_walls import bot_wall_of_response
 from smartcrawl.rules.shield import MARKS, START, Mark, decide_challenge
+from smartcrawl.run.answers import AnswerHeaders
+from smartcrawl.run.bot_walls import bot_wall_of_answer
 
 
-def answered(body: bytes, **headers: str) -> HtmlResponse:
-    return HtmlResponse("https://a.example/", status=200, body=body, headers=headers)
+def found(body: bytes, *lines: tuple[bytes, bytes]) -> str | None:
+    return bot_wall_of_answer(200, AnswerHeaders(lines), body)
 
 
 def wall(mark: Mark) -> str:
@@ -25,17 +25,14 @@ def wall(mark: Mark) -> str:
 def test_whatever_is_a_wall_by_the_rules_is_found_in_an_answer(mark, spelled):
     body = spelled(wall(mark)).encode(errors="surrogateescape")
 
-    assert bot_wall_of_response(answered(body)) == decide_challenge(200, {}, body) is not None
+    assert found(body) == decide_challenge(200, {}, body) is not None
 
 
 @pytest.mark.parametrize("mark", MARKS, ids=lambda mark: mark.signs[0])
 def test_signs_that_come_late_are_none(mark):
-    assert bot_wall_of_response(answered(b" " * START + wall(mark).encode())) is None
+    assert found(b" " * START + wall(mark).encode()) is None
 
 
 def test_a_header_tells_whatever_the_body_is():
-    assert (
-        bot_wall_of_response(answered(b"text", **{"CF-Mitigated": "challenge"}))
-        == "a Cloudflare challenge"
-    )
-    assert bot_wall_of_response(answered(b"text")) is None
+    assert found(b"text", (b"CF-Mitigated", b"challenge")) == "a Cloudflare challenge"
+    assert found(b"text") is None

@@ -1,0 +1,60 @@
+"""Answers of Scrapy's downloader, as the parts of a run read them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from scrapy import Request
+from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.robotstxt import RobotsTxtMiddleware
+from scrapy.http import Response
+from scrapy.http.request import NO_CALLBACK
+
+from smartcrawl.run.answers import Answer
+from smartcrawl.run.hosts.gate import host_gate_slot
+
+_VALIDATORS: Final = (b"If-None-Match", b"If-Modified-Since")
+
+
+def answer_of_scrapy_response(response: Response) -> Answer:
+    """Return an answer of the downloader."""
+    request = response.request
+    assert request is not None
+    return Answer(
+        url=response.url,
+        status=response.status,
+        headers=[(name, value) for name, values in response.headers.items() for value in values],
+        body=response.body,
+        latency=request.meta.get("download_latency", 0),
+        is_head=request.method == "HEAD",
+        has_validators=any(name in request.headers for name in _VALIDATORS),
+        cookie=(request.headers.get("Cookie") or b"").decode("latin-1"),
+    )
+
+
+class DownloaderProbe:
+    """Requests one address of a host by the downloader of a crawl, before its pages."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+
+    async def ask(self, url: str, host: str) -> Answer:
+        """Return the answer.
+
+        Raises:
+            RunHaltedError: the run ends by order.
+            Exception: there is no answer.
+        """
+        request = Request(
+            url,
+            callback=NO_CALLBACK,
+            priority=RobotsTxtMiddleware.DOWNLOAD_PRIORITY,
+            meta={"download_slot": host_gate_slot(host), "dont_retry": True},
+            dont_filter=True,
+        )
+        engine = self._crawler.engine
+        assert engine is not None, "the crawl runs"
+        response = await engine.download_async(request)
+        if response.request is None:
+            response.request = request
+        return answer_of_scrapy_response(response)
