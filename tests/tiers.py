@@ -3,8 +3,8 @@
 One marker leaves tests out: ``long`` a whole test, ``long(but=4)`` all of its cases but four,
 spread evenly. Without a marker these are long:
 
-- Of a whole run or a request to the API (tests/crawls, tests/server) that can use either database,
-  the one of the two. Half of them are run with SQLite, half with PostgreSQL.
+- Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
+  database, the one of the two. Half of them are run with SQLite, half with PostgreSQL.
 - Likewise of a library that can be read by either API, REST or Graph.
 
 A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
@@ -25,7 +25,8 @@ import pytest
 ROOT: Final = Path(__file__).resolve().parents[1]
 DATABASES: Final = ("sqlite", "postgres")
 APIS: Final = ("rest", "graph")
-_WHOLE_RUNS: Final = ("tests/crawls/", "tests/server/")  #: where one database is enough
+#: Where one database is enough.
+_WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
 _LIBRARIES: Final = "tests/crawls/test_library_"  #: where one API is enough …
 #: … but for what the two do by themselves, and for the edge cases of the requirements.
 _BOTH_APIS: Final = tuple(

@@ -24,6 +24,14 @@ def printed(result: Result, word: str) -> int:
     return int(found[1].replace(",", "")) if found else 0
 
 
+def removal_rules(crawl: Crawl) -> dict[str, str]:
+    """The rule by which each page was removed last, by path, from the registry's evidence."""
+    rows = crawl.rows(
+        "SELECT r.url, e.rule FROM evidence e JOIN record r ON r.no = e.record ORDER BY e.no"
+    )
+    return {path_of(url): _RULES[rule] for url, rule in rows}
+
+
 class Story:
     """One site over several runs of the real command.
 
@@ -103,10 +111,7 @@ class Story:
 
     def removed(self) -> dict[str, str]:
         """The rule by which each page was removed last, from the registry's evidence."""
-        rows = self.crawl.rows(
-            "SELECT r.url, e.rule FROM evidence e JOIN record r ON r.no = e.record ORDER BY e.no"
-        )
-        return {path_of(url): _RULES[rule] for url, rule in rows}
+        return removal_rules(self.crawl)
 
     def bare(self, path: str) -> bool:
         """Whether nothing is held of a page: no content, no hash, no validator."""

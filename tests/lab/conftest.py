@@ -1,0 +1,46 @@
+"""The fixtures of the lab: a site in memory, its crawls in this process, and both in short."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.lab import Lab
+from tests.lab.lab_crawl import LabCrawl
+from tests.lab.lab_site import LabSite, Web
+from tests.tiers import DATABASES
+
+_OF_THE_LAB = ("crawl", "lab", "stack")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every story with both databases; the name of the database is in the test's id."""
+    only = metafunc.definition.get_closest_marker("sqlite") is not None
+    if set(_OF_THE_LAB) & set(metafunc.fixturenames) and not only:
+        metafunc.parametrize("stack", DATABASES, indirect=True)
+
+
+@pytest.fixture
+def site() -> LabSite:
+    """A web site without pages."""
+    return LabSite()
+
+
+@pytest.fixture
+def crawl(
+    tmp_path: Path, site: LabSite, stack: str, request: pytest.FixtureRequest
+) -> Iterator[LabCrawl]:
+    """Crawls of the site, with an empty registry of their own."""
+    if stack == "sqlite":
+        yield LabCrawl(tmp_path, Web(site))
+        return
+    spare = request.getfixturevalue("spare_registries")
+    url = spare.take()
+    yield LabCrawl(tmp_path, Web(site), url)
+    spare.put_back(url)
+
+
+@pytest.fixture
+def lab(site: LabSite, crawl: LabCrawl) -> Lab:
+    """The site and its runs, in short words."""
+    return Lab(site, crawl)

@@ -1,0 +1,305 @@
+"""One run in one process: what Scrapy's engine does for a run, over a table of pages.
+
+Everything that decides is the product's: `open_run`, the requests of a page, the Visit of an
+answer (`visit_of_answer`), its steps (`VisitSteps`), batches, the steps of the end, the sweep. Here
+are only the loop over the pages, retries, and robots.txt as a table has it. One page is asked after
+the other, and waiting costs no time: a host that is to be left alone is, by the clock of the lab.
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from smartcrawl.extract.robots_txt import (
+    is_robots_txt,
+    robots_txt_as_utf8,
+    robots_txt_delay,
+    robots_txt_sitemaps,
+)
+from smartcrawl.model.batches import StoredRobots
+from smartcrawl.model.exceptions import (
+    HostBlockedError,
+    RegistryError,
+    SinkError,
+    SmartcrawlError,
+)
+from smartcrawl.model.pages import Page, Visit, VisitAttempt
+from smartcrawl.model.robots_options import RobotsOptions
+from smartcrawl.model.signatures import sessionless_url
+from smartcrawl.model.urls import url_host_key
+from smartcrawl.rules.absence import PASSING
+from smartcrawl.rules.http import http_validators_kept, retry_after
+from smartcrawl.rules.model import Fault
+from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
+from smartcrawl.run.failures import (
+    PASSING_FAULTS,
+    excluded_visit,
+    failed_visit,
+    failure_message,
+    host_refusal,
+    note_host_failure,
+)
+from smartcrawl.run.hosts.gate import host_gate_slot
+from smartcrawl.run.page_requests import (
+    begins_with_head,
+    conditional_page_headers,
+    first_page_address,
+    note_page_request,
+)
+from smartcrawl.run.reading import Reading
+from smartcrawl.run.run import Run
+from smartcrawl.run.soft404 import Soft404Probe
+from smartcrawl.run.visit_steps import VisitSteps, judge_run_visit
+from smartcrawl.run.visits import unasked_visit, visit_of_answer
+from tests.lab.lab_site import LabAnswer, LabFault, Web
+
+_PORTION = 40  #: pages that are extracted again with one statement
+
+
+class Driver:
+    """Takes a run from its first page to its end; `now` is Unix seconds."""
+
+    def __init__(self, run: Run, web: Web, settings: Any, now: int) -> None:
+        self._run = run
+        self._web = web
+        self._now = now
+        self._clock = 0.0  #: monotonic seconds of this run
+        self._retries = settings.getint("RETRY_TIMES")
+        self._robots = (
+            _Robots(run, web, settings, now) if settings.getbool("ROBOTSTXT_OBEY") else None
+        )
+
+    async def to_the_end(self) -> None:
+        """Take the whole run; its result, or its failure, is in it afterwards."""
+        run = self._run
+        self._reading = reading = Reading(
+            run,
+            is_soft_404=Soft404Probe(run, self._probe).is_soft_404,
+            scope_moved=lambda: None,
+            is_stopping=lambda: False,
+        )
+        self._steps = VisitSteps(run, reading, self._fail)
+        if run.due_pages is not None:
+            run.sitemaps.named_before(robots_txt_sitemaps)
+        run.start(lambda: None, self._fail)
+        try:
+            if not run.opened.over:
+                await self._crawl()
+        except (RegistryError, SinkError) as error:
+            self._fail(error)
+        finally:
+            await reading.close()
+        try:
+            with run.registry.database.translated("write"):
+                run.finish("finished", self._now)
+        except (RegistryError, SinkError) as error:
+            self._fail(error)
+
+    def _fail(self, error: SmartcrawlError) -> None:
+        self._run.failure = self._run.failure or error
+
+    async def _crawl(self) -> None:
+        """Ask all pages, and take the last steps until none of them finds another page."""
+        run, late = self._run, list[Page]()
+        steps = (
+            run.ending.settle_collapsed,
+            lambda now: late.extend(run.ending.late_spellings(now)),
+        )
+        await self._ask_pages()
+        found = True
+        while found and run.failure is None:
+            found = False
+            for step in run.ending.steps(*steps):
+                with run.registry.database.translated("read"):
+                    step(self._now)
+                while (edit := run.collapses.take()) is not None:
+                    found = True
+                    await self._take(edit)
+                for page in late:
+                    found = True
+                    await self._visit(page)
+                late.clear()
+                if await self._ask_pages():
+                    found = True
+                if found:
+                    break
+
+    async def _ask_pages(self) -> bool:
+        """Ask every page that there is now; return whether there was one."""
+        run, found = self._run, False
+        while run.failure is None:
+            page = run.next_page(self._may_ask)
+            if page is not None:
+                found = True
+                await self._visit(page)
+            elif run.due_pages is not None and (again := run.extractions.take(_PORTION)):
+                found = True
+                for page in again:
+                    await self._take(unasked_visit(page))
+            elif run.pending and (wait := run.gate.next_turn(self._clock)) is not None:
+                self._clock += wait
+            elif not run.turns.resting:
+                return found
+        return found
+
+    def _may_ask(self, host: str) -> bool:
+        return self._run.gate.may_ask(host_gate_slot(host), self._clock)
+
+    # One page
+
+    async def _visit(self, page: Page) -> None:
+        """Take a page from its first request to the batch that its Visit is in."""
+        attempt = VisitAttempt(page)
+        request = NextRequest(first_page_address(page))
+        is_head = begins_with_head(self._run, page)
+        while True:
+            found = await self._answered(attempt, request, is_head=is_head)
+            is_head = False
+            following = found if isinstance(found, NextRequest) else await self._take(found)
+            if following is None:
+                return
+            request = following
+
+    async def _take(self, visit: Visit) -> NextRequest | None:
+        """Read, judge and commit a Visit; return the request with which it goes on instead."""
+        run, found = self._run, await self._steps.read(visit)
+        if not isinstance(found, Visit):
+            return found
+        if found.page.plan.verify:
+            run.batches.probe(found)
+        else:
+            judge_run_visit(run, found)
+            run.batches.record(found)
+            found.traffic.is_recorded = True
+        if run.batches.batch.full:
+            await run.batches.flush(self._now)
+        return None
+
+    async def _answered(
+        self, attempt: VisitAttempt, request: NextRequest, *, is_head: bool
+    ) -> Visit | NextRequest:
+        """Send one request, again after passing failures; return what its answer means."""
+        run, slot = self._run, host_gate_slot(attempt.page.host)
+        for left in range(self._retries, -1, -1):
+            url = request.url
+            refusal = host_refusal(run, run.gate, url, slot)
+            if isinstance(refusal, HostBlockedError):
+                return excluded_visit(run, attempt, url, str(refusal))
+            if refusal is not None:
+                return failed_visit(run, attempt, url, (Fault.HOST_DOWN, str(refusal)))
+            if self._robots is not None and run.source.kind_of(attempt.page.url).asks_robots:
+                allowed = self._robots.allowed(attempt, url)
+                if isinstance(allowed, Visit):
+                    return allowed
+                url = allowed
+            sent = dict(conditional_page_headers(run, attempt.page, url))
+            note_page_request(attempt, url, sent, is_head=is_head)
+            cookie = {"Cookie": request.cookie} if request.cookie else {}
+            answer = self._web.ask(
+                "HEAD" if is_head else "GET", url, sent | cookie | {"Accept-Encoding": "gzip"}
+            )
+            if isinstance(answer, LabFault):
+                why = answer.fault, failure_message(answer.fault, answer.detail)
+                again = left > 0 and answer.fault in PASSING_FAULTS
+                note_host_failure(run, slot, why, self._clock, ends=not again)
+                if again:
+                    continue
+                if is_head:  # the HEAD was to save this GET
+                    return NextRequest(url, request.cookie, is_whole=True)
+                return failed_visit(run, attempt, url, why)
+            waits = self._received(attempt, url, slot, answer)
+            if left and answer.status in PASSING and waits <= run.options.retry_after_max_wait:
+                continue
+            got = Answer(url, answer.status, answer.headers, answer.body)
+            got = got._replace(is_head=is_head, has_validators=bool(sent), cookie=request.cookie)
+            return visit_of_answer(run, attempt, got)
+        raise AssertionError("the last try returns")
+
+    def _received(self, attempt: VisitAttempt, url: str, slot: str, answer: LabAnswer) -> int:
+        """Record an answer, and return the seconds for which it asks to be left alone."""
+        run, headers = self._run, AnswerHeaders(answer.headers)
+        run.gate.answered(slot, self._clock)
+        seconds = None
+        if answer.status in (429, 503):
+            seconds = retry_after(headers.get(b"retry-after"), self._now)
+        attempt.retry_after = seconds
+        if seconds is not None:
+            run.hosts.asks_for_time(url, seconds)
+        if seconds and seconds <= run.options.retry_after_max_wait:
+            run.gate.pause(slot, seconds, self._clock)
+        attempt.receives(answer.wire, headers.get(b"content-encoding"))
+        return seconds or 0
+
+    async def _probe(self, url: str, host: str) -> Answer:
+        """Request the address that cannot exist (smartcrawl.run.soft404)."""
+        answer = self._web.ask("GET", url, {})
+        if isinstance(answer, LabFault):
+            raise ConnectionError(answer.detail)
+        return Answer(url, answer.status, answer.headers, answer.body)
+
+
+class _Robots:
+    """The rules of each origin as its robots.txt has them now.
+
+    A robots.txt that redirects, that is no robots.txt, or whose stored rules are too old, is shown
+    by real crawls: it is decided where it is downloaded.
+    """
+
+    def __init__(self, run: Run, web: Web, settings: Any, now: int) -> None:
+        self._run = run
+        self._web = web
+        self._options = options = RobotsOptions.of(settings)
+        self._agent = options.agent or options.user_agent
+        self._now = now
+        self._rules: dict[str, Any] = {}  #: by origin; None: all is allowed; a text: unknown
+
+    def allowed(self, attempt: VisitAttempt, url: str) -> str | Visit:
+        """Return the address that may be asked, or the Visit of a page that may not."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        if origin not in self._rules:
+            self._rules[origin] = self._read(origin)
+        rules = self._rules[origin]
+        if isinstance(rules, str):
+            why = f"{origin}/robots.txt could not be read: {rules}"
+            return failed_visit(self._run, attempt, url, (Fault.ROBOTS_UNKNOWN, why))
+        for address in dict.fromkeys((url, sessionless_url(url))):
+            if rules is None or rules.allowed(address, self._agent):
+                return address
+        why = f"disallowed by {origin}/robots.txt"
+        return excluded_visit(self._run, attempt, url, why)
+
+    def _read(self, origin: str) -> Any:
+        run, answer = self._run, self._web.ask("GET", f"{origin}/robots.txt", {})
+        if isinstance(answer, LabFault):
+            return self._without(origin, failure_message(answer.fault, answer.detail))
+        if answer.status >= 500 or answer.status == 429:
+            return self._without(origin, f"status {answer.status}")
+        if answer.status >= 400:
+            run.hosts.robots_read(origin, StoredRobots(self._now, answer.status))
+            return None
+        assert answer.status == 200, "a real crawl shows other answers of robots.txt"
+        body, headers = robots_txt_as_utf8(answer.body), AnswerHeaders(answer.headers)
+        assert is_robots_txt(body), "a real crawl shows what is no robots.txt"
+        etag, date = http_validators_kept(
+            headers.get(b"etag"), headers.get(b"last-modified"), self._now
+        )
+        parser, delay = self._parsed(origin, body)
+        stored = StoredRobots(self._now, answer.status, etag, date, body)
+        run.hosts.robots_read(origin, stored, delay)
+        return parser
+
+    def _without(self, origin: str, why: str) -> Any:
+        """Return the rules that count after a failed request: the stored ones, or why not."""
+        run, kept = self._run, self._run.hosts.stored_robots(origin)
+        run.hosts.robots_failed(origin, why)
+        if kept is not None:
+            return None if kept.status >= 400 else self._parsed(origin, kept.body)[0]
+        run.incomplete(f"robots_unknown: {url_host_key(origin)}")
+        return why
+
+    def _parsed(self, origin: str, body: bytes) -> tuple[Any, float | None]:
+        """Return the rules of a robots.txt, and its delay in seconds; offer its sitemaps."""
+        parser = self._options.parser.from_crawler(None, body)
+        delay = parser.crawl_delay(self._agent)
+        self._run.sitemaps_named(origin, robots_txt_sitemaps(body, origin))
+        return parser, None if delay is None else robots_txt_delay(str(delay))

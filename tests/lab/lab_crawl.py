@@ -1,0 +1,189 @@
+"""`Crawl` of tests/crawls without processes: the same words, runs by the driver of the lab."""
+
+import asyncio
+import io
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NoReturn
+from unittest.mock import patch
+
+from smartcrawl import settings as shipped
+from smartcrawl.commands.plain_settings import PlainSettings
+from smartcrawl.commands.running import run_command
+from smartcrawl.commands.summary import print_crawl_summary
+from smartcrawl.model.exceptions import RunHeldError, RunPausedError, SmartcrawlError
+from smartcrawl.model.options import Options
+from smartcrawl.registry.runs.run_results import RunResult
+from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
+from smartcrawl.run.run import Run
+from smartcrawl.terminal.base_command import BaseCommand
+from smartcrawl.terminal.log_lines import printed_line_formatter
+from smartcrawl.terminal.output import print_complaint
+from tests.crawls.commands import Crawl, Remote, Result
+from tests.lab.driver import Driver
+from tests.lab.lab_site import Web
+from tests.registry.build import begin_registry
+
+DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses of crawls
+_BETWEEN = 60  #: seconds from one run to the next, unless a test lets more pass
+
+
+@dataclass(frozen=True, slots=True)
+class Ran(Result):
+    """A run of the lab: what the command would have left behind, and the figures of the run."""
+
+    result: RunResult | None = None  #: None: it could not be opened
+
+    def __getattr__(self, name: str) -> Any:
+        """A figure of the run, such as `removed`."""
+        return getattr(self.result, name)
+
+
+class LabCrawl(Crawl):
+    """Crawls the sites of a `Web`, at the time of its own clock."""
+
+    def __init__(self, folder: Path, web: Web, url: str | None = None) -> None:
+        """`url`: PostgreSQL; None: a file."""
+        nobody: Any = None
+        super().__init__(folder, nobody, url)
+        self.web = web
+        self.now = int(time.time())  #: Unix seconds, of the next run or command
+
+    def after(self, *, days: float = 0, hours: float = 0, seconds: float = 0) -> None:
+        """Let time pass."""
+        self.now += int(86_400 * days + 3_600 * hours + seconds)
+        self._told.clear()
+
+    def start(self, *args: object, **options: object) -> NoReturn:
+        raise AssertionError("only a real crawl goes on in the background")
+
+    def begin(self, *args: object, **options: object) -> NoReturn:
+        raise AssertionError("only real crawls go on beside each other")
+
+    def python(self, *args: object, **options: object) -> NoReturn:
+        raise AssertionError("only a real crawl is a process")
+
+    def _run(self, args: list[str], *, expect: int | None, traceback: bool = False) -> Result:
+        result = self._crawl(args) if args[0] == "crawl" else self._command(args)
+        assert expect is None or result.status == expect, f"expected {expect}; {args}: {result}"
+        assert traceback or "Traceback" not in result.err, f"{args}: {result}"
+        return result
+
+    def _ask(self, *args: str) -> Any:
+        if args not in self._told:
+            result = self._command(list(args))
+            assert (result.status, result.err) == (0, ""), f"{args}: {result}"
+            self._told[args] = result.out
+        return self._told[args]
+
+    # A run
+
+    def _crawl(self, args: list[str]) -> Ran:
+        if not isinstance(self.registry, Remote):
+            begin_registry(self.registry)  # as the command would, which takes a while
+        words, given, chosen = _crawl_words(args)
+        assert words == ["crawl", "site"], f"only a real crawl has {words}"
+        run: Run | None = None
+        with self._inside(["scrapy", *args]) as (out, err):
+            settings = PlainSettings()
+            for name, value in chosen.items():
+                settings.set(name, value, given=True)
+            with _logged(settings, err):
+                status, run = self._crawl_source(settings, given)
+        self.now += _BETWEEN
+        return Ran(status, _read(out), _read(err), result=None if run is None else run.result)
+
+    def _crawl_source(
+        self, settings: PlainSettings, given: dict[str, str]
+    ) -> tuple[int, Run | None]:
+        """Crawl the source of these arguments; return the exit status, and the run if it began."""
+        run = None
+        try:
+            options = Options.of(settings)
+            source, orders = source_of_run_arguments(options, given), orders_of_run_arguments(given)
+            run = open_run(source, options, orders, self.now)
+            asyncio.run(Driver(run, self.web, settings, self.now).to_the_end())
+        except SmartcrawlError as error:
+            print_complaint("crawl", str(error))
+            is_held = isinstance(error, RunHeldError | RunPausedError)
+            return (HELD if is_held else FAILED), run
+        if run.result is not None:
+            print_crawl_summary(run, str(settings["DATA_DIR"]))
+        if run.failure is not None:
+            print_complaint("crawl", str(run.failure))
+            return FAILED, run
+        is_complete = run.result is not None and run.result.complete
+        return (DONE if is_complete else INCOMPLETE), run
+
+    # Other commands
+
+    def _command(self, args: list[str]) -> Result:
+        command = import_module(f"smartcrawl.commands.{args[0]}").Command
+        assert issubclass(command, BaseCommand), f"only a real command is `{args[0]}`"
+        with self._inside(["scrapy", *args]) as (out, err):
+            try:
+                status = run_command(args[0], args[1:])
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return Result(status, _read(out), _read(err))
+
+    @contextmanager
+    def _inside(self, argv: list[str]) -> Iterator[tuple[io.TextIOWrapper, io.TextIOWrapper]]:
+        """Be a process of this object: its environment, settings, clock, output and name."""
+        environment = {**os.environ, **self.own()}
+        values = {name: environment.get(name, value) for name, value in shipped.defaults.items()}
+        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in "oe")
+        with ExitStack() as stack:
+            stack.enter_context(patch.dict(os.environ, self.own()))
+            stack.enter_context(patch.dict(vars(shipped), values))
+            stack.enter_context(patch.object(sys, "argv", argv))
+            stack.enter_context(patch.object(time, "time", lambda: float(self.now)))
+            stack.enter_context(patch.object(time, "time_ns", lambda: self.now * 1_000_000_000))
+            stack.enter_context(redirect_stdout(out))
+            stack.enter_context(redirect_stderr(err))
+            yield out, err
+
+
+def _crawl_words(args: list[str]) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """Return the words, arguments and settings of the command line of a crawl."""
+    words: list[str] = []
+    given: dict[str, str] = {}
+    chosen: dict[str, str] = {}
+    rest = iter(args)
+    for word in rest:
+        if word in ("-a", "-s"):
+            name, _, value = next(rest).partition("=")
+            (given if word == "-a" else chosen)[name] = value
+        else:
+            words.append(word)
+    return words, given, chosen
+
+
+@contextmanager
+def _logged(settings: PlainSettings, err: io.TextIOWrapper) -> Iterator[None]:
+    """Write the log to the standard error of the run, as a crawl does."""
+    root = logging.getLogger()
+    handler = logging.StreamHandler(err)
+    handler.setFormatter(printed_line_formatter(str(settings["LOG_FORMAT"])))
+    handler.setLevel(str(settings["LOG_LEVEL"]))
+    root.addHandler(handler)
+    level = root.level
+    root.setLevel(str(settings["LOG_LEVEL"]))
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        root.setLevel(level)
+
+
+def _read(stream: io.TextIOWrapper) -> str:
+    stream.flush()
+    data = stream.buffer.getvalue()  # type: ignore[attr-defined]
+    return data.decode("utf-8")
