@@ -14,6 +14,7 @@ Rules for a page whose commands run in a test:
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from typing import NamedTuple
 
 #: Words behind ``sh`` of a block that no test runs.
 NOT_RUN = {
+    "checkout": "it needs a checkout; in_checkout() makes one, and runs its crawl",
     "client": "test_documents.py runs it without its installation, and asks as a client does",
     "install": "tests of the package install it, from the checkout instead of an index",
     "places": "its folders, buckets and repositories are those of a reader",
@@ -35,7 +37,7 @@ NOT_RUN = {
 SECONDS = 180  #: for one command, however busy the machine is
 ROOT = Path(__file__).resolve().parents[1]
 #: The program as an installation makes it, with the modules of this checkout.
-_PROGRAM = """\
+PROGRAM = """\
 #!{python}
 import sys
 
@@ -116,7 +118,7 @@ class Shell:
         self.folder.mkdir()
         program = folder / "bin" / "smartcrawl"
         program.parent.mkdir()
-        program.write_text(_PROGRAM.format(python=sys.executable, root=str(ROOT)), "utf-8")
+        program.write_text(PROGRAM.format(python=sys.executable, root=str(ROOT)), "utf-8")
         program.chmod(0o755)
         path = f"{program.parent}:{os.environ['PATH']}"
         kept = ("LANG", "LC_ALL", "TMPDIR", "SSL_CERT_FILE")
@@ -172,6 +174,34 @@ class Shell:
     def _kill(self) -> None:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def in_checkout(path: Path, shell: Shell) -> list[str]:
+    """Run the crawl of a page's block ``sh checkout``, and return what went wrong.
+
+    The folder of the shell becomes a checkout that is set up. ``script/test`` is what continuous
+    integration runs, and is not run here.
+    """
+    found = runs(path, ("checkout",))
+    if not found:
+        return []
+    script = shell.folder / "script"
+    script.mkdir()
+    shutil.copy(ROOT / "script" / "crawl", script)
+    (script / "setup").write_text("#!/bin/sh\n", "utf-8")
+    (script / "setup").chmod(0o755)
+    program = shell.folder / ".venv" / "bin" / "smartcrawl"
+    program.parent.mkdir(parents=True)
+    program.write_text(PROGRAM.format(python=sys.executable, root=str(ROOT)), "utf-8")
+    program.chmod(0o755)
+    wrong = []
+    for block in found:
+        for line in block.text.splitlines():
+            if line.startswith("script/crawl "):
+                status, printed, errors = shell.run(line)
+                if status:
+                    wrong.append(f"{line}\nended with {status}\n{printed}\n{errors[-2000:]}")
+    return wrong
 
 
 def play(path: Path, shell: Shell) -> list[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import sys
 from pathlib import Path
 from typing import Final
@@ -51,9 +52,17 @@ def program_argument_label(name: str) -> str:
 
 
 def program_as_typed() -> str:
-    """Return the program as it is typed in this folder: a path below it, or a name on the PATH."""
+    """Return the program as it is typed in this folder: a path, or a name on the PATH.
+
+    A path below this folder is relative; one elsewhere is whole, unless the PATH leads to it.
+    """
     called = Path(sys.argv[0])
     if called.name == "__main__.py":
         return "python -m smartcrawl" if program_name() == OURS else SCRAPYS
+    if called.stem != program_name():  # another program of Python, which has our modules
+        return program_name()
     shown = os.path.relpath(called) if called.is_absolute() else str(called)
-    return program_name() if shown.startswith("..") else shlex.quote(shown)
+    if not shown.startswith(".."):
+        return shlex.quote(shown)
+    is_on_path = shutil.which(program_name()) == str(called)
+    return program_name() if is_on_path else shlex.quote(str(called))

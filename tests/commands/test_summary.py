@@ -337,7 +337,7 @@ def test_what_went_wrong_is_told_as_it_is(shown):
     [
         ("scrapy", "scrapy"),
         ("/usr/lib/python3/scrapy/__main__.py", "scrapy"),
-        ("/elsewhere/bin/scrapy", "scrapy"),
+        ("/elsewhere/bin/scrapy", "/elsewhere/bin/scrapy"),
         (".venv/bin/scrapy", ".venv/bin/scrapy"),
     ],
 )

@@ -34,7 +34,9 @@ OF_SCRAPY = ("program.py", "crawl.py")
         ("/opt/python/site-packages/scrapy/__main__.py", "scrapy", "scrapy"),
         ("smartcrawl", "smartcrawl", "smartcrawl"),
         (".venv/bin/smartcrawl", "smartcrawl", ".venv/bin/smartcrawl"),
-        ("/opt/bin/smartcrawl", "smartcrawl", "smartcrawl"),
+        ("/opt/bin/smartcrawl", "smartcrawl", "/opt/bin/smartcrawl"),
+        ("/opt/my bin/scrapy", "scrapy", "'/opt/my bin/scrapy'"),
+        ("../bin/smartcrawl", "smartcrawl", "../bin/smartcrawl"),
         ("/opt/python/smartcrawl/__main__.py", "smartcrawl", "python -m smartcrawl"),
         ("/opt/smartcrawl/other.py", "scrapy", "scrapy"),
     ],
@@ -46,6 +48,24 @@ def test_the_called_program_is_named(
     monkeypatch.setattr(sys, "argv", [called])
 
     assert (program_name(), program_as_typed()) == (name, typed)
+
+
+def test_a_program_on_the_path_is_named_without_its_folder(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    program = tmp_path / "bin" / "smartcrawl"
+    program.parent.mkdir()
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"/none:{program.parent}")
+    monkeypatch.chdir("/")
+    monkeypatch.setattr(sys, "argv", [str(program)])
+    assert program_as_typed() == str(program).removeprefix("/")  # below this folder
+    (tmp_path / "else").mkdir()
+    monkeypatch.chdir(tmp_path / "else")
+    assert program_as_typed() == "smartcrawl"
+
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "other" / "smartcrawl")])
+    assert program_as_typed() == str(tmp_path / "other" / "smartcrawl")
 
 
 def test_a_crawl_is_named_as_each_program_takes_it(monkeypatch: pytest.MonkeyPatch):
