@@ -42,7 +42,7 @@ def assert_plays(page: Path, folder: Path, **there: str) -> None:
         shell = documents.Shell(folder, site.url().split("/")[2], there)
         (shell.folder / ".smartcrawl").mkdir()
         try:
-            wrong = documents.play(page, shell)
+            wrong = documents.in_checkout(page, shell) or documents.play(page, shell)
         finally:
             shell.close()
 
@@ -61,26 +61,31 @@ def test_the_search_in_elasticsearch_works(
     assert_plays(ELASTICSEARCH, tmp_path, **{"http://localhost:9200": url})
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/mcp.md"])
-def test_few_lines_lead_from_a_site_to_an_answer_in_a_client(page: str, tmp_path: Path):
+@pytest.mark.parametrize(
+    ("page", "entry"), [("README.md", "mcp.json"), ("docs/mcp.md", ".cursor/mcp.json")]
+)
+def test_few_lines_lead_from_a_site_to_an_answer_in_a_client(page: str, entry: str, tmp_path: Path):
     (block,) = (b for b in documents.blocks(ROOT / page) if b.word == "client")
     install, *lines, ask = block.text.splitlines()
     assert len(block.text.splitlines()) <= 5
-    assert re.match(r"pip install '\.\[mcp(,vectors)?\]' ", install)
+    assert re.match(r"pip install '\.\[mcp\]' |script/setup mcp vectors$", install)
     question = ask.removeprefix("# ask the client: ")
     with Site() as site:
         site.pages.update(lamps.pages())
         shell = documents.Shell(tmp_path, site.url().split("/")[2])
         (shell.folder / ".smartcrawl").mkdir()
         try:
+            assert not documents.in_checkout(ROOT / page, shell)
             status, printed, errors = shell.run("set -e\n" + "\n".join(lines))
         finally:
             shell.close()
     assert status == 0, printed + errors
 
-    entries = json.loads((shell.folder / ".cursor" / "mcp.json").read_text("utf-8"))
+    entries = json.loads((shell.folder / entry).read_text("utf-8"))
     server = StdioServerParameters(
-        **entries["mcpServers"]["docs"], cwd=shell.folder, env={"HOME": str(shell.folder)}
+        **entries["mcpServers"]["docs"],
+        cwd=shell.folder if page == "docs/mcp.md" else tmp_path,  # which has no state
+        env={"HOME": str(shell.folder)},
     )
     with connected(server) as session:
         (best, *_) = session.call("search", query=question)["results"]
@@ -239,8 +244,22 @@ def test_the_pages_that_people_follow_are_run():
     assert len(names) >= 7
 
 
-def test_readme_is_short():
-    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 100
+def test_readme_is_short_and_begins_with_a_picture_and_the_commands_of_a_fresh_machine():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+
+    assert len(text.splitlines()) <= 60
+    assert text.count("](") <= 30
+    title, sentence, picture, *_ = text.split("\n\n")
+    assert (title, sentence.count(". ")) == ("# smartcrawl", 0)
+    assert picture.startswith("![")
+    first = next(documents.blocks(ROOT / "README.md"))
+    assert first.text == (
+        "script/crawl https://docs.example.com/"
+        "      # sets up, crawls; then smartcrawl search 'spare fuse'\n"
+        "script/test                                 # sets up, runs the tests\n"
+    )
+    assert first.text in "".join(text.splitlines(keepends=True)[:20])
+    assert "exec script/test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
 
 
 def test_the_questions_have_short_answers_with_a_command():

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from functools import cache
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
@@ -146,11 +147,8 @@ def test_each_page_of_decisions_has_its_questions_and_what_would_change_our_mind
 
 
 def test_each_cell_of_the_comparison_has_its_source():
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    table = text.partition("## Compared with")[2].partition("\n## ")[0]
-    head, _, *rows = [
-        line.strip("|").split(" | ") for line in table.splitlines() if line[:1] == "|"
-    ]
+    text = (ROOT / "docs" / "compared.md").read_text(encoding="utf-8")
+    head, _, *rows = [line.strip("|").split(" | ") for line in text.splitlines() if line[:1] == "|"]
 
     assert len(rows) >= 6
     assert {len(row) for row in rows} == {len(head)} == {8}
@@ -158,6 +156,32 @@ def test_each_cell_of_the_comparison_has_its_source():
         for product, cell in zip(head[1:], row[1:], strict=True):
             (link,) = _INLINE.findall(cell)
             assert bool(urlsplit(link).scheme) == (product.strip() != "smartcrawl"), cell
+
+
+MAP = ROOT / "docs" / "README.md"
+ADRS = ROOT / "docs" / "adr"
+
+
+def test_the_map_of_the_manual_has_every_page_once():
+    found = Counter(
+        name((MAP.parent / link.partition("#")[0]).resolve())
+        for link in links(MAP)
+        if not urlsplit(link).scheme
+    )
+    pages = [page for page in PAGES if page.is_relative_to(MAP.parent) and page != MAP]
+
+    mapped = {name(page) for page in pages if page.parent != ADRS} | {name(ADRS / "README.md")}
+    assert {page: found[page] for page in mapped} == dict.fromkeys(mapped, 1)
+    adrs = {page.name for page in pages if page.parent == ADRS} - {"README.md"}
+    assert adrs <= {link.partition("#")[0] for link in links(ADRS / "README.md")}
+
+
+def test_the_map_has_the_parts_of_the_manual_in_their_order():
+    text = MAP.read_text(encoding="utf-8")
+
+    assert re.findall(r"^## (.+)$", text, re.M) == [
+        "Start", "Use", "Run it", "Look it up", "Change it",
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
