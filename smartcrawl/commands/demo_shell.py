@@ -62,6 +62,9 @@ class Shell:
         self._called = Path(sys.argv[0]) if called is None else called
         self._name = _name(self._called)
         self._environment = _environment(folder, columns, colour=colour)
+        if self._is_file():  # messages then name it without its folder, as the demo does
+            path = [str(self._called.absolute().parent), self._environment.get("PATH", os.defpath)]
+            self._environment["PATH"] = os.pathsep.join(path)
         (folder / "scrapy.cfg").write_text(PROJECT, encoding="utf-8")
         for name in (STATE, "tmp"):
             (folder / name).mkdir()
@@ -106,9 +109,12 @@ class Shell:
         shown = output.decode("utf-8", errors="replace")
         return Answer(self.typed(words), process.returncode, shown, time.monotonic() - began)
 
+    def _is_file(self) -> bool:
+        return self._called.stem == self._name and self._called.is_file()
+
     def _program(self) -> list[str]:
         """Return the words that call the program, from any folder."""
-        if self._called.stem == self._name and self._called.is_file():
+        if self._is_file():
             return [sys.executable, str(self._called.absolute())]
         return [sys.executable, "-m", self._name]
 
