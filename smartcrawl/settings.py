@@ -230,7 +230,7 @@ MAX_RUNNING_JOBS = _env("MAX_RUNNING_JOBS", 2)  # crawls of jobs at once; others
 SCRAPYD_URL = _env("SCRAPYD_URL", "")  # of a scrapyd that crawls for jobs; empty: processes here
 SCRAPYD_PROJECT = _env("SCRAPYD_PROJECT", "smartcrawl")  # the project of the egg in that scrapyd
 
-# The road (design.md 3): the places of our components in Scrapy
+# The road (docs/architecture.md): the places of our components in Scrapy
 SCHEDULER = "smartcrawl.engine.scheduler.NumberScheduler"
 DOWNLOAD_HANDLERS = {
     "http": "smartcrawl.engine.download.headers.BoundedHttpHandler",

@@ -1,4 +1,4 @@
-"""Imports point down, and the rules know nothing but the standard library (design.md 4)."""
+"""Imports point down, and the rules know the standard library alone (docs/architecture.md)."""
 
 import ast
 import os

@@ -209,7 +209,7 @@ def test_new_and_modified_count_as_clone_beside_an_original(registry):
 
 @pytest.mark.parametrize("state", RunState)
 def test_only_a_run_that_is_open_or_verifying_is_written_to(registry, state):
-    """``state < 2`` in SQL means these two (design.md 6)."""
+    """``state < 2`` in SQL means these two (ADR 130)."""
     assert registry.connection.execute("SELECT state FROM run").get == RunState.OPEN
     registry.connection.execute("UPDATE run SET state = ?", (state,))
     put(registry, 1)

@@ -45,7 +45,7 @@ def document_content_hash(document: Document) -> bytes:
     by its length and each list by its count, so that no text can pass for another field. Links,
     canonical, robots, charset, type and keywords do not count.
 
-    Source: R0-32, R0-46, G-21; design.md 5.
+    Source: R0-32, R0-46, G-21; ADR 129.
     """
     parts = [document.title, document.description, document.language, str(len(document.sections))]
     for section in document.sections:

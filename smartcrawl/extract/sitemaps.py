@@ -114,8 +114,8 @@ def read_sitemap(body: bytes, *, content_type: str, url: str) -> Sitemap:
         SitemapError: see ``SitemapFault``; the message is for the operator and names the place.
         ValueError: ``url`` is not absolute.
 
-    Source: design.md 2; sitemaps.org/protocol.html; RSS 2.0; RSS 1.0, section 5; RFC 4287;
-    RFC 7303, section 3; reliability.md, ATT-28, ATT-30 and ATT-31.
+    Source: ADR 17; sitemaps.org/protocol.html; RSS 2.0; RSS 1.0, section 5; RFC 4287;
+    RFC 7303, section 3; docs/attacks.md, ATT-28, ATT-30 and ATT-31.
     """
     base = document_base_url(url)
     name = str(base)

@@ -1,6 +1,6 @@
-"""Comparison of registry and index, key by key in constant memory, and repair (design.md 6, 7).
+"""Comparison of registry and index, key by key in constant memory, and repair (ADR 130).
 
-Source: reliability.md 6.4 (reconcile): two streams in the order of their keys.
+Both are streams in the order of their keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Registry rows that an audit compares with a remote index (design.md 7)."""
+"""Registry rows that an audit compares with a remote index (ADR 130)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index of a registry: the embedded one, or an Elasticsearch (design.md 7)."""
+"""The index of a registry: the embedded one, or an Elasticsearch (docs/elasticsearch.md)."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def index_facts_of_registry(connection: Connection) -> Known:
 
 
 def begin_index_epoch(options: Options, connection: Connection) -> tuple[int, int]:
-    """Begin an epoch, in which a registry overwrites every document of its index (design.md 6).
+    """Begin an epoch, in which a registry overwrites every document of its index (ADR 130).
 
     For a registry that was restored from a backup: its index has higher numbers. Every stored page
     is marked to be written anew. Returns the epoch, and the number of these pages.

@@ -1,4 +1,4 @@
-"""Facts that a registry has recorded about its remote index (design.md 6)."""
+"""Facts that a registry has recorded about its remote index (ADR 130)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The index writes that a registry transaction asks for, collected within it (design.md 6)."""
+"""The index writes that a registry transaction asks for, collected within it (ADR 29)."""
 
 from __future__ import annotations
 

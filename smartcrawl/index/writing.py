@@ -1,4 +1,4 @@
-"""Keep the index in step with registry transactions (design.md 6).
+"""Keep the index in step with registry transactions (ADR 29).
 
 The embedded index is in the registry's database: one transaction writes both. A remote index is
 written before the registry; until then the registry marks the pages as open. After a crash, writes

@@ -71,7 +71,7 @@ class StoredRobots:
 
 @dataclass(slots=True)
 class Batch:
-    """The writes of one transaction. It is full at about 50 ms of write lock (design.md 5)."""
+    """The writes of one transaction. It is full at about 50 ms of write lock (ADR 129)."""
 
     addresses: list[Address] = field(default_factory=list)
     reached: dict[int, int] = field(default_factory=dict)  #: number -> smallest depth offered

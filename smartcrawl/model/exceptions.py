@@ -53,7 +53,7 @@ class RegistryDamagedError(RegistryError):
 class RunHeldError(SmartcrawlError):
     """Another process crawls this source.
 
-    Not a fault: two runs of one source would count each absence twice (design.md 5).
+    Not a fault: two runs of one source would count each absence twice (ADR 134).
     """
 
     def __init__(self, source: str, pid: int, host: str, since: str) -> None:

@@ -126,7 +126,7 @@ class PagePlan:
     extraction: Extraction = Extraction.STANDS  #: how to comply with ``mode`` and ``wanted``
     waits: bool = False  #: full download deferred to a later run (RE_EXTRACT_PER_RUN)
     named: int = 0  #: sitemap kind of an address that was stored as a page; 0: none
-    verify: bool = False  #: whether it only looks at an unreached page (design.md 3)
+    verify: bool = False  #: whether it only looks at an unreached page (ADR 131)
     doubted: bool = False  #: whether this visit must download the whole body
     #: ``url`` as this run linked it, with an access signature or a session id
     signed: str | None = None

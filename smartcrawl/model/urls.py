@@ -2,7 +2,7 @@
 
 Every address has two spellings. The **request URL** is the one that a browser would request. The
 **normalized source** is the identity behind it: trackers, a trailing slash or the order of
-parameters do not make another page, but they stay in the request URL (design.md 12). Nothing here
+parameters do not make another page, but they stay in the request URL (ADR 135). Nothing here
 reads or writes anything.
 """
 
@@ -48,7 +48,7 @@ class Trackers:
 
     ``prefixes`` are beginnings of names, ``names`` whole names; case does not matter.
 
-    Source: R0-15, R2-66, M-19; ``ref`` and ``source`` are kept unless named (design.md 12).
+    Source: R0-15, R2-66, M-19; ``ref`` and ``source`` are kept unless named (ADR 135).
     """
 
     prefixes: tuple[str, ...] = ("utm_", "gclid", "fbclid", "msclkid")

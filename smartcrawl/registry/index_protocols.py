@@ -1,4 +1,4 @@
-"""Interfaces of the search index, as the registry uses it; design.md 4."""
+"""Interfaces of the search index, as the registry uses it (ADR 43)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class BatchEmbedding(Protocol):
 
 
 class PageIndex(Protocol):
-    """An external index with one document for each page (design.md 7)."""
+    """An external index with one document for each page (docs/elasticsearch.md)."""
 
     def write(self, pages: Sequence[IndexedPage], number: int, now: int) -> list[str | None]:
         """Write pages under a claim number, in their order; return the result of each.
@@ -96,7 +96,7 @@ class PageIndex(Protocol):
 
 
 class Indexing(Protocol):
-    """Keeper of index and registry in step (design.md 6)."""
+    """Keeper of index and registry in step (ADR 29)."""
 
     def perform(
         self,

@@ -30,7 +30,7 @@ from smartcrawl.rules.model import RunState
 if TYPE_CHECKING:  # imports PostgreSQL's client, which few runs need
     from smartcrawl.registry.runs.membership import Membership
 
-_TOMBSTONE_AGE = 86_400  #: seconds; the first run sealed later deletes the tombstone (design.md 6)
+_TOMBSTONE_AGE = 86_400  #: seconds; the first run sealed later deletes the tombstone (ADR 130)
 _OTHERS = "SELECT name FROM source WHERE no <> ?"
 
 

@@ -1,4 +1,4 @@
-"""Ageing of lost, gone and unreached pages, until their removal is due (design.md 8)."""
+"""Ageing of lost, gone and unreached pages, until their removal is due (docs/decisions.md)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def absence_counts_after(
     >>> absence_counts_after(Counts(2, 1, 10, 10), Outcome.SAME, 200, Policy(), 20, held=True)
     Counts(lost=0, gone=0, lost_since=None, gone_since=None)
 
-    Source: M-05, M-08, R4-43, R4-44, U-08 to U-13 as overridden by design.md 8.
+    Source: M-05, M-08, R4-43, R4-44, U-08 to U-13 as overridden by ADR 135.
     """
     ageing = AGEING[outcome]
     if ageing.clears:
@@ -231,7 +231,7 @@ def is_gone(
     >>> is_gone(Counts(3, 3, 10, 10), Outcome.NOT_FOUND, 404, Policy(lost_min_age=60), now=20)
     False
 
-    Source: R0-50, M-01, M-08, U-09; design.md 8 (count **and** age).
+    Source: R0-50, M-01, M-08, U-09; docs/decisions.md, "When it is old enough".
     """
     if not AGEING[outcome].lost:
         return False
@@ -250,7 +250,7 @@ def absent_runs_before_removal(gone_count: int, policy: Policy) -> int:
     >>> [absent_runs_before_removal(lost, Policy()) for lost in (0, 2, 9)]
     [3, 1, 1]
 
-    Source: M-05, G-14, U-18; design.md 8.
+    Source: M-05, G-14, U-18; docs/decisions.md.
     """
     needed = policy.orphan_threshold - gone_count
     if policy.sum_of_thresholds and gone_count:
@@ -265,7 +265,7 @@ def is_abandoned(gone_count: int, age: int, absent_since: int, policy: Policy, n
     including the run being sealed. ``absent_since``: when the first of them was sealed (Unix
     seconds).
 
-    Source: R4-07, M-05, U-17, U-18; design.md 8.
+    Source: R4-07, M-05, U-17, U-18; docs/decisions.md.
     """
     return age >= absent_runs_before_removal(gone_count, policy) and is_absence_old(
         absent_since, now, policy.orphan_min_age
@@ -284,7 +284,7 @@ def rule_of_unseen(
     >>> rule_of_unseen(is_listed=True).word, rule_of_unseen(is_listed=False).word
     ('absent', 'orphan')
 
-    Source: R1-29, M-07; design.md 8.
+    Source: R1-29, M-07; docs/decisions.md.
     """
     if is_excluded:
         return RemovalRule.EXCLUDED
@@ -301,7 +301,7 @@ def needs_verification(
     The answer decides whether the page's lost runs count as well, or only its gone runs
     (``lets_page_go``). ``age`` and ``absent_since`` as in ``is_abandoned``.
 
-    Source: R4-07, M-05, U-18; design.md 8.
+    Source: R4-07, M-05, U-18; docs/decisions.md.
     """
     return any(
         is_abandoned(count, age, absent_since, policy, now)
@@ -309,7 +309,7 @@ def needs_verification(
     )
 
 
-#: Answers to a look that allow the removal of an unreached page (design.md 3, "verify").
+#: Answers to a look that allow the removal of an unreached page (ADR 131).
 SPOKEN: Final = frozenset({200, 304, 404, 410, *_REDIRECTS})
 #: Earlier answers of a page that a redirect confirms when a look finds one. A look follows no
 #: redirect, so it cannot distinguish a loop from a valid redirect.
@@ -375,7 +375,7 @@ def lets_page_go(look: Look, policy: Policy) -> bool:
     >>> [lets_page_go(Look(403, lost, 0, 1, None, True), Policy()) for lost in (1, 2)]
     [False, True]
 
-    Source: R4-07, M-04, M-05; design.md 8.
+    Source: R4-07, M-04, M-05; docs/decisions.md.
     """
     if look.answer in SPOKEN and look.age >= absent_runs_before_removal(look.gone_count, policy):
         return True
@@ -431,7 +431,7 @@ def withholds_sweep(
     >>> [withholds_sweep(Loss(2, 3), Loss(2, 3), **limits, answering=n) for n in (1, 2)]
     [False, True]
 
-    Source: INV-5; design.md 8 (guard); ADR 92.
+    Source: INV-5; ADR 13, 92.
     """
     if max_ratio >= 1:
         return False

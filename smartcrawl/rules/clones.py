@@ -59,7 +59,7 @@ def decide_clone_places(members: Iterable[Member], *, midway: bool) -> dict[int,
     reached hands over to a page that has answered. It does not take the place back by itself, and
     no other page takes it in the same run.
 
-    Source: M-23, R4-14 to R4-16; design.md 8 (clones); ADR 94.
+    Source: M-23, R4-14 to R4-16; docs/decisions.md, "Clones"; ADR 94.
     """
     group = list(members)
     if not group:

@@ -140,7 +140,7 @@ def forecast_ways(
     ``remove_excluded``: OUT_OF_SCOPE_POLICY=remove. A pinned page is removed only for its answers,
     or because its listing lacks it, which comes first of a listed page.
 
-    Source: R0-50, R3-71, R4-07, M-05; design.md 8.
+    Source: R0-50, R3-71, R4-07, M-05; docs/decisions.md.
     """
     if facts.standing is Standing.BARE:
         return ()
@@ -261,7 +261,7 @@ def reason_without_validators(
     ``unconfirmed``: its last 304 named another version than the one that was asked about.
     ``is_listed``: its validators are those of a listing.
 
-    Source: RP-05, R0-38; design.md 3.
+    Source: RP-05, R0-38; ADR 130.
     """
     if standing is Standing.BARE:
         return "no copy of it is stored"

@@ -342,7 +342,7 @@ def outcome_of_http_status(status: int, *, conditional: bool) -> Outcome:
     ... )
     ('NOT_MODIFIED', 'BAD_HEADER')
 
-    Source: R4-35 to R4-39 (cases 2 to 6); design.md 12.
+    Source: R4-35 to R4-39 (cases 2 to 6); ADR 135.
     """
     match http_status_read(status):
         case 304:

@@ -1,4 +1,4 @@
-"""The closed vocabularies that rules, registry and reports share (design.md 13)."""
+"""The closed vocabularies that rules, registry and reports share (docs/glossary.md)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Status(IntEnum):
 
 
 class Word(IntEnum):
-    """``lastOutcome`` (design.md 13). The numbers are stored; never renumber.
+    """``lastOutcome`` (docs/glossary.md). The numbers are stored; never renumber.
 
     ``clone`` is never stored: *new* and *modified* are reported as *clone* while a page is not the
     original of its content.
@@ -99,7 +99,7 @@ class Word(IntEnum):
 
 
 class RunState(IntEnum):
-    """Life of a run (design.md 9). The numbers are stored; never renumber."""
+    """Life of a run (docs/glossary.md). The numbers are stored; never renumber."""
 
     OPEN = 0
     VERIFYING = 1  #: everything was visited; candidates for removal are requested again
@@ -142,7 +142,7 @@ class Mode(IntEnum):
 
 
 class RemovalRule(IntEnum):
-    """Reasons to remove a page (design.md 8). The numbers are stored; never renumber."""
+    """Reasons to remove a page (docs/decisions.md). The numbers are stored; never renumber."""
 
     GONE = 1  #: 404 or 410, often and long enough
     REDIRECT = 2  #: moved, and its target is indexed

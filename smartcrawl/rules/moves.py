@@ -92,7 +92,7 @@ def fates_of_moves(
     because of that limit. Nothing is known of such a target, so that the page waits, unless the
     chain is too long already.
 
-    Source: U-06, M-21; design.md 8 (redirects).
+    Source: U-06, M-21; docs/decisions.md, "Moved pages".
     """
     by_no = {move.no: move for move in moves}
     hops = {**aside, **{no: move.target_no for no, move in by_no.items()}}

@@ -71,7 +71,7 @@ def decide(
     is. ``alias``: the page stands aside for its canonical page, so that an unchanged one is
     *redirected*, not *excluded*.
 
-    Source: R4-34 to R4-41; M-12; M-13; design.md 8.
+    Source: R4-34 to R4-41; M-12; M-13; docs/decisions.md.
     """
     row = DECISIONS[outcome]
     match standing:
@@ -138,12 +138,12 @@ def status_after(
     tombstone stays one until the page answers again.
 
     A failed visit shows as ``Error`` while the content it protects stays searchable (M-06);
-    a redirect, 406 or noindex of a stored page changes no status until a sweep (design.md 8).
+    a redirect, 406 or noindex of a stored page changes no status until a sweep (ADR 131).
 
     >>> status_after(Action.HOLD, Outcome.REDIRECT, Status.INDEXED, Standing.HELD).word
     'Indexed'
 
-    Source: U-01 to U-15 with the overrides of design.md 12.
+    Source: U-01 to U-15 with the overrides of ADR 135.
     """
     match action:
         case Action.INDEX:
@@ -241,7 +241,7 @@ def state_after_removal(rule: RemovalRule) -> Removal:
     ... )
     ('gone', 'OutOfScope')
 
-    Source: U-06, U-07, U-09, U-18; RD-02; design.md 8 and 13.
+    Source: U-06, U-07, U-09, U-18; RD-02; ADR 131.
     """
     return REMOVALS[rule]
 

@@ -50,7 +50,7 @@ def renamed_records(absent: Iterable[FileRecord], new: Iterable[FileRecord]) -> 
     >>> renamed_records([old], [moved])
     {2: 1}
 
-    Source: design.md 8 (absence); R1-29.
+    Source: ADR 65; R1-29.
     """
     found: dict[int, int] = {}
     equal: defaultdict[bytes, _Sides] = defaultdict(lambda: ([], []))

@@ -1,4 +1,4 @@
-"""Whether a run saw everything (design.md 3, "seal")."""
+"""Whether a run saw everything (docs/decisions.md)."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def reasons_against_seal(evidence: Evidence) -> tuple[str, ...]:
     ... )
     ('not_due: 1',)
 
-    Source: RD-07 as sharpened by design.md 3; INV-4.
+    Source: RD-07 as sharpened by ADR 135; INV-4.
     """
     found = [*evidence.cut_by]
     found += [f"{SEED_FAILED}: {url}" for url in evidence.seeds_failed]

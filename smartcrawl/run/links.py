@@ -400,7 +400,7 @@ class Links:
     # Stored links
 
     def replay(self, page: Page) -> None:
-        """Offer the stored links of a page, filtered by today's scope (M-02; design.md 8)."""
+        """Offer the stored links of a page, filtered by today's scope (M-02; ADR 131)."""
         record, state = page.record, page.state
         if not self._source.kind_of(page.url).follows_links:
             return

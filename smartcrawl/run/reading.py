@@ -1,4 +1,4 @@
-"""Processing of answers: body, document, shield against bad answers, links (design.md 3)."""
+"""Processing of answers: body, document, shield against bad answers, links (ADR 27)."""
 
 from __future__ import annotations
 
@@ -514,7 +514,7 @@ def _drop_body(visit: Visit) -> None:
 
 
 def _keeps_links(visit: Visit) -> bool:
-    """Whether to replay the stored links of a page: no new body replaced them (design.md 8).
+    """Whether to replay the stored links of a page: no new body replaced them (ADR 131).
 
     Errors and redirects leave a stored page and its links in place. The links of an excluded page
     do not count, and an address without a stored page has none.

@@ -37,7 +37,7 @@ class ModeRule(BaseModel):
 class Source(BaseModel):
     """One declared or ad-hoc source. Each kind has a model of its own, with its own keys.
 
-    Source: design.md 2; M-28.
+    Source: docs/sources.md; M-28.
     """
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")

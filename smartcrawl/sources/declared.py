@@ -1,6 +1,6 @@
 """Sources: declared in sources.toml, or given as one address.
 
-A source is the document set: scope, runs, records and deletion are per source (design.md 2).
+A source is the document set: scope, runs, records and deletion are per source (docs/sources.md).
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def test_when_the_original_is_edited_a_clone_takes_over_without_a_download(
 def test_a_lost_and_then_orphaned_original_keeps_its_entry_until_it_is_removed(
     site: Site, crawl: Crawl
 ):
-    """design.md 8: living members before lost ones; a lost page keeps the entry it has."""
+    """ADR 94: living members before lost ones; a lost page keeps the entry it has."""
     page = html("Whales", text=LONG)
     site.pages["/"] = html("Home", "/one", "/two!")
     site.pages["/one"] = site.pages["/two!"] = page

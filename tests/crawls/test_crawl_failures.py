@@ -8,7 +8,7 @@ from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
 #: An answer of each kind, with the status that the record shows, its word where content is held,
-#: lostCount and goneCount (the table of design.md 8).
+#: lostCount and goneCount ("What ages" in docs/decisions.md).
 HTTP_ERRORS = {
     "404": (Page("gone", status=404), 404, "lost", 1, 1),
     "410": (Page("gone", status=410), 410, "lost", 1, 1),

@@ -1,6 +1,6 @@
 """The revalidation lane: what it asks, what it leaves to the engine, and that nobody can tell.
 
-Source: design.md 10; ADR 31.
+Source: ADR 31.
 """
 
 import os

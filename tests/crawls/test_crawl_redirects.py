@@ -205,7 +205,7 @@ def test_circles_and_redirects_without_a_target_fail_and_end(site: Site, crawl: 
 
 @pytest.mark.covers("M-21", "U-12")
 def test_a_held_page_that_redirects_in_a_circle_is_lost_and_stays(site: Site, crawl: Crawl):
-    """design.md 8: a redirect that cannot be followed ages as a header error, never at once."""
+    """A redirect that cannot be followed ages as a header error (docs/decisions.md)."""
     chain = [f"/chain/{n}" for n in range(1, 7)]
     site.pages["/"] = html("Home", "/x", "/y", "/long")
     for path in ("/x", "/y", "/long"):

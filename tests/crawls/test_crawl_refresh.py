@@ -410,7 +410,7 @@ def test_another_size_of_chunks_reads_snapshots_and_modifies_nothing(site: Site,
 
 @pytest.mark.covers("RD-03")
 def test_validators_go_only_to_the_spelling_that_gave_them(site: Site, crawl: Crawl):
-    """design.md 3; RD-03: a page that moved within its id is asked there, and only there."""
+    """ADR 7; RD-03: a page that moved within its id is asked there, and only there."""
     site.pages["/"] = html("Home", "/a?utm_source=x")
     site.pages["/a"] = Page(html("A", text="alpha"), last_modified=datetime(2026, 1, 1, tzinfo=UTC))
     site.pages["/a?utm_source=x"] = Page(redirect="/a")

@@ -132,7 +132,7 @@ def test_the_write_lock_is_held_for_a_short_while_only(site: Site, crawl: Crawl)
     held = [float(seconds) for seconds in told[1].split()]
     assert len(held) > count / 50
     nearly_all = sorted(held)[len(held) * 9 // 10]  # a busy machine may stop any one of them
-    assert nearly_all < 0.3  # design.md 5 wants 0.05, on a machine that is not busy
+    assert nearly_all < 0.3  # ADR 129 wants 0.05, on a machine that is not busy
 
 
 def test_a_foreign_page_status_never_reaches_the_index(site: Site, crawl: Crawl):

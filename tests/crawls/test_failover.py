@@ -3,7 +3,7 @@
 The database is replaced by an older copy, as by a standby that was behind. What the next run
 leaves is compared with what a crawl leaves that nothing disturbed.
 
-Source: design.md 5, 6; reliability.md 2.
+Source: ADR 116.
 """
 
 from collections.abc import Iterator

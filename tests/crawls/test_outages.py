@@ -1,6 +1,6 @@
 """A PostgreSQL that is away for good, and one process that stalls in a transaction.
 
-Source: design.md 5, 9; reliability.md 2.
+Source: ADR 117, 118.
 """
 
 import signal

@@ -1,6 +1,6 @@
 """What holds for all workers of a run together, and when none of them begins.
 
-Source: design.md 9; R2-43, R2-45, R2-46; reliability.md 2.
+Source: ADR 30; R2-43, R2-45, R2-46.
 """
 
 from collections.abc import Iterator

@@ -641,7 +641,7 @@ def test_time_grows_with_the_size_of_a_page_not_with_its_square(markup):
     ],
 )
 def test_nothing_of_a_page_waits_for_the_garbage_collector(markup):
-    """Pages kept until a collection cost 600 MB instead of 158 (feasibility.md, trap 1).
+    """Pages kept until a collection cost 600 MB instead of 158 (ADR 132).
 
     lxml's own cycle of parser, context and target stays, but holds nothing of the page.
     """

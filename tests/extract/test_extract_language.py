@@ -78,7 +78,7 @@ def test_norwegian_keeps_its_declared_form():
 
 
 def test_only_the_beginning_is_looked_at():
-    """The whole text would cost 20 times as much (feasibility.md, trap 14)."""
+    """The whole text would cost 20 times as much (ADR 132)."""
     assert detected_language(TEXTS["de"] * 30 + TEXTS["en"] * 1000) == "de"
 
 

@@ -1,4 +1,4 @@
-"""An index elsewhere that other processes write while this one opens it (design.md 6)."""
+"""An index elsewhere that other processes write while this one opens it (ADR 130)."""
 
 from typing import Any, cast
 

@@ -1,4 +1,4 @@
-"""Registry and an index elsewhere: rehearsed, written, done (design.md 6; ADR 29)."""
+"""Registry and an index elsewhere: rehearsed, written, done (ADR 29)."""
 
 from array import array
 from collections.abc import Sequence

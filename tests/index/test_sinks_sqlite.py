@@ -449,7 +449,7 @@ def test_a_clone_is_found_when_the_sweep_has_removed_its_original(desk: Desk):
 
 
 def test_a_lost_original_keeps_its_entry_beside_the_living_page_that_takes_over(desk: Desk):
-    """design.md 8: it keeps the entry it has, and is no clone."""
+    """docs/decisions.md: it keeps the entry it has, and is no clone."""
     desk.index(BASE + "a", LONG)
     desk.index(BASE + "bb", LONG)
     desk.seal()

@@ -1,4 +1,4 @@
-"""Spellings and ids of addresses (requirements.md R0.3 to R0.5, R2.15, "Test vectors")."""
+"""Spellings and ids of addresses (ADR 7, 135)."""
 
 import json
 from pathlib import Path
@@ -42,7 +42,7 @@ VECTORS = [
         "https://example.com/?b=2&a=1&utm_source=x&GCLID=y&a=0",
         "https://example.com/?a=0&a=1&b=2",
     ),
-    (  # design.md 12: ref and source are kept
+    (  # ADR 135: ref and source are kept
         "https://example.com/p?ref=n&source=m&sourceId=7",
         "https://example.com/p?ref=n&source=m&sourceId=7",
     ),
@@ -205,7 +205,7 @@ def test_default_trackers_are_those_of_the_specification():
 
 @covers("R0-16", "R2-63")
 def test_request_keeps_what_only_the_id_drops():
-    """Trailing slash and trackers change the id, never the URL requested (design.md 12)."""
+    """Trailing slash and trackers change the id, never the URL requested (ADR 135)."""
     assert request_url("https://example.com/a/?utm_id=1&b") == "https://example.com/a/?utm_id=1&b"
 
 

@@ -1,4 +1,4 @@
-"""Registries in a file and in PostgreSQL: one contract, the same tests (design.md 5).
+"""Registries in a file and in PostgreSQL: one contract, the same tests (ADR 28).
 
 The conftest.py of each folder with such tests imports all of it.
 """

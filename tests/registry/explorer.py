@@ -2,7 +2,7 @@
 
 The functions are the product's: `RegistryWriter`, `RegistryCommit`, `RemoteIndexing`, `runs`.
 Whoever explores says which worker goes on, which one dies, and which message comes late; after each
-step everything must be as it has to (design.md 6 and 9; reliability.md 5.9).
+step everything must be as it has to (ADR 30, 130).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Two workers of a run in every order of steps: nothing is lost, nothing is claimed undone.
 
 What must hold is in `tests.registry.explorer`; here are how far the suite looks, and that weaker
-forms of the protocol are found out (design.md 6 and 9; reliability.md 5.9, INV-3, INV-6, INV-8).
+forms of the protocol are found out (ADR 30, 130; INV-3, INV-6, INV-8).
 """
 
 import random

@@ -629,7 +629,7 @@ def test_content_and_index_are_exactly_what_records_point_to(history):
     """Whatever pages change to whatever texts, in whatever batches, and go as orphans.
 
     Content lives while a record or the evidence of a removal points to it, its entry in the
-    index while a record does (design.md 5).
+    index while a record does (ADR 129).
     """
     desk = fresh()
     texts = ["", "short", LONG, LONG + "more"]

@@ -1,4 +1,4 @@
-"""Workers of one run: one opens it, others join, one ends it, the last one leaves (design.md 9)."""
+"""Workers of one run: one opens it, others join, one ends it, the last one leaves (ADR 30)."""
 
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A source is crawled by one process at a time, and death frees it (design.md 5)."""
+"""A source is crawled by one process at a time, and death frees it (ADR 134)."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Batches of workers that share a run: what two of them found at once counts once (design.md 9)."""
+"""Batches of workers that share a run: what two of them found at once counts once (ADR 30)."""
 
 from collections.abc import Iterable
 
@@ -69,7 +69,7 @@ def urls(desk: Desk, numbers: Iterable[int]) -> list[str]:
 
 
 def test_what_a_batch_reached_is_offered_breadth_first(desk: Desk, workers: tuple[Worker, Worker]):
-    """Redis hands out what it is offered in that order (design.md 5)."""
+    """Redis hands out what it is offered in that order (docs/redis.md)."""
     one, _ = workers
     deep, flat, beside = desk.address(A, 4), desk.address(B, 2), desk.address(C, 2)
     one.write(addresses=[deep, flat, beside])

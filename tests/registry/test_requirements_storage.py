@@ -22,7 +22,7 @@ B = "http://a.example/b"
 
 @pytest.mark.covers("R1-05", "R1-16", "R1-17", "R1-22")
 def test_a_known_page_is_looked_up_with_its_number_depth_and_validators(desk: Desk):
-    """No queue is loaded with all pages: one is read when a link leads there (design.md 12)."""
+    """No queue is loaded with all pages: one is read when a link leads there (ADR 135)."""
     (number,) = desk.add(A, depth=3)
     desk.write(desk.visit(A, "words", etag='"abc123"', last_modified="Mon"))
     desk.index(B, "other words")

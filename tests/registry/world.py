@@ -1,4 +1,4 @@
-"""A site that changes, and a model of what may become of it: pure Python, written from design.md 8.
+"""A site that changes, and a model of what may become of it: pure Python, from docs/decisions.md.
 
 `World` answers like a web server. `Model` is told which answers were committed, in which run, and
 says what a true registry holds after that; it knows no SQL, no batches and no clones.

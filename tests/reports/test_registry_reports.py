@@ -176,7 +176,7 @@ def test_a_clone_that_becomes_the_original_has_its_word_back(desk: Desk):
 
 @pytest.mark.covers("RD-07", "R4-08", "M-05")
 def test_the_age_of_an_orphan_counts_complete_runs_only(desk: Desk):
-    """The third of them ends it: the run being sealed counts (design.md 8)."""
+    """The third of them ends it: the run being sealed counts (docs/decisions.md)."""
     desk.index(BASE + "held", "words")
     desk.index(BASE + "bare", outcome=Outcome.NOT_FOUND, status=404)
     told = []
@@ -231,7 +231,7 @@ def test_runs_of_other_sources_age_nobody(file):
 
 
 def test_an_excluded_page_ages_though_it_is_reached(desk: Desk):
-    """Robots forbid it: no complete run sees it, until it goes as an orphan would (design.md 8)."""
+    """Robots forbid it: no complete run sees it, until it goes as an orphan would (ADR 131)."""
     desk.index(BASE + "held", "words")
     desk.seal()
     told = []

@@ -1,4 +1,4 @@
-"""The thread that exchanges messages with Redis: it loses none (design.md 9)."""
+"""The thread that exchanges messages with Redis: it loses none (ADR 30)."""
 
 import time
 from collections.abc import Callable, Iterator

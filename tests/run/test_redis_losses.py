@@ -1,6 +1,6 @@
 """Losses of Redis, of a worker or of the network between them; no page is lost.
 
-The first four are those of scrapy-redis 0.9.1 (reliability.md 1.2).
+The first four are those of scrapy-redis 0.9.1 (docs/redis.md).
 """
 
 import select

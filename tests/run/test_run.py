@@ -98,7 +98,7 @@ def test_a_page_that_is_no_seed_moves_no_scope(run: Run):
 
 
 def test_of_what_waits_in_a_limited_run_the_oldest_visit_is_asked_first():
-    """The next run begins with the pages that a limited run did not reach (design.md 12)."""
+    """The next run begins with the pages that a limited run did not reach (ADR 135)."""
     visits = {1: NOW - 10, 3: NOW - 20}
     queue = RankedFrontierQueue(lambda asked: {n: visits[n] for n in asked if n in visits})
     for number in (1, 2, 3, 4):
@@ -283,7 +283,7 @@ def test_a_304_of_a_page_that_was_lost_ends_that_and_is_no_touch_in_bulk(held: O
 
 
 def test_an_order_may_ask_for_removal_after_one_run_and_the_settings_keep_theirs(held: Options):
-    """`-a lost_threshold=1` is seed 001's hard delete by the end of the same run (design.md 8)."""
+    """`-a lost_threshold=1` is the hard delete of R1-45 by the end of the same run."""
     for orders, gone in ((Orders(), 0), (Orders(lost_threshold=1), 1)):
         run = Run.open(SOURCE, held, orders, NOW)
         answered(run, ONE, Outcome.NOT_FOUND, 404)
@@ -319,7 +319,7 @@ def test_who_watches_is_told_what_the_sweep_removes(held: Options):
 
 @pytest.mark.parametrize("reason", ["shutdown", "commit_failed"])
 def test_a_run_that_did_not_end_by_itself_removes_nothing(held: Options, reason: str):
-    """design.md 8: not even pages with direct evidence against them."""
+    """ADR 131: not even pages with direct evidence against them."""
     run = Run.open(SOURCE, held, Orders(lost_threshold=1), NOW)
     answered(run, ONE, Outcome.NOT_FOUND, 404)
     flushed(run)
@@ -361,7 +361,7 @@ def test_the_next_start_sweeps_what_a_dead_process_left_sealed(held: Options):
 
 @pytest.mark.covers("U-15")
 def test_a_resumed_run_does_not_follow_the_links_of_what_it_may_not_ask(options: Options):
-    """design.md 8: an excluded page has no links in force."""
+    """ADR 131: an excluded page has no links in force."""
     child = "http://a.example/child"
     run = Run.open(SOURCE, options, Orders(), NOW)
     answered(run, ONE, Outcome.CHANGED, 200, "one", child)

@@ -1,4 +1,4 @@
-"""The frontier of one worker in a shared run (design.md 9)."""
+"""The frontier of one worker in a shared run (ADR 30)."""
 
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""The state of a host is sent to all workers, once (design.md 9; R2-43 to R2-46)."""
+"""The state of a host is sent to all workers, once (ADR 30; R2-43 to R2-46)."""
 
 from dataclasses import dataclass
 

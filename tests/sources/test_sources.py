@@ -1,4 +1,4 @@
-"""Declared and ad-hoc sources, and what is said about wrong ones (design.md 2; M-28)."""
+"""Declared and ad-hoc sources, and what is said about wrong ones (docs/sources.md; M-28)."""
 
 from pathlib import Path
 

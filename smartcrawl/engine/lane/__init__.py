@@ -1,1 +1,1 @@
-"""The revalidation lane: conditional requests beside Scrapy's engine (design.md 10)."""
+"""The revalidation lane: conditional requests beside Scrapy's engine (ADR 31)."""

@@ -65,7 +65,7 @@ class RevalidationLane:
     other answer is passed to the engine in the meta of a request. Both wait until their connection
     proves clean. If it is not clean, or no answer came, the engine requests the page.
 
-    Source: design.md 10; ADR 31, 32.
+    Source: ADR 31, 32.
     """
 
     def __init__(self, crawler: Crawler, run: Run) -> None:

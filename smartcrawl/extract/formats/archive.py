@@ -33,7 +33,7 @@ class ZipArchive:
 
     Sizes in the directory are not trusted. An archive within it is never opened.
 
-    Source: reliability.md, ATT-32.
+    Source: docs/attacks.md, ATT-32.
     """
 
     def __init__(self, body: bytes) -> None:

@@ -1,1 +1,1 @@
-"""The index in an Elasticsearch 8 or 9: one document for each page (design.md 6, 7)."""
+"""The index in an Elasticsearch 8 or 9: one document for each page (docs/elasticsearch.md)."""

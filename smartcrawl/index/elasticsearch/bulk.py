@@ -1,6 +1,6 @@
 """Bulk writes of documents and tombstones, each under its claim number and with its own result.
 
-Source: design.md 6; reliability.md 6.4, 6.5.
+Source: ADR 130.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Both are compared with the registry's facts before anything is written: an index that was deleted,
 restored or replaced must not be taken for the one that has every page.
 
-Source: design.md 6, "Identity and epoch".
+Source: ADR 130.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Claim numbers as versions of documents: the later claim wins, in any order of writes (6.4)."""
+"""Claim numbers as versions of documents: the later one wins in any order of writes (ADR 130)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded index, in the registry's own database (design.md 7)."""
+"""The embedded index, in the registry's own database (ADR 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded index: FTS5 over chunks, in the registry's file and transaction (design.md 7)."""
+"""The embedded index: FTS5 over chunks, in the registry's file and transaction (ADR 1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orphaned snapshot files of a killed process (design.md 5)."""
+"""Orphaned snapshot files of a killed process (ADR 23)."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def store_refused_visit_row(visit: Visit, why: str) -> Failed:
     """End a visit as UNPROCESSABLE; stored content and validators stay.
 
     It does not count as unreachable: its server answered, and its links were offered
-    (R1-36; design.md 6).
+    (R1-36; ADR 130).
     """
     parsed = visit.parsed
     word = visit.verdict.word if visit.verdict is not None else Word.FAILED

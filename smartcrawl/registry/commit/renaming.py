@@ -1,4 +1,4 @@
-"""Renumbering of addresses that several workers found at once (design.md 9)."""
+"""Renumbering of addresses that several workers found at once (ADR 30)."""
 
 from __future__ import annotations
 

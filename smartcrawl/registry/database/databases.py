@@ -1,4 +1,4 @@
-"""The database of a registry: a SQLite file, or PostgreSQL (design.md 5)."""
+"""The database of a registry: a SQLite file, or PostgreSQL (ADR 28)."""
 
 from __future__ import annotations
 

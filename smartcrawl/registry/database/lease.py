@@ -1,4 +1,4 @@
-"""Leases as OS file locks: one run at a time crawls a source (design.md 5)."""
+"""Leases as OS file locks: one run at a time crawls a source (ADR 134)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The numbered steps of a schema (design.md 5)."""
+"""The numbered steps of a schema (ADR 129)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry in PostgreSQL: connections, migrations, translated errors (design.md 5)."""
+"""The registry in PostgreSQL: connections, migrations, translated errors (ADR 28)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Candidates for removal by a sweep, each with its evidence (design.md 8)."""
+"""Candidates for removal by a sweep, each with its evidence (ADR 131)."""
 
 from __future__ import annotations
 

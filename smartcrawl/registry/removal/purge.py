@@ -1,4 +1,4 @@
-"""Removals between runs: lost, orphaned and withheld pages, and undo (design.md 8).
+"""Removals between runs: lost, orphaned and withheld pages, and undo (ADR 131).
 
 The caller holds the lease of every source that it changes.
 """
@@ -129,7 +129,7 @@ def lost_page_rows(
     """Return the stored pages whose last visit found them lost.
 
     A page is removable if its status is in LOST_PURGE_STATUSES, after any number of such answers
-    (design.md 12).
+    (ADR 135).
     """
     found = []
     for row in _rows(connection, _LOST, sources):
@@ -263,7 +263,7 @@ def remove_stored_pages(
     ``report`` is called after each batch with the number of pages that were removed.
 
     Every batch draws a new claim number, so that a process taken for dead cannot overwrite it
-    (design.md 6).
+    (ADR 130).
     """
     by_source: dict[tuple[int, str], list[Target]] = {}
     for target in targets:

@@ -1,4 +1,4 @@
-"""Removal of pages, with evidence, and its undo (design.md 8, "Guard")."""
+"""Removal of pages, with evidence, and its undo (ADR 131)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Orphans that one more request has verified, before they are removed (design.md 8)."""
+"""Orphans that one more request has verified, before they are removed (ADR 131)."""
 
 from __future__ import annotations
 

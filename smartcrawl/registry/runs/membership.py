@@ -1,4 +1,4 @@
-"""The workers of one run: joining it, ending it, leaving it last (design.md 9)."""
+"""The workers of one run: joining it, ending it, leaving it last (ADR 30)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads of a shared run by its workers, without the pages themselves (design.md 9)."""
+"""Reads of a shared run by its workers, without the pages themselves (ADR 30)."""
 
 from __future__ import annotations
 

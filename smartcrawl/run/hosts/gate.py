@@ -64,7 +64,7 @@ class HostGate:
     is parked; then one request at a time probes it. An answer frees it. After some failed probes
     it is down to the end of the run. Hosts are names without port.
 
-    Source: design.md 3, "Host breaker".
+    Source: ADR 133.
     """
 
     def __init__(self, limits: HostGateLimits) -> None:

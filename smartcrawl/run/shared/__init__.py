@@ -1,1 +1,1 @@
-"""Several workers in one run (design.md 9)."""
+"""Several workers in one run (ADR 30)."""

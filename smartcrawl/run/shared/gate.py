@@ -19,7 +19,7 @@ class SharedGate(HostGate):
 
     The scripts apply those of the other workers when they hand out numbers (``SharedHosts``).
 
-    Source: design.md 9; R2-43, R2-45, R2-46.
+    Source: ADR 30; R2-43, R2-45, R2-46.
     """
 
     def __init__(self, limits: HostGateLimits, update: Callable[[HostAct], None]) -> None:

@@ -1,4 +1,4 @@
-"""Host notes that all workers of a run share (design.md 9)."""
+"""Host notes that all workers of a run share (ADR 30)."""
 
 from __future__ import annotations
 

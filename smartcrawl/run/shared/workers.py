@@ -1,4 +1,4 @@
-"""A run that several workers share: joined, crawled together, ended once (design.md 9)."""
+"""A run that several workers share: joined, crawled together, ended once (ADR 30)."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def test_stored_pages_of_a_host_are_found_by_an_index(full: Library):
 
 @pytest.mark.covers("R2-49")
 def test_what_is_due_is_one_scan_of_the_narrow_table(full: Library):
-    """idx_frontier_ready and idx_frontier_status: an index would cost each visit (design.md 5)."""
+    """idx_frontier_ready and idx_frontier_status: an index would cost each visit (ADR 129)."""
     plan = full.plan("SELECT count(*) FROM state WHERE next_visit <= :at", {"at": NOW})
     steps = [step.replace("->", "").split() for step in plan]
     scans = [words for words in steps if words[0] == "SCAN" or words[:2] == ["Seq", "Scan"]]

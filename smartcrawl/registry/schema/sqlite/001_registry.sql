@@ -1,4 +1,4 @@
--- Registry, first layout (design.md 5). Times are Unix seconds, UTC; hashes and ids are blobs.
+-- Registry, first layout (ADR 129). Times are Unix seconds, UTC; hashes and ids are blobs.
 -- One statement ends at each line that holds only "--;".
 
 CREATE TABLE sequence (

@@ -1,4 +1,4 @@
--- The embedded index (design.md 7): FTS5 over chunks as external content. index/embedded/sqlite.py writes both
+-- The embedded index (ADR 1): FTS5 over chunks as external content. index/embedded/sqlite.py writes both
 -- tables: a trigger would make FTS5 flush its buffer for every row, three times the cost of a page.
 
 CREATE TABLE chunk (

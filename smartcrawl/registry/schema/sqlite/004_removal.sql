@@ -1,4 +1,4 @@
--- Ageing of pages, candidates for removal, evidence of removals (design.md 8).
+-- Ageing of pages, candidates for removal, evidence of removals (ADR 131).
 
 -- Time of the first of the losses in lost_count.
 ALTER TABLE state ADD COLUMN lost_since INTEGER

@@ -31,7 +31,7 @@ def connect_redis(url: str) -> Redis:
     """Connect to the Redis of ``url``, and check that it keeps all keys.
 
     The client repeats no command by itself: a claim whose reply was lost would be made twice
-    (reliability.md 1.2 d).
+    (docs/redis.md).
 
     Raises:
         SettingError: ``url`` is no URL of a Redis.

@@ -63,7 +63,7 @@ class RedisFrontier:
     ``renew`` must be called every HEARTBEAT seconds, from a thread that is never blocked. All
     times are those of Redis's clock.
 
-    Source: R2-42 to R2-46, M-36; design.md 9; reliability.md 6.2, 6.3.
+    Source: R2-42 to R2-46, M-36; ADR 30; docs/redis.md.
     """
 
     def __init__(

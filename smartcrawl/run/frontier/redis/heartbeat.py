@@ -19,7 +19,7 @@ class ClaimHeartbeat:
     ``gone`` is called in that thread, with the claims that other workers may have now. Where Redis
     does not answer, one warning is logged. A lost frontier is handled by the next ``exchange``.
 
-    Source: design.md 9; reliability.md 6.3.
+    Source: ADR 30; docs/redis.md.
     """
 
     def __init__(

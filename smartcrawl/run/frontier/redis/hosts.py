@@ -16,7 +16,7 @@ class SharedHosts:
     ``limits`` are those of the frontier: the most requests in flight for each host, and the least
     seconds between two requests to it.
 
-    Source: R2-43, R2-45, R2-46; design.md 3, "Host breaker", and 9.
+    Source: R2-43, R2-45, R2-46; ADR 30, 133.
     """
 
     def __init__(self, scripts: RedisScripts, prefix: str, limits: dict[str, Any]) -> None:

@@ -22,7 +22,7 @@ def redis_run_prefix(source: str, run: int, registry: str = "") -> str:
     >>> redis_run_prefix("docs", 7, "8c1f09aa5e2b7d34")
     '8c1f09aa5e2b7d34:docs:7:'
 
-    Source: R2-42, R2-44 and S-10 as design.md 9 and 12 have them.
+    Source: R2-42, R2-44 and S-10 as in ADR 135.
     """
     return f"{redis_source_prefix(source, registry)}{run}:"
 

@@ -25,7 +25,7 @@ class SharedRobots:
     count, because workers that start together fetch them in that very second. The registry stores
     them for longer, for times when the origin does not answer.
 
-    Source: R2-41, R2-74, S-10; design.md 9.
+    Source: R2-41, R2-74, S-10; ADR 30.
     """
 
     def __init__(
