@@ -1,6 +1,13 @@
 """Measure how many faults the tests notice: mutants of all rooms, drawn by a seed.
 
-    tests/gate.py draw --seed 47 400      write the list of mutants, tests/data/gate.tsv
+    tests/gate.py draw --seed 47 400            write the list of mutants, tests/data/gate.tsv
+    tests/gate.py hits --copy DIR --out OUT     which tests come by which mutant, and take how long
+    tests/gate.py run --copy DIR --out OUT      try the mutants; goes on where it was stopped
+    tests/gate.py report OUT [OUT ...]          how many are noticed in each room, and which are not
+
+DIR is a checkout of its own with .venv (`git worktree add`, `script/setup test`), whose package is
+changed on the way. `run` takes --copy several times, and tries so many mutants at once. OUT is a
+folder outside of it: `hits` writes hits.json and durations.tsv, `run` results.tsv.
 
 A list is one mutant a line: its module, the function that it is in, the change, and which one it is
 among equal changes of the function. The first 200 lines are the short form. The file is written
@@ -8,12 +15,19 @@ before tests change; a mutant is found again by these four as long as its code s
 """
 
 import argparse
+import ast
 import random
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import NamedTuple
 
 from tests import mutants
+from tests.gauge import results
+from tests.gauge.marking import mark
+from tests.gauge.record import Record
+from tests.gauge.trying import Trials, environment, path_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LIST = Path("tests/data/gate.tsv")  #: in a checkout
@@ -79,6 +93,102 @@ def draw(options):
     return 0
 
 
+def hits(options):
+    """Run all tests in a marked copy, and write what they come by."""
+    out, copy = options.out.resolve(), options.copy.resolve()
+    names = read_list(options.list or ROOT / LIST)
+    _restore(copy)
+    shutil.rmtree(out / "marks", ignore_errors=True)
+    shutil.rmtree(out / "log", ignore_errors=True)
+    (out / "log").mkdir(parents=True)
+    missing = mark(copy, names, out / "marks")
+    workers = ["-n", str(options.workers), "--dist=worksteal"] if options.workers > 1 else []
+    python = copy / ".venv/bin/python"
+    plugins = ["-p", "tests.gate_plugin", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", *plugins, *workers, *options.tests],
+        cwd=copy,
+        env=environment(copy, out / "log"),
+        check=False,
+    )
+    _restore(copy)
+    record = Record.collected(out, [n for n, name in enumerate(names) if name in set(missing)])
+    record.write(out / "hits.json")
+    record.write_durations(out / "durations.tsv")
+    executed = len(record.hits)
+    print(f"pytest ended with {done.returncode}; {len(record.tests)} tests come by {executed} of ")
+    print(f"{len(names)} mutants, {len(missing)} are not in this checkout")
+    return 0
+
+
+def _restore(copy):
+    subprocess.run(["git", "checkout", "-q", "--", "smartcrawl"], cwd=copy, check=True)
+    (copy / "smartcrawl/_gate_hits.py").unlink(missing_ok=True)
+
+
+def run(options):
+    """Try the mutants that have no result yet."""
+    if len(options.copy) > 1:
+        return _run_beside(options)
+    copy, out = options.copy[0].resolve(), options.out.resolve()
+    _restore(copy)
+    shutil.copy(ROOT / "tests/gauge/plugin.py", copy / "tests/gate_plugin.py")
+    names = read_list(options.list or ROOT / LIST)
+    trees = mutants.modules_of(copy)
+    enums = mutants.enums_of(trees)
+    record = Record.read(out / "hits.json")
+    share, of = map(int, options.share.split("/"))
+    trials = Trials(copy, record, out / f"trial{share}")
+    known = results.read(out / "results.tsv")
+    for number, name in enumerate(names[: options.first]):
+        if number % of != share or number in known:
+            continue
+        verdict = _tried(trials, record, number, name, copy, enums)
+        results.add(out / "results.tsv", number, name, verdict)
+        print(f"{number} {verdict[0]}, {verdict[1]}: {name}", flush=True)
+    return 0
+
+
+def _tried(trials, record, number, name, copy, enums):
+    """Return how one mutant ends: verdict, how, CPU seconds, number of tests, the last test."""
+    path = path_of(copy, name.module)
+    if number in record.missing or not path.exists():
+        return ("gone", "not in this checkout", 0.0, 0, "")
+    tests = record.plan(number)
+    if not tests:
+        return ("not executed", "", 0.0, 0, "")
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    found = mutants.mutants_of_module(name.module, tree, enums)
+    mutant = next(mutant for mutant in found if name_of(mutant) == name)
+    try:
+        trials.write(path, mutants.changed_text(tree, mutant))
+        verdict = trials.attempt(tests)
+    finally:
+        trials.write(path, text)
+    word = "noticed" if verdict.noticed else "not noticed"
+    return (word, verdict.how, verdict.cpu, verdict.ran, verdict.test)
+
+
+def _run_beside(options):
+    """Try mutants in several copies at the same time."""
+    words = [sys.executable, __file__, "run", "--out", str(options.out)]
+    words += ["--list", str(options.list)] if options.list else []
+    words += ["--first", str(options.first)] if options.first else []
+    count = len(options.copy)
+    started = [
+        subprocess.Popen([*words, "--copy", str(copy), "--share", f"{number}/{count}"])
+        for number, copy in enumerate(options.copy)
+    ]
+    return max(process.wait() for process in started)
+
+
+def report(options):
+    """Print how many mutants are noticed in each room, and those that are not."""
+    print(results.report([results.read(out / "results.tsv") for out in options.out], options.first))
+    return 0
+
+
 def main(words):
     """Run a command; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
@@ -90,6 +200,22 @@ def main(words):
     of_draw.add_argument("--seed", type=int, required=True)
     of_draw.add_argument("count", type=int)
     of_draw.set_defaults(run=draw)
+    of_hits = commands.add_parser("hits", parents=[shared], help="which tests come by what")
+    of_hits.add_argument("--copy", type=Path, required=True)
+    of_hits.add_argument("--out", type=Path, required=True)
+    of_hits.add_argument("--workers", type=int, default=3)
+    of_hits.add_argument("tests", nargs="*", help="of pytest; all")
+    of_hits.set_defaults(run=hits)
+    of_run = commands.add_parser("run", parents=[shared], help="try the mutants")
+    of_run.add_argument("--copy", type=Path, required=True, action="append")
+    of_run.add_argument("--out", type=Path, required=True)
+    of_run.add_argument("--first", type=int, help="so many of the list alone")
+    of_run.add_argument("--share", default="0/1", help=argparse.SUPPRESS)
+    of_run.set_defaults(run=run)
+    of_report = commands.add_parser("report", help="print the tables")
+    of_report.add_argument("out", type=Path, nargs="+")
+    of_report.add_argument("--first", type=int, help="so many of the list alone")
+    of_report.set_defaults(run=report)
     options = parser.parse_args(words)
     return options.run(options)
 
