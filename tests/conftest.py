@@ -119,7 +119,7 @@ def other_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Scr
 OF_VECTORS = ("test_crawl_vectors", "test_vectors_kill")
 #: Modules of whole runs that are run with PostgreSQL, too.
 ALSO_POSTGRES = (
-    "test_crawl_collapse", "test_crawl_control", "test_crawl_due", "test_crawl_first",
+    "test_crawl_collapse_killed", "test_crawl_control", "test_crawl_due", "test_crawl_first",
     "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_push", "test_crawl_rebuilt",
     "test_crawl_refresh", "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable",
     "test_library_deltas", "test_library_trimmed",
@@ -135,6 +135,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run some crawls with both databases; the name of the database is in the test's id."""
     name = metafunc.module.__name__.rpartition(".")[2]
     only = metafunc.definition.get_closest_marker("sqlite") is not None
+    if metafunc.definition.path.parent.name == "lab":
+        return  # its own conftest.py does so for every story
     if "crawl" in metafunc.fixturenames and name in ALSO_POSTGRES and not (only or EVERYTHING):
         metafunc.parametrize("stack", ["sqlite", "postgres"], indirect=True)
 

@@ -1,6 +1,6 @@
 """One text in place of several pages: a wall, an error or a notice that a server answers for all.
 
-ADR 93 has the rule; a page that lost nearly all of its text is in test_crawl_collapse.py.
+ADR 93 has the rule; a page that lost nearly all of its text is in tests/lab/test_crawl_collapse.py.
 """
 
 import pytest

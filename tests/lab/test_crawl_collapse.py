@@ -1,60 +1,23 @@
 """A lone page that shrinks is an edit; what many pages shrink to, or two alike, is a failure.
 
+What kills and other workers do to the decision is in tests/crawls/test_crawl_collapse_killed.py.
+
 Source: ADR 37.
 """
 
 import json
-import signal
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from tests.crawls.commands import Crawl, Scrapy, wait_until
-from tests.crawls.crew import Crew, adds_up, facts
+from tests.crawls.collapsing import LONG, PAGES, build, long, shop, short, shrink
+from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
-LONG = "These are the words of a page that has a lot to say about lamps and fuses. " * 10
-PAGES = [f"/p{n}" for n in range(8)]
-SHOPS = ("bakery", "chemist", "florist", "grocer", "butcher", "optician", "tailor", "cobbler")
+__all__ = ["shop"]  # a fixture
 
 
-def short(number: int, *links: str) -> str:
-    return html(f"P{number}", *links, text=f"closed {SHOPS[number % len(SHOPS)]}")
-
-
-def long(number: int, *links: str) -> str:
-    return html(f"P{number}", *links, text=f"Number {number}. {LONG}")
-
-
-def build(site: Site) -> None:
-    site.pages["/"] = html("Home", *PAGES, *(f"/more{n}" for n in range(30)))
-    for n, path in enumerate(PAGES):
-        site.pages[path] = long(n, f"/old{n}")
-        site.pages[f"/old{n}"] = html(f"Old {n}", text=f"ancient {n}")
-        site.pages[f"/fresh{n}"] = html(f"Fresh {n}", text=f"recent {n}")
-    for n in range(30):
-        site.pages[f"/more{n}"] = html(f"More {n}", text=f"plain {n}")
-
-
-@pytest.fixture
-def shop(site: Site, crawl: Crawl) -> Site:
-    build(site)
-    crawl(site.url("/"))
-    site.clear()
-    return site
-
-
-def shrink(site: Site, count: int) -> None:
-    """Let so many pages be edited to a line, each with another link."""
-    for n in range(count):
-        site.pages[PAGES[n]] = short(n, f"/fresh{n}")
-
-
-@pytest.mark.long(but=1)
-@pytest.mark.parametrize("lane", ["off", "auto"])
-def test_a_lone_page_that_shrinks_is_an_edit(shop: Site, crawl: Crawl, lane: str):
-    crawl.environment["REVALIDATION_LANE"] = lane
+def test_a_lone_page_that_shrinks_is_an_edit(shop: Site, crawl: Crawl):
     shrink(shop, 1)
     result = crawl(shop.url("/"))
 
@@ -89,11 +52,10 @@ def test_the_links_of_an_edit_are_followed_and_its_old_ones_are_not(shop: Site, 
     assert crawl.hits("recent") == ["/fresh0"]
 
 
-@pytest.mark.parametrize(("count", "lane"), [(3, "auto"), (4, "auto"), (4, "off")])
+@pytest.mark.parametrize("count", [3, 4])
 def test_three_pages_are_edits_and_four_of_a_small_run_are_not(
-    shop: Site, crawl: Crawl, count: int, lane: str
+    shop: Site, crawl: Crawl, count: int
 ):
-    crawl.environment["REVALIDATION_LANE"] = lane
     shrink(shop, count)
     result = crawl(shop.url("/"))
 
@@ -278,15 +240,6 @@ def test_why_tells_that_a_page_waited(shop: Site, crawl: Crawl):
     assert taken["detail"].startswith("an edit: few pages shrank")
 
 
-def test_progress_says_what_became_of_a_page_that_waited(shop: Site, crawl: Crawl):
-    shrink(shop, 1)
-    result = crawl.run("crawl", "site", "-a", f"url={shop.url('/')}", "--progress", "json")
-
-    lines = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
-    told = [line["outcome"] for line in lines if line.get("url") == shop.url("/p0")]
-    assert told == ["failed", "modified"]
-
-
 def test_a_run_that_is_cut_decides_as_well(shop: Site, crawl: Crawl):
     shrink(shop, 1)
     crawl(shop.url("/"), max_pages=45, expect=3)
@@ -326,121 +279,3 @@ def test_a_header_of_the_answer_that_waited_counts(shop: Site, crawl: Crawl):
     assert crawl.outcomes()["/p0"] == "modified"
     assert "/fresh0" not in crawl.outcomes()
     assert crawl.rows("SELECT etag FROM record WHERE url LIKE '%/p0'") == [('"of the edit"',)]
-
-
-# Killed in the midst of it
-
-
-@pytest.mark.long(but=2)
-@pytest.mark.alone
-@pytest.mark.embedded
-@pytest.mark.parametrize(
-    "where", ["after the begin of", "before the commit of", "after the commit of"]
-)
-@pytest.mark.parametrize(
-    ("step", "count"),
-    [
-        ("update_collapsed_rows 1", 3),
-        ("edit 1", 3),
-        ("update_collapsed_rows 1", 4),
-        ("delete_collapsed_rows 1", 4),
-    ],
-)
-def test_a_run_that_is_killed_at_the_decision_ends_as_if_it_had_not_been(
-    shop: Site, crawl: Crawl, tmp_path: Path, ask: Scrapy, where: str, step: str, count: int
-):
-    undisturbed = Crawl(tmp_path / "undisturbed", ask)
-    undisturbed(shop.url("/"))
-    shrink(shop, count)
-    undisturbed(shop.url("/"))
-    start = ("crawl", "site", "-a", f"url={shop.url('/')}")
-    killed = crawl.run("runner", "step", f"{where} {step}", *start, expect=None)
-    assert killed.status == -signal.SIGKILL
-    crawl.bury()
-    shop.clear()
-
-    crawl.run(*start, "-a", "resume=1")
-
-    assert facts(crawl) == facts(undisturbed)
-    assert len(crawl.runs()) == 2
-    assert not [r for r in shop.log if r.path in PAGES], "no second request"
-    assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
-
-
-@pytest.mark.alone
-@pytest.mark.embedded
-def test_a_run_that_nobody_resumes_leaves_nothing_that_waits(shop: Site, crawl: Crawl):
-    shrink(shop, 3)
-    start = ("crawl", "site", "-a", f"url={shop.url('/')}")
-    crawl.run("runner", "step", "after the commit of update_collapsed_rows 1", *start, expect=None)
-    assert crawl.rows("SELECT count(*) FROM collapse WHERE accepted") == [(3,)]
-    assert crawl.hits("closed") == []
-    crawl.bury()
-    shop.clear()
-
-    crawl.run(*start)
-
-    assert [crawl.outcomes()[path] for path in PAGES[:3]] == ["modified"] * 3
-    assert [shop.count(path) for path in PAGES[:3]] == [1] * 3
-    assert crawl.rows("SELECT count(*) FROM collapse") == [(0,)]
-
-
-# Workers that share a run
-
-
-def edited(crew: Crew, site: Site, count: int) -> None:
-    build(site)
-    for path, page in list(site.pages.items()):
-        site.pages[path] = Page(str(page), delay=0.02)
-    crew.run(site.url("/"))
-    shrink(site, count)
-    site.clear()
-
-
-@pytest.mark.long(but=1)
-@pytest.mark.sqlite  # that one worker compares with
-@pytest.mark.parametrize("count", [3, 4])
-def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: int):
-    edited(crew, site, count)
-    crew.run(site.url("/"))
-
-    assert adds_up(crew.crawl)
-    found = facts(crew.crawl)
-    build(site)
-    crawl(site.url("/"))
-    shrink(site, count)
-    crawl(site.url("/"))
-    assert found == facts(crawl), "as one worker does"
-    [(edits,)] = crew.crawl.rows("SELECT edits FROM run ORDER BY no DESC LIMIT 1")
-    assert edits == (3 if count == 3 else -1)
-
-
-@pytest.mark.long(but=2)
-@pytest.mark.sqlite
-@pytest.mark.parametrize(
-    ("place", "count"),
-    [
-        ("RunEnding.settle_collapsed", 2),
-        ("RunEnding.settle_collapsed", 4),
-        ("Collapses.take", 2),  # nothing is taken of pages that are withheld
-        ("Collapses.release", 4),
-    ],
-)
-def test_another_worker_goes_on_where_one_died_at_the_decision(
-    crew: Crew, site: Site, crawl: Crawl, place: str, count: int
-):
-    edited(crew, site, count)
-    mark = crew.crawl.folder / "mark"
-    workers = crew.begin(site.url("/"), DIES_AT=f"{place} {mark}")
-    wait_until(lambda: any(worker.ended for worker in workers), "one of them dies")
-    dead = [worker for worker in workers if worker.ended]
-    crew.bury(*dead)
-    crew.end(*(worker for worker in workers if worker not in dead))
-
-    assert adds_up(crew.crawl)
-    found = facts(crew.crawl)
-    build(site)
-    crawl(site.url("/"))
-    shrink(site, count)
-    crawl(site.url("/"))
-    assert found == facts(crawl), "as one worker does that lives"

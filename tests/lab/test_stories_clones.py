@@ -155,25 +155,6 @@ def test_an_unlinked_original_stays_the_original_until_it_goes(site: Site, crawl
     assert crawl.rows("SELECT count(*) FROM record WHERE duplicate_of IS NOT NULL") == [(0,)]
 
 
-@pytest.mark.covers("R4-14", "M-23", "RD-10", "R1-36")
-def test_while_an_original_leaves_each_search_finds_the_text_once(site: Site, crawl: Crawl):
-    story = begin(site, crawl, LOST_THRESHOLD=1)
-    site.pages["/a"] = GIRAFFES
-    story.page("/other/1", text="filler 1", delay=4)  # the others are committed long before
-    seen = []
-    with crawl.start(site.url("/"), settings=story.settings) as running:
-        while running.process.poll() is None:
-            story.forget()
-            seen.append((len(crawl.hits("whales")), len(crawl.hits("giraffes"))))
-        result = running.end()
-    assert result.status == 0, result
-    story.forget()
-
-    assert {whales for whales, _ in seen} == {1}
-    assert [giraffes for _, giraffes in seen] == sorted(giraffes for _, giraffes in seen)
-    assert (crawl.hits("whales"), crawl.hits("giraffes")) == (["/bb"], ["/a"])
-
-
 @pytest.mark.covers("R4-04", "R4-14", "M-23", "RD-10")
 @pytest.mark.parametrize("leaves", ["gone", "unlinked", "moved"])
 def test_when_the_original_leaves_lost_clones_the_text_is_still_found(
