@@ -106,7 +106,7 @@ def hits(options):
     python = copy / ".venv/bin/python"
     plugins = ["-p", "tests.gate_plugin", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [python, "-m", "pytest", "-q", *plugins, *workers, *options.tests],
+        [python, "-m", "pytest", "-q", *plugins, *workers, *options.pytest],
         cwd=copy,
         env=environment(copy, out / "log"),
         check=False,
@@ -138,7 +138,8 @@ def run(options):
     enums = mutants.enums_of(trees)
     record = Record.read(out / "hits.json")
     share, of = map(int, options.share.split("/"))
-    trials = Trials(copy, record, out / f"trial{share}")
+    trials = Trials(copy, record, out / f"trial{share}", ["--all"] if options.all else [])
+    trials.begin()
     known = results.read(out / "results.tsv")
     for number, name in enumerate(names[: options.first]):
         if number % of != share or number in known:
@@ -157,15 +158,10 @@ def _tried(trials, record, number, name, copy, enums):
     tests = record.plan(number)
     if not tests:
         return ("not executed", "", 0.0, 0, "")
-    text = path.read_text(encoding="utf-8")
-    tree = ast.parse(text)
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     found = mutants.mutants_of_module(name.module, tree, enums)
     mutant = next(mutant for mutant in found if name_of(mutant) == name)
-    try:
-        trials.write(path, mutants.changed_text(tree, mutant))
-        verdict = trials.attempt(tests)
-    finally:
-        trials.write(path, text)
+    verdict = trials.attempt(path, mutants.changed_text(tree, mutant), tests)
     word = "noticed" if verdict.noticed else "not noticed"
     return (word, verdict.how, verdict.cpu, verdict.ran, verdict.test)
 
@@ -175,6 +171,7 @@ def _run_beside(options):
     words = [sys.executable, __file__, "run", "--out", str(options.out)]
     words += ["--list", str(options.list)] if options.list else []
     words += ["--first", str(options.first)] if options.first else []
+    words += ["--all"] if options.all else []
     count = len(options.copy)
     started = [
         subprocess.Popen([*words, "--copy", str(copy), "--share", f"{number}/{count}"])
@@ -204,12 +201,13 @@ def main(words):
     of_hits.add_argument("--copy", type=Path, required=True)
     of_hits.add_argument("--out", type=Path, required=True)
     of_hits.add_argument("--workers", type=int, default=3)
-    of_hits.add_argument("tests", nargs="*", help="of pytest; all")
+    of_hits.add_argument("pytest", nargs="*", help="arguments of pytest, as -- --all")
     of_hits.set_defaults(run=hits)
     of_run = commands.add_parser("run", parents=[shared], help="try the mutants")
     of_run.add_argument("--copy", type=Path, required=True, action="append")
     of_run.add_argument("--out", type=Path, required=True)
     of_run.add_argument("--first", type=int, help="so many of the list alone")
+    of_run.add_argument("--all", action="store_true", help="the hits are those of --all")
     of_run.add_argument("--share", default="0/1", help=argparse.SUPPRESS)
     of_run.set_defaults(run=run)
     of_report = commands.add_parser("report", help="print the tables")

@@ -176,6 +176,46 @@ def test_a_test_that_takes_ten_times_its_time_is_in_a_loop(tmp_path: Path) -> No
     assert (progress.test, progress.stuck(159.0), progress.stuck(161.0)) == ("b", "", "loops")
 
 
+class Scripted(trying.Trials):
+    """Trials whose tests fail as a table says: t with the mutant, T without it."""
+
+    def __init__(self, path: Path, failing: list[str]) -> None:
+        took = {"q": Took(0.1, 0.1, "passed"), "s": Took(5, 1.0, "passed")}
+        super().__init__(path.parent, Record(took, {}, {}, []), path.parent)
+        self.path, self.failing, self.asked = path, failing, []
+
+    def _run(self, tests: list[str], until: float) -> trying.Verdict:
+        has_mutant = self.path.read_text() == "mutant"
+        asked = [name if has_mutant else name.upper() for name in tests]
+        self.asked.append("".join(asked))
+        if asked[0] in self.failing:
+            self.failing.remove(asked[0])
+            return trying.Verdict(True, "failed", tests[0], 1)
+        return trying.Verdict(False, "passed", "", len(tests))
+
+
+@pytest.mark.parametrize(
+    ("tests", "failing", "noticed", "asked"),
+    [
+        ("q", "", False, ["q"]),
+        ("q", "q", True, ["q"]),  # a quick one is believed
+        ("s", "ss", True, ["s", "s", "S"]),
+        ("s", "s", False, ["s", "s"]),  # it passes once more
+        ("s", "ssS", False, ["s", "s", "S"]),  # it fails without the mutant, too
+        ("sq", "sq", True, ["sq", "s", "q"]),  # the others still count
+    ],
+)
+def test_a_test_that_is_unsteady_notices_nothing(
+    tmp_path: Path, tests: str, failing: str, noticed: bool, asked: list[str]
+) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("original")
+    trials = Scripted(module, list(failing))
+    assert trials.attempt(module, "mutant", list(tests)).noticed == noticed
+    assert trials.asked == asked
+    assert module.read_text() == "original"
+
+
 def test_a_report_leaves_out_what_only_one_side_has(tmp_path: Path) -> None:
     verdicts = {
         "old": ["noticed", "not noticed", "noticed", "noticed"],

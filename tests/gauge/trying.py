@@ -8,10 +8,14 @@ import ctypes
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, repeat
 from pathlib import Path
 
 from tests.gauge.plugin import below
@@ -21,9 +25,9 @@ TIMES = 10  #: a test that takes so many times what it took is in a loop …
 LOOP_SECONDS = 20.0  #: … if it took at least so much CPU,
 SHARED_SECONDS = 40.0  #: and so much more where shared servers work beside it, or start;
 HANG_SECONDS = 300.0  #: or so much time, on a busy machine
-STEADY = 0.3  #: CPU of a test that is run once more when it fails, as it may be unsteady
-FIRST = (12, 2.0)  #: tests and CPU seconds of the first batch, which needs no servers
-SECOND = (200, 20.0)
+STEADY = 0.3  #: seconds of a test that is run once more when it fails, as it may be unsteady
+#: Tests and CPU seconds of the first batches; few cheap ones spare the start of servers.
+BATCHES = ((12, 2.0), (200, 20.0))
 _SUBREAPER = 36
 _NOTHING, _FAILED, _NO_TESTS = 0, 1, 5  #: exit statuses of pytest
 
@@ -46,66 +50,97 @@ class OverError(Exception):
 class Trials:
     """A copy of a checkout in which mutants are tried, one after the other."""
 
-    def __init__(self, copy, record, folder):
+    def __init__(self, copy, record, folder, options=()):
         self._copy = copy
         self._record = record
         self._folder = folder
+        self._options = options  #: of pytest
+        self._temporary = Path(tempfile.gettempdir()) / f"gate-{os.getpid()}"
+        self._sound: dict[str, bool] = {}  #: whether tests pass alone, without a mutant
         self._stamp = int(time.time())
-        folder.mkdir(parents=True, exist_ok=True)
+
+    def begin(self):
+        """Be what takes in processes without a parent, and ends them by SIGTERM."""
+        self._folder.mkdir(parents=True, exist_ok=True)
         ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
         signal.signal(signal.SIGTERM, self._leave)
 
-    def write(self, path, text):
+    def attempt(self, path, text, tests):
+        """Put a mutant in the place of a module while its tests run; return the verdict."""
+        original = path.read_text(encoding="utf-8")
+        self._with_mutant = partial(self._write, path, text)
+        self._without_mutant = partial(self._write, path, original)
+        self._with_mutant()
+        try:
+            return self._attempt(tests)
+        finally:
+            self._without_mutant()
+            shutil.rmtree(self._temporary, ignore_errors=True)
+
+    def _write(self, path, text):
         """Write a module; its time differs each time, so that no compiled one is taken for it."""
         path.write_text(text, encoding="utf-8")
         self._stamp += 2
         os.utime(path, (self._stamp, self._stamp))
 
-    def attempt(self, tests):
-        """Run the tests of the mutant that is in the copy; return the verdict."""
+    def _attempt(self, tests):
         begun = self._used()
         left, unsteady, ran = list(tests), [], 0
+        sizes = chain(BATCHES, repeat(None))
         try:
             while left:
-                batch = self._batch(left, ran)
+                batch = self._batch(left, next(sizes))
                 verdict = self._run(batch, begun + CAP)
                 ran += verdict.ran
                 if not verdict.noticed:
                     left = left[len(batch) :]
                     continue
-                if verdict.how == "failed" and not self._again(verdict.test):
+                seconds = self._used() - begun
+                if verdict.how == "failed" and not self._is_steady(verdict.test):
                     unsteady.append(verdict.test)
+                    begun += self._used() - begun - seconds  # what that took is not the mutant's
                     left = left[left.index(verdict.test) + 1 :]
                     continue
-                verdict.ran, verdict.cpu = ran, self._used() - begun
+                verdict.ran, verdict.cpu = ran, seconds
                 return verdict
         except OverError:
             return Verdict(False, "time is up", "", ran, self._used() - begun)
         how = f"unsteady: {unsteady[0]}" if unsteady else "passed"
         return Verdict(False, how, "", ran, self._used() - begun)
 
-    def _batch(self, left, ran):
-        """Return the tests for one pytest: a few cheap ones first, which spares the start."""
-        if ran > FIRST[0]:
+    def _batch(self, left, size):
+        """Return the tests for one pytest: of a size, at least one; None: all."""
+        if size is None:
             return left
-        most, seconds = SECOND if ran else FIRST
-        batch, total = [], 0.0
-        for name in left[:most]:
-            total += self._record.tests[name].cpu + self._record.fixtures_cost(name)
-            if batch and total > seconds:
-                break
-            batch.append(name)
-        return batch
+        most, seconds = size
+        for place, name in enumerate(left[:most]):
+            seconds -= self._record.tests[name].cpu + self._record.fixtures_cost(name)
+            if seconds < 0:
+                return left[: max(place, 1)]
+        return left[:most]
 
-    def _again(self, name):
-        """Return whether a test that failed fails once more; a quick one is believed."""
+    def _is_steady(self, name):
+        """Return whether a test fails once more, and passes without the mutant.
+
+        A quick one is believed.
+        """
         took = self._record.tests.get(name)
-        if took is None or took.cpu < STEADY:
+        if took is None or took.wall < STEADY:
             return True
+        if self._passes(name):
+            return False
+        if name not in self._sound:
+            self._without_mutant()
+            self._sound[name] = self._passes(name)
+            self._with_mutant()
+        return self._sound[name]
+
+    def _passes(self, name):
+        """Return whether a test passes alone."""
         try:
-            return self._run([name], self._used() + CAP).noticed
+            return not self._run([name], self._used() + CAP).noticed
         except OverError:
-            return True
+            return False
 
     def _run(self, tests, until):
         """Run tests up to the first that fails; raise OverError when the time is up."""
@@ -116,7 +151,7 @@ class Trials:
         command = [
             self._copy / ".venv/bin/python", "-m", "pytest", "-q", "-x", "--no-header",
             "-p", "tests.gate_plugin", "-p", "no:cacheprovider",
-            "--basetemp", self._folder / "tmp", *files,
+            "--basetemp", self._temporary, *self._options, *files,
         ]  # fmt: skip
         with (self._folder / "output").open("wb") as output:
             process = subprocess.Popen(
