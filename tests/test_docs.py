@@ -189,6 +189,11 @@ def test_help_of_crawl_names_every_argument_of_its_spider():
     assert [name for name in known if f"-a {name}=" not in told] == []
 
 
+def section(name):
+    """Return the heading of a command: two have other words as Scrapy's own command."""
+    return f"{'scrapy' if name in ('crawl', 'due') else 'smartcrawl'} {name}"
+
+
 def told_options(heading):
     return {
         option
@@ -199,9 +204,9 @@ def told_options(heading):
 
 
 def test_every_command_has_a_section_and_no_other():
-    told = re.findall(r"^## `scrapy (\w+)`$", read("docs/cli.md"), re.MULTILINE)
+    told = re.findall(r"^## `((?:scrapy|smartcrawl) \w+)`$", read("docs/cli.md"), re.MULTILINE)
 
-    assert sorted(told) == sorted(parsers())
+    assert sorted(told) == sorted(map(section, parsers()))
 
 
 def test_every_option_is_documented_and_no_other():
@@ -210,7 +215,7 @@ def test_every_option_is_documented_and_no_other():
         own[name] = options(parser, shared=False)
         shared[name] = options(parser, shared=True)
 
-    assert {name: told_options(f"scrapy {name}") for name in own} == own
+    assert {name: told_options(section(name)) for name in own} == own
     assert dict.fromkeys(shared, told_options(SHARED)) == shared
 
 
@@ -218,8 +223,8 @@ def test_every_format_is_documented():
     missing = []
     for name, parser in parsers().items():
         choices = {a.dest: a.choices for a in parser._actions}.get("format") or ()
-        text = " ".join(cell for row in rows("docs/cli.md", f"scrapy {name}") for cell in row)
-        missing += [f"scrapy {name} --format {choice}" for choice in choices
+        text = " ".join(cell for row in rows("docs/cli.md", section(name)) for cell in row)
+        missing += [f"{section(name)} --format {choice}" for choice in choices
                     if not re.search(rf"`(--format )?{choice}`", text)]  # fmt: skip
 
     assert not missing, "\n".join(missing)
@@ -273,7 +278,7 @@ def test_every_key_of_an_export_is_documented_and_no_other():
 
 
 def keys(name):
-    found = rows("docs/cli.md", f"scrapy {name}")
+    found = rows("docs/cli.md", section(name))
     start = next(place for place, row in enumerate(found) if row[0] == "key")
     return [row[0].strip("`") for row in found[start + 1 :]]
 

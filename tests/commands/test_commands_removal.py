@@ -194,7 +194,7 @@ def many(world: World) -> World:
 def keys(heading: str, table: str) -> list[str]:
     """The first column of one table of docs/cli.md."""
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    section = page.split(f"\n## `scrapy {heading}`\n")[1].split("\n## ")[0]
+    section = page.split(f"\n## `smartcrawl {heading}`\n")[1].split("\n## ")[0]
     rows = section.split(f"\n| {table} |")[1].split("\n\n")[0]
     return re.findall(r"^\| `(\w+)` \|", rows, re.MULTILINE)
 

@@ -450,7 +450,7 @@ def iso(seconds: int) -> str:
 
 def test_every_key_is_documented_in_its_order():
     page = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    section = page.split("\n## `scrapy plan`\n")[1].split("\n## ")[0]
+    section = page.split("\n## `smartcrawl plan`\n")[1].split("\n## ")[0]
     tables = [
         re.findall(r"^\| `(\w+)` \|", section.split(f"\n| {head} |")[1].split("\n\n")[0], re.M)
         for head in ("key of a simulation", "key of a setting")

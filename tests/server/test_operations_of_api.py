@@ -28,7 +28,7 @@ HOST = "crawl.example.com"
 #: The program of the page, which changes to the folder of the project.
 PROGRAM = """\
 #!/bin/sh
-cd '{root}' && exec '{python}' -m scrapy "$@"
+cd '{root}' && exec '{python}' -m smartcrawl "$@"
 """
 #: As another user: here it is this one.
 RUNUSER = """\
@@ -61,7 +61,7 @@ class Machine:
             r"^echo (\S+) >>/etc/smartcrawl/environment$", commands, re.M
         )
         (folder / "etc/smartcrawl/environment").write_text(self.environment)
-        for path, text in ((".venv/bin/scrapy", PROGRAM), ("bin/runuser", RUNUSER)):
+        for path, text in ((".venv/bin/smartcrawl", PROGRAM), ("bin/runuser", RUNUSER)):
             (folder / path).parent.mkdir(parents=True)
             (folder / path).write_text(text.format(root=ROOT, python=sys.executable))
             (folder / path).chmod(0o755)
@@ -175,7 +175,7 @@ def test_the_api_behind_a_proxy_with_keys(machine: Machine, tmp_path: Path):
         large = client.ask(
             "POST", "/api/v1/jobs", headers=operate, json=body | {"x": "y" * 1_500_000}
         )
-        revoke = block("Keys", "runuser -u smartcrawl -- .venv/bin/scrapy serve --rev")
+        revoke = block("Keys", "runuser -u smartcrawl -- .venv/bin/smartcrawl serve --rev")
         revoke = revoke.replace("ID", key.split("_")[1])
         machine.run(f"export DATA_DIR=/var/lib/smartcrawl\n{revoke}")
         end = time.monotonic() + 20
