@@ -286,8 +286,17 @@ def redis_url(redis: servers.Redis, redis_numbers: Iterator[int]) -> Iterator[st
 
 
 @pytest.fixture(scope="session")
-def elasticsearch() -> Iterator[servers.Elasticsearch]:
-    """The Elasticsearch of this worker; a test that kills it need not start it again."""
+def elasticsearch(tmp_path_factory: pytest.TempPathFactory) -> Iterator[servers.Elasticsearch]:
+    """The Elasticsearch of all workers; no test may kill it."""
+    of_worker = tmp_path_factory.getbasetemp()
+    folder = of_worker.parent if "PYTEST_XDIST_WORKER" in os.environ else of_worker
+    with servers.shared_elasticsearch(folder) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def own_elasticsearch() -> Iterator[servers.Elasticsearch]:
+    """An Elasticsearch of this worker, which a test may kill; long tests alone have one."""
     with servers.elasticsearch() as running:
         yield running
 
@@ -295,8 +304,15 @@ def elasticsearch() -> Iterator[servers.Elasticsearch]:
 @pytest.fixture
 def elasticsearch_prefix(elasticsearch: servers.Elasticsearch) -> Iterator[str]:
     """A prefix for names of indices, templates and pipelines, deleted afterwards."""
-    elasticsearch.start()  # where an earlier test has killed it
     with elasticsearch.prefix() as prefix:
+        yield prefix
+
+
+@pytest.fixture
+def own_elasticsearch_prefix(own_elasticsearch: servers.Elasticsearch) -> Iterator[str]:
+    """The same in the Elasticsearch of this worker."""
+    own_elasticsearch.start()  # where an earlier test has killed it
+    with own_elasticsearch.prefix() as prefix:
         yield prefix
 
 

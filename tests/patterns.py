@@ -5,6 +5,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
@@ -287,6 +288,7 @@ def _words(tree: Any) -> Iterator[str]:
         yield word
 
 
+@cache
 def patterns() -> dict[str, tuple["re.Pattern[Any]", frozenset[str]]]:
     """Return the patterns of all modules by ``module.NAME``, and the methods that use them.
 

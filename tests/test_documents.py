@@ -30,6 +30,7 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
+@pytest.mark.long(but=2)
 @pytest.mark.parametrize("page", OF_A_SITE, ids=name)
 def test_a_page_shows_what_its_commands_print(page: Path, tmp_path: Path):
     assert_plays(page, tmp_path)
@@ -49,11 +50,13 @@ def assert_plays(page: Path, folder: Path, **there: str) -> None:
     assert not wrong, "\n\n".join(wrong)
 
 
+@pytest.mark.long
 def test_the_move_to_postgresql_works(tmp_path: Path, postgres_url: str):
     of_page = "postgresql://smartcrawl:change-me@localhost:5432/smartcrawl"
     assert_plays(POSTGRESQL, tmp_path, **{of_page: postgres_url})
 
 
+@pytest.mark.long
 def test_the_search_in_elasticsearch_works(
     tmp_path: Path, elasticsearch: servers.Elasticsearch, elasticsearch_prefix: str
 ):
@@ -61,6 +64,7 @@ def test_the_search_in_elasticsearch_works(
     assert_plays(ELASTICSEARCH, tmp_path, **{"http://localhost:9200": url})
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("page", "entry"), [("README.md", "mcp.json"), ("docs/mcp.md", ".cursor/mcp.json")]
 )

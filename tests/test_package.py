@@ -52,6 +52,7 @@ def test_the_version_is_one(built: tuple[Path, Path]):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_the_wheel_has_every_file_of_the_package_and_no_other(built: tuple[Path, Path]):
     listed = run("git", "ls-files", "-z", "smartcrawl", cwd=ROOT).split("\0")
     files = {name for name in listed if name and (ROOT / name).exists()}
@@ -65,6 +66,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(built: tuple[Path,
     assert licences == {"LICENSE", "NOTICE"}
 
 
+@pytest.mark.long
 def test_the_source_distribution_has_the_documents_and_the_build(built: tuple[Path, Path]):
     with tarfile.open(built[0]) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -83,6 +85,7 @@ def test_the_source_distribution_has_the_documents_and_the_build(built: tuple[Pa
     assert {name for name in files & ours if not name.startswith(beside)} <= names
 
 
+@pytest.mark.long
 def test_a_build_leaves_the_checkout_as_it_is_and_takes_nothing_of_an_older_one(
     built: tuple[Path, Path], tmp_path: Path
 ):
@@ -110,6 +113,7 @@ def test_a_build_leaves_the_checkout_as_it_is_and_takes_nothing_of_an_older_one(
     assert "smartcrawl/ghost.py" not in names
 
 
+@pytest.mark.long
 def test_a_second_build_of_one_commit_has_the_same_bytes(built: tuple[Path, Path], tmp_path: Path):
     run(sys.executable, ROOT / "script" / "build", "--out", tmp_path)
 
@@ -128,6 +132,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.long
 def test_the_python_of_debian_12_builds(built: tuple[Path, Path], tmp_path: Path):
     """Its tarfile has no filters, and its pipx brings a packaging too old for the backend."""
     with tarfile.open(built[0]) as archive:
@@ -166,6 +171,7 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     return program
 
 
+@pytest.mark.long
 def test_the_installed_command_crawls_and_searches_from_an_empty_folder(
     installed: Path, tmp_path: Path
 ):

@@ -93,6 +93,7 @@ def checkout(tmp_path: Path) -> Checkout:
     return Checkout(tmp_path / "checkout")
 
 
+@pytest.mark.long
 def test_a_release_has_files_hashes_a_bill_and_a_tag(checkout: Checkout):
     tools = ROOT / "build" / "tools"
     if tools.exists():  # so that they are not downloaded once more
@@ -142,7 +143,7 @@ def test_everything_that_is_missing_is_named_at_once(checkout: Checkout):
     assert not (checkout.folder / "dist").exists()
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("name", "old", "new", "problem"),
     [

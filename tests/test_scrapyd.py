@@ -93,6 +93,7 @@ def test_the_second_run_of_a_schedule_asks_conditionally(deployment: SimpleNames
     assert not list(deployment.server.folder.rglob("registry.db"))
 
 
+@pytest.mark.long
 @covers("RP-08")
 def test_arguments_are_texts(deployment: SimpleNamespace, site: Site):
     site.pages["/"] = html("Home", "/a", "/b")
@@ -108,7 +109,7 @@ def test_arguments_are_texts(deployment: SimpleNamespace, site: Site):
     assert "incomplete" in log
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -182,6 +183,7 @@ def runs(version: str, server: Scrapyd) -> str:
     return f"scrapyd runs version {version}: smartcrawl {own} of {egg}"
 
 
+@pytest.mark.long
 def test_each_job_runs_the_version_that_was_deployed(releases: Releases, site: Site):
     """Side by side, upgraded, rolled back and deleted, in the environment of script/setup."""
     site.pages["/"] = html("Home")
@@ -202,6 +204,7 @@ def test_each_job_runs_the_version_that_was_deployed(releases: Releases, site: S
     assert "complete" in log
 
 
+@pytest.mark.long
 def test_an_upgrade_leaves_a_job_that_runs_its_version(releases: Releases, site: Site):
     site.pages["/"] = html("Home", "/late")
     upgraded = Event()
@@ -225,6 +228,7 @@ def test_an_upgrade_leaves_a_job_that_runs_its_version(releases: Releases, site:
     assert site.count("/notes.md") == 1
 
 
+@pytest.mark.long
 def test_a_job_of_an_environment_with_the_checkout_says_that_no_egg_runs(
     deployment: SimpleNamespace, site: Site, tmp_path: Path
 ):
@@ -298,6 +302,7 @@ class Shop:
         return self.server.job(project="shop", spider="docs", **arguments)
 
 
+@pytest.mark.long
 def test_a_foreign_project_brings_smartcrawl_in_its_egg(
     deployment: SimpleNamespace, site: Site, tmp_path: Path
 ):
@@ -331,6 +336,7 @@ def test_a_foreign_project_brings_smartcrawl_in_its_egg(
     assert runs("1", server) in server.job(url=url)
 
 
+@pytest.mark.long
 def test_who_does_not_know_the_password_deploys_nothing(deployment: SimpleNamespace):
     """ATT-54."""
     stranger = Scrapyd(

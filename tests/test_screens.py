@@ -56,6 +56,7 @@ def test_a_picture_is_as_wide_as_a_terminal_and_shows_its_commands(name: str):
     assert str(ROOT) not in "\n".join(lines)
 
 
+@pytest.mark.long
 def test_the_pictures_show_what_the_commands_print_today():
     """If this fails because a command prints other words by now: script/screens."""
     result = subprocess.run(

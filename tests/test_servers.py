@@ -10,6 +10,8 @@ import pytest
 
 from tests.servers import Answered, nginx
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:

@@ -15,6 +15,8 @@ import pytest
 from tests import servers
 from tests.servers import UnavailableError, debian_docs, elastic, nginx, postgresql
 
+pytestmark = pytest.mark.long
+
 APT_GET = """\
 #!/bin/sh
 echo "apt-get $*" >> "$CALLS"

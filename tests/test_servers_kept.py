@@ -4,7 +4,10 @@ They answer their real clients, can be killed and started again, and are gone af
 """
 
 import socket
+import time
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Timer
 
 import psycopg
 import pytest
@@ -16,6 +19,8 @@ from redis.retry import Retry
 
 from tests import servers
 from tests.servers.processes import alive
+
+pytestmark = pytest.mark.long
 
 # PostgreSQL
 
@@ -175,25 +180,24 @@ def test_redis_databases_do_not_share_keys(redis):
 
 @pytest.mark.long
 def test_elasticsearch_keeps_what_was_written_when_it_is_killed(
-    elasticsearch, elasticsearch_prefix
+    own_elasticsearch, own_elasticsearch_prefix
 ):
-    client = Elasticsearch(elasticsearch.url)
-    assert client.info()["version"]["number"] == elasticsearch.version
-    client.index(index=f"{elasticsearch_prefix}-pages", id="1", document={"word": "kept"})
-    processes, port = elasticsearch.processes(), elasticsearch.port
+    client = Elasticsearch(own_elasticsearch.url)
+    assert client.info()["version"]["number"] == own_elasticsearch.version
+    client.index(index=f"{own_elasticsearch_prefix}-pages", id="1", document={"word": "kept"})
+    processes, port = own_elasticsearch.processes(), own_elasticsearch.port
 
-    elasticsearch.kill()
+    own_elasticsearch.kill()
 
     assert len(processes) > 1
     assert not any(map(alive, processes))
-    elasticsearch.start()
-    assert elasticsearch.port == port
-    found = client.get(index=f"{elasticsearch_prefix}-pages", id="1")
+    own_elasticsearch.start()
+    assert own_elasticsearch.port == port
+    found = client.get(index=f"{own_elasticsearch_prefix}-pages", id="1")
     assert found["_source"] == {"word": "kept"}
 
 
 def test_elasticsearch_prefix_takes_away_what_is_called_by_it_and_nothing_else(elasticsearch):
-    elasticsearch.start()
     client = Elasticsearch(elasticsearch.url)
     with elasticsearch.prefix() as other:
         client.indices.create(index=other)
@@ -213,6 +217,38 @@ def test_elasticsearch_prefix_takes_away_what_is_called_by_it_and_nothing_else(e
         with pytest.raises(NotFoundError):
             client.ingest.get_pipeline(id=f"{mine}-pipe")
     assert not client.indices.exists(index=other)
+
+
+class Pretended:
+    """As much of a server as one that is shared needs."""
+
+    def __init__(self) -> None:
+        self.port, self.version, self.running = 9_200, "8.19.8", True
+
+
+def test_elasticsearch_is_shared_and_ends_when_nobody_uses_it(tmp_path):
+    started = []
+
+    @contextmanager
+    def starting():
+        started.append(Pretended())
+        yield started[-1]
+        started[-1].running = False
+
+    with servers.shared_elasticsearch(tmp_path, starting) as first:
+        assert first.url == "http://127.0.0.1:9200"
+        other = servers.shared_elasticsearch(tmp_path, starting)
+        other.__enter__()
+        with pytest.raises(RuntimeError, match="own_elasticsearch"):
+            first.kill()
+        first.start()  # nothing happens
+        ending = Timer(0.2, other.__exit__, (None, None, None))
+        ending.start()
+        began = time.monotonic()
+    assert time.monotonic() - began > 0.1, "it waits for the other user"
+    assert [server.running for server in started] == [False]
+    with servers.shared_elasticsearch(tmp_path, starting):
+        assert [server.running for server in started] == [False, True]
 
 
 def test_elasticsearch_of_an_unknown_version_is_an_error():

@@ -18,6 +18,8 @@ from tests.servers import Server, UnavailableError, folders, processes
 from tests.servers.elastic import default_version
 from tests.servers.processes import Relative, alive, descendants, free_port
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parent.parent
 _END_SECONDS = 30
 

@@ -16,6 +16,8 @@ import pytest
 
 from tests.site_server import Site, html
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 

@@ -6,6 +6,7 @@ spread evenly. Without a marker these are long:
 - Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
   database, the one of the two. Half of them are run with SQLite, half with PostgreSQL.
 - Likewise of a library that can be read by either API, REST or Graph.
+- Of the contracts of registry and index, all cases of a test but one with each other store.
 
 A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
 ``python -m tests.tiers COMMIT`` prints the files of tests whose long form that commit calls for.
@@ -24,18 +25,23 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DATABASES: Final = ("sqlite", "postgres")
+STORES: Final = (*DATABASES, "elasticsearch")
 APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
-_LIBRARIES: Final = "tests/crawls/test_library_"  #: where one API is enough …
-#: … but for what the two do by themselves, and for the edge cases of the requirements.
-_BOTH_APIS: Final = tuple(
-    f"{_LIBRARIES}{name}.py" for name in ("edges", "faults", "histories", "kill", "refusals")
-)
+_LIBRARIES: Final = "tests/crawls/test_library_"  #: where one API is enough
+#: Where all is tested with SQLite, and with each other store one case of each test.
+_CONTRACTS: Final = ("tests/registry/", "tests/index/", "tests/reports/")
 
 #: Begin of the path of a changed file -> begins of the paths of tests whose long form it calls for.
 LONG_FORMS: Final = {
-    "docs/": ("tests/test_links.py",),
+    "README.md": ("tests/test_documents.py", "tests/test_links.py"),
+    "docs/": ("tests/test_documents.py", "tests/test_links.py", "tests/test_screens.py"),
+    "pyproject.toml": ("tests/test_package.py",),
+    "requirements": ("tests/test_setup.py", "tests/test_package.py"),
+    "script/": ("tests/test_release.py", "tests/test_setup.py", "tests/test_package.py"),
+    "smartcrawl/commands/": ("tests/test_screens.py",),
+    "smartcrawl/engine/eggs.py": ("tests/test_scrapyd.py",),
     "smartcrawl/engine/lane/": ("tests/crawls/test_crawl_lane", "tests/engine/"),
     "smartcrawl/extract/": ("tests/extract/",),
     "smartcrawl/index/elasticsearch/": (
@@ -43,11 +49,13 @@ LONG_FORMS: Final = {
         "tests/index/test_elasticsearch_", "tests/index/test_hybrid_", "tests/index/test_remote_",
     ),
     "smartcrawl/index/embedded/": ("tests/index/test_sinks_", "tests/index/test_hybrid_"),
-    "smartcrawl/index/embedding/": ("tests/index/embedding/",),
+    "smartcrawl/index/embedding/": ("tests/crawls/test_vectors_kill", "tests/index/embedding/"),
     "smartcrawl/index/vectorstore/": (
         "tests/index/vectorstore/", "tests/crawls/test_library_embed",
     ),
-    "smartcrawl/registry/commit/": ("tests/registry/test_outcome_", "tests/registry/test_conv"),
+    "smartcrawl/registry/commit/": (
+        "tests/crawls/test_kill", "tests/registry/test_conv", "tests/registry/test_outcome_",
+    ),
     "smartcrawl/registry/database/": ("tests/registry/",),
     "smartcrawl/registry/library/": ("tests/registry/library/",),
     "smartcrawl/registry/removal/": ("tests/registry/test_outcome_removal",),
@@ -63,8 +71,13 @@ LONG_FORMS: Final = {
     "smartcrawl/server/mcp/": ("tests/server/mcp/",),
     "smartcrawl/sources/github/": ("tests/sources/github/", "tests/crawls/test_github_"),
     "smartcrawl/sources/listing/": ("tests/sources/listing/",),
-    "smartcrawl/sources/sharepoint/": ("tests/sources/sharepoint/",),
-    "tests/servers/": ("tests/test_servers_",),
+    "smartcrawl/sources/sharepoint/": (
+        "tests/crawls/test_library_faults", "tests/crawls/test_library_kill",
+        "tests/crawls/test_library_refusals", "tests/sources/sharepoint/",
+    ),
+    "smartcrawl/terminal/": ("tests/test_screens.py",),
+    "tests/documents.py": ("tests/test_documents.py",),
+    "tests/servers/": ("tests/test_servers",),
 }  # fmt: skip
 
 
@@ -89,7 +102,20 @@ def left_out(items: Sequence[pytest.Item], called_for: Sequence[str] = ()) -> di
             kept_cases = evenly(len(cases), marker.kwargs["but"])
             others = (case for no, case in enumerate(cases) if no not in kept_cases)
             out |= dict.fromkeys((case.nodeid for case in others), "more cases")
+    for cases in _cases(item for item in items if item.nodeid not in out):
+        if cases[0].nodeid.startswith(_CONTRACTS):
+            out |= dict.fromkeys(_elsewhere([case.nodeid for case in cases]), "of another store")
     return out
+
+
+def _elsewhere(nodeids: Sequence[str]) -> Iterator[str]:
+    """Yield the cases of a test of a contract with other stores than SQLite, but one with each."""
+    by_store: dict[str | None, list[str]] = defaultdict(list)
+    for nodeid in nodeids:
+        by_store[word_in(nodeid, STORES)].append(nodeid)
+    if "sqlite" in by_store:
+        for store in STORES[1:]:
+            yield from by_store[store][1:]
 
 
 def _is_long(item: pytest.Item) -> bool:
@@ -101,7 +127,7 @@ def _is_whole_run(nodeid: str) -> bool:
 
 
 def _is_of_a_library(nodeid: str) -> bool:
-    return nodeid.startswith(_LIBRARIES) and not nodeid.startswith(_BOTH_APIS)
+    return nodeid.startswith(_LIBRARIES)
 
 
 def word_in(nodeid: str, words: Sequence[str]) -> str | None:
@@ -234,7 +260,7 @@ def pytest_terminal_summary(
 def called_for(changed: Iterable[str]) -> list[str]:
     """Return the begins of the paths of tests whose long form is run after a change of files.
 
-    >>> called_for(["README.md", "smartcrawl/run/shared/gate.py", "tests/run/test_run.py"])
+    >>> called_for(["CHANGELOG.md", "smartcrawl/run/shared/gate.py", "tests/run/test_run.py"])
     ['tests/crawls/test_workers_', 'tests/run/test_redis_', 'tests/run/test_run.py', \
 'tests/run/test_shared_']
     """

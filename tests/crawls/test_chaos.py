@@ -267,20 +267,20 @@ def chaos(
     site: Site,
     redis: servers.Redis,
     postgres: servers.Postgres,
-    elasticsearch: servers.Elasticsearch,
-    elasticsearch_prefix: str,
+    own_elasticsearch: servers.Elasticsearch,
+    own_elasticsearch_prefix: str,
 ) -> Iterator[Chaos]:
     crew.crawl.environment |= AT_ONCE | {
-        "ELASTICSEARCH_URL": elasticsearch.url,
-        "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
+        "ELASTICSEARCH_URL": own_elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": own_elasticsearch_prefix,
     }
-    made = Chaos(crew, site, redis, postgres, elasticsearch, random.Random(SEED))
+    made = Chaos(crew, site, redis, postgres, own_elasticsearch, random.Random(SEED))
     yield made
     print(made.told())
 
 
 def ends_alike(
-    crew: Crew, reference: Reference, elasticsearch: servers.Elasticsearch, chaos: Chaos
+    crew: Crew, reference: Reference, own_elasticsearch: servers.Elasticsearch, chaos: Chaos
 ) -> None:
     """Let both crawl the site as it is now once more, undisturbed, and compare."""
     crew.run(reference.url)
@@ -290,24 +290,33 @@ def ends_alike(
     assert not wrong, f"{chaos.told()}\n{wrong}"
     assert adds_up(crew.crawl), chaos.told()
     prefix = crew.crawl.environment["ELASTICSEARCH_INDEX_PREFIX"]
-    assert texts_in(elasticsearch, prefix) == reference.texts(), chaos.told()
+    assert texts_in(own_elasticsearch, prefix) == reference.texts(), chaos.told()
     assert crew.crawl.rows("SELECT count(*) FROM state WHERE intent > number") == [(0,)]
     crew.crawl.run("audit")  # exit status 0: they agree page by page
 
 
+@pytest.mark.long
 def test_workers_in_chaos_find_what_one_finds(
-    chaos: Chaos, crew: Crew, site: Site, reference: Reference, elasticsearch: servers.Elasticsearch
+    chaos: Chaos,
+    crew: Crew,
+    site: Site,
+    reference: Reference,
+    own_elasticsearch: servers.Elasticsearch,
 ):
     crew_site.build(site, delay=0.04)
     reference.run()
     chaos.run(5)
 
-    ends_alike(crew, reference, elasticsearch, chaos)
+    ends_alike(crew, reference, own_elasticsearch, chaos)
 
 
 @pytest.mark.long
 def test_workers_in_two_minutes_of_chaos_find_what_one_finds(
-    chaos: Chaos, crew: Crew, site: Site, reference: Reference, elasticsearch: servers.Elasticsearch
+    chaos: Chaos,
+    crew: Crew,
+    site: Site,
+    reference: Reference,
+    own_elasticsearch: servers.Elasticsearch,
 ):
     chaos.deeds[chaos.kill_elasticsearch] = 1
     crew.haste = 0  # as it is outside of tests
@@ -320,4 +329,4 @@ def test_workers_in_two_minutes_of_chaos_find_what_one_finds(
         crew_site.edit(site, random.Random(f"{SEED}/{states}"), delay=0.04)
 
     assert states > 2
-    ends_alike(crew, reference, elasticsearch, chaos)
+    ends_alike(crew, reference, own_elasticsearch, chaos)

@@ -410,21 +410,26 @@ def test_elasticsearch_commands_say_when_there_is_none(site, crawl):
     assert crawl.run("registry", "--dead", "--format", "jsonl").out == ""
 
 
+@pytest.mark.long
 def test_elasticsearch_that_goes_away_is_waited_for_and_a_stop_ends_the_wait(
-    site, indexed, elasticsearch
+    site, indexed, own_elasticsearch, own_elasticsearch_prefix
 ):
     names = [f"/p{n}" for n in range(120)]
     site.pages["/"] = html("Home", *names)
     site.pages |= {name: html(name, text=f"the text of {name}") for name in names}
-    indexed.environment |= {"SINK_WAIT_SECONDS": "600"}
+    indexed.environment |= {
+        "ELASTICSEARCH_URL": own_elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": own_elasticsearch_prefix,
+        "SINK_WAIT_SECONDS": "600",
+    }
     with indexed.start(site.url("/")) as running:
         wait_until(lambda: site.count("/p20"), "the crawl is under way")
-        elasticsearch.kill()
+        own_elasticsearch.kill()
         wait_until(lambda: site.count("/p60"), "it goes on")
         running.until_it_says("waiting for")
         os.kill(running.pid, signal.SIGINT)
         result = running.end()
-    elasticsearch.start()
+    own_elasticsearch.start()
     assert "waiting for" in result.err
     assert result.status == 1, result
 

@@ -180,7 +180,7 @@ def chosen(values: Sequence[Any], part: int) -> list[Any]:
     return found
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R1-36", "RD-22", "R1-29")
 @pytest.mark.parametrize(
     ("stage", "stack", "share"), chosen(PLACES, 0), indirect=["stage", "stack"]
@@ -192,7 +192,7 @@ def test_a_crawl_of_files_killed_anywhere_ends_as_if_it_had_not_been(
     dies_and_ends_as_if_it_never_had(stage, crawl, ("kill", str(place)))
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long
 @pytest.mark.covers("R1-36", "R1-29")
 @pytest.mark.parametrize(("stage", "stack", "step"), chosen(STEPS, 1), indirect=["stage", "stack"])
 def test_a_crawl_of_files_killed_in_its_end_takes_each_step_once(

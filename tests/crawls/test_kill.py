@@ -156,7 +156,7 @@ def test_the_stage_is_what_these_tests_need(stage: Stage):
     assert first.shape["evidence"], "a first crawl removes what stands aside"
 
 
-@pytest.mark.long(but=4)
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R1-36", "RD-01", "RD-22")
 @pytest.mark.parametrize(
     ("stack", "which", "share"),
@@ -181,7 +181,7 @@ def test_a_run_killed_at_many_more_places_ends_as_if_it_had_not_been(
     dies_and_ends_as_if_it_never_had(stage, crawl, which, place_at(stage, which, share))
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("stack", "step", "state"),
     [
@@ -219,6 +219,7 @@ def test_a_run_killed_around_a_step_of_its_end_takes_each_of_them_once(
     ends_as_if_it_had_not_died_in(stage, crawl, step)
 
 
+@pytest.mark.long
 @pytest.mark.covers("RD-22")
 @pytest.mark.parametrize(
     ("stack", "share"),

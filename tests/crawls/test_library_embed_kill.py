@@ -53,7 +53,7 @@ def _die(place: Place, fate: str) -> None:
     assert fate in (passed[-1], fate if fate.isdigit() else "")
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("fate", [*FIRST, *_slow(1, MOST // 2)])
 def test_a_first_embedding_that_is_killed_is_made_up_for(begin: Callable[[], Place], fate: str):
     place = begin()
@@ -66,7 +66,7 @@ def test_a_first_embedding_that_is_killed_is_made_up_for(begin: Callable[[], Pla
     assert set(place.server.acts) <= {"store", "list", "uploads"}
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long
 @pytest.mark.parametrize("fate", [*CHANGED, *_slow(1, MOST // 2)])
 def test_an_embedding_of_changes_that_is_killed_is_made_up_for(
     begin: Callable[[], Place], fate: str
@@ -81,7 +81,7 @@ def test_an_embedding_of_changes_that_is_killed_is_made_up_for(
 LAST = 86
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.parametrize("draw", range(20))
 def test_an_embedding_that_is_killed_by_chance_is_made_up_for(
     begin: Callable[[], Place], draw: int

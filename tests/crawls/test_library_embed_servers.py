@@ -162,6 +162,7 @@ def test_a_store_that_is_gone_ends_the_embedding(shore: Shore):
     shore.check(BEFORE)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-117", "R3-119")
 @pytest.mark.parametrize("fate", ["after upload", "after attach", "before detach"])
 def test_an_embedding_that_is_killed_goes_on(shore: Shore, fate: str):

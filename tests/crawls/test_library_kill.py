@@ -166,7 +166,7 @@ def test_the_stage_has_all_that_can_become_of_a_file(
     assert undisturbed(api).places > 100
 
 
-@pytest.mark.long(but=4)
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-118", "R3-119", "RD-12")
 @pytest.mark.parametrize(
     ("api", "share"),
@@ -269,6 +269,7 @@ def processed(
     return int(found[1]), shape(libraries, "list_sources")
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-79", "R3-119")
 @pytest.mark.parametrize(
     "share",

@@ -48,6 +48,7 @@ def crew(
         postgres.start()
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R2-41")
 @pytest.mark.parametrize("told", [False, True], ids=["waits", "is told to end"])
 def test_processes_end_when_postgres_stays_away(
@@ -70,6 +71,7 @@ def test_processes_end_when_postgres_stays_away(
     assert all("check that the server runs" in result.err for result in results)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [2], indirect=True)
 def test_workers_go_on_after_an_outage_that_is_shorter(
     site: Site, crew: Crew, count: int, postgres: Postgres

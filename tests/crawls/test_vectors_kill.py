@@ -88,6 +88,7 @@ def stored_version(crawl: Crawl) -> int:
     return int(begins)
 
 
+@pytest.mark.long
 @pytest.mark.covers("R1-33", "R1-36")
 @pytest.mark.parametrize("edits", [4, pytest.param(20, marks=pytest.mark.long)])
 def test_no_death_and_no_failure_parts_a_page_from_its_vectors(
@@ -163,6 +164,7 @@ def indexed_version(crawl: Crawl, client: Client) -> tuple[int, list[bool]]:
     return int(begins), ["vector" in chunk for chunk in chunks]
 
 
+@pytest.mark.long
 @pytest.mark.covers("R1-33", "R1-36")
 @pytest.mark.parametrize("edits", [3, pytest.param(20, marks=pytest.mark.long)])
 def test_no_death_and_no_failure_parts_a_document_from_its_vectors(

@@ -177,6 +177,7 @@ def test_workers_find_what_one_worker_finds(stage: Stage, crew: Crew):
 # Servers that go away
 
 
+@pytest.mark.long
 @pytest.mark.covers("M-33", "R2-41", "R2-74")
 def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, redis_url: str):
     workers = under_way(stage, crew)
@@ -188,6 +189,7 @@ def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, re
     assert same(crew, stage.first)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("name", "away", "says"),
     [
@@ -210,6 +212,7 @@ def test_workers_lose_nothing_when_a_server_is_killed_and_comes_back(
     assert same(crew, stage.first)
 
 
+@pytest.mark.long
 def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_once(
     stage: Stage, crew: Crew, redis_url: str
 ):
@@ -224,6 +227,7 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
     assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)], "it went on"
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("place", ["SharedLastSteps.relax", "settle_sealed_row"])
 def test_workers_end_a_run_whose_redis_went_away_at_the_end(
     stage: Stage, second: Crew, redis: servers.Redis, place: str
@@ -238,6 +242,7 @@ def test_workers_end_a_run_whose_redis_went_away_at_the_end(
     assert same(second, stage.refreshed)
 
 
+@pytest.mark.long
 def test_workers_lose_nothing_when_postgres_is_killed_while_the_run_ends(
     stage: Stage, second: Crew, postgres: servers.Postgres
 ):
@@ -250,19 +255,20 @@ def test_workers_lose_nothing_when_postgres_is_killed_while_the_run_ends(
     assert same(second, stage.refreshed)
 
 
+@pytest.mark.long
 def test_workers_wait_for_an_elasticsearch_that_stands_still(
     stage: Stage,
     crew: Crew,
-    elasticsearch: servers.Elasticsearch,
-    elasticsearch_prefix: str,
+    own_elasticsearch: servers.Elasticsearch,
+    own_elasticsearch_prefix: str,
 ):
     crew.crawl.environment |= {
-        "ELASTICSEARCH_URL": elasticsearch.url,
-        "ELASTICSEARCH_INDEX_PREFIX": elasticsearch_prefix,
+        "ELASTICSEARCH_URL": own_elasticsearch.url,
+        "ELASTICSEARCH_INDEX_PREFIX": own_elasticsearch_prefix,
         "ELASTICSEARCH_TIMEOUT": "2",
     }
     workers = under_way(stage, crew)
-    family = elasticsearch.processes()
+    family = own_elasticsearch.processes()
     for relative in family:
         os.kill(relative.pid, signal.SIGSTOP)
     time.sleep(4)
@@ -336,6 +342,7 @@ ENDS = {
 }
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("place", ENDS)
 def test_workers_end_a_run_once_when_the_one_that_ends_it_is_killed(
     stage: Stage, second: Crew, tmp_path: Path, place: str
@@ -381,6 +388,7 @@ def tables(crew: Crew) -> dict[str, int]:
     }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)]
 )
@@ -396,6 +404,7 @@ def test_workers_go_on_without_one_that_is_told_to_end(
     assert same(crew, stage.first)
 
 
+@pytest.mark.long
 def test_workers_whose_clocks_differ_by_an_hour_find_the_same(stage: Stage, second: Crew):
     url = stage.site.url("/")
     workers = second.begin(url, 1)

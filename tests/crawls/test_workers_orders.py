@@ -103,6 +103,7 @@ def test_workers_are_cancelled_for_good_and_others_begin_a_new_run(crew: Crew, r
     assert state(crew.crawl, 2) == DONE
 
 
+@pytest.mark.long
 def test_workers_killed_after_the_order_leave_a_paused_run(crew: Crew, raw: RawSite):
     workers = waiting(crew, raw)
     assert order(crew.crawl, PAUSE)
@@ -117,6 +118,7 @@ def test_workers_killed_after_the_order_leave_a_paused_run(crew: Crew, raw: RawS
     resume(crew, raw)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("place", ["propose_unreached_rows", "seal_run_row"])
 def test_the_worker_that_ends_a_run_does_not_seal_it_after_an_order(
     crew: Crew, raw: RawSite, tmp_path: Path, place: str

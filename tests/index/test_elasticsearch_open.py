@@ -624,6 +624,7 @@ def granted(server: Elasticsearch, cluster: list[str], rights: list[str]) -> str
         return str(client.security.create_api_key(**body)["encoded"])
 
 
+@pytest.mark.long
 def test_elasticsearch_with_security_is_written_by_whoever_has_the_rights(guarded: Elasticsearch):
     url = f"http://127.0.0.1:{guarded.port}"
 
@@ -657,6 +658,7 @@ def test_elasticsearch_with_security_is_written_by_whoever_has_the_rights(guarde
     opened("", "", known, target=basic).close()
 
 
+@pytest.mark.long
 def test_elasticsearch_with_security_is_searched_by_whoever_may_read(guarded: Elasticsearch):
     url = f"http://127.0.0.1:{guarded.port}"
     with opened("", "", target=ElasticsearchTarget(url, "ours-too", user="elastic",

@@ -290,28 +290,28 @@ def test_elasticsearch_wait_is_ended_by_what_is_told_of_it(desk: SimpleNamespace
 
 @pytest.mark.long
 def test_elasticsearch_that_is_killed_goes_on_with_what_it_held(
-    elasticsearch: Elasticsearch, elasticsearch_prefix: str
+    own_elasticsearch: Elasticsearch, own_elasticsearch_prefix: str
 ):
     lines: list[str] = []
 
     def again(line: str) -> None:
         lines.append(line)
-        elasticsearch.start()
+        own_elasticsearch.start()
 
     def some() -> Iterator[Entry]:
         for n in range(2_000):
             if n == 1_000:
-                elasticsearch.kill()
+                own_elasticsearch.kill()
             yield entry(page(f"killed/{n}", "words"))
 
-    with opened(elasticsearch.url, elasticsearch_prefix, wait=120, on_wait=again) as sink:
+    with opened(own_elasticsearch.url, own_elasticsearch_prefix, wait=120, on_wait=again) as sink:
         identity = sink.identity()
         assert set(fates(sink.write(some()))) == {"done"}
         sink.refresh()
         assert sum(1 for _ in sink.scan()) == 2_000
     # The first try meets the end of the connection it was kept on, or no server any more.
     assert re.search(r"Connection (?:refused|reset)", lines[0])
-    opened(elasticsearch.url, elasticsearch_prefix, Known(identity)).close()
+    opened(own_elasticsearch.url, own_elasticsearch_prefix, Known(identity)).close()
 
 
 # How much is sent at once

@@ -113,6 +113,7 @@ def test_an_added_page_is_crawled_and_none_of_its_host(three: Site, crawl: Crawl
     assert [hit["url"] for hit in crawl.search("lamp")] == [url]
 
 
+@pytest.mark.long
 @both
 @pytest.mark.covers("E-13")
 def test_the_commands_know_the_source_of_single_pages(three: Site, crawl: Crawl):
@@ -144,6 +145,7 @@ def test_the_commands_know_the_source_of_single_pages(three: Site, crawl: Crawl)
     assert crawl.search("lantern") == []
 
 
+@pytest.mark.long
 @both
 @pytest.mark.covers("E-13", "R0-50")
 def test_a_single_page_that_is_gone_is_removed_with_evidence(three: Site, crawl: Crawl):
@@ -166,6 +168,7 @@ def test_a_single_page_that_is_gone_is_removed_with_evidence(three: Site, crawl:
     assert crawl.rows("SELECT count(*) FROM evidence") == [(1,)]
 
 
+@pytest.mark.long
 @pytest.mark.covers("R0-16", "R0-57", "R0-100")
 def test_an_added_page_is_found_under_the_spelling_of_its_order(site: Site, crawl: Crawl):
     site.pages |= {"/": html("Home", "/about/"), "/about": html("About", text="who we are")}
@@ -219,6 +222,7 @@ def test_forced_items_are_fetched_without_validators(three: Site, crawl: Crawl):
     ]  # fmt: skip
 
 
+@pytest.mark.long
 @both
 @pytest.mark.covers("E-13")
 def test_an_order_during_a_run_of_its_source_waits_for_it(three: Site, crawl: Crawl, stack: str):
@@ -245,6 +249,7 @@ def test_an_order_during_a_run_of_its_source_waits_for_it(three: Site, crawl: Cr
                       " WHERE o.name = 'one'") == [(1,)]  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.covers("E-13")
 def test_a_name_of_a_private_address_is_refused_when_it_resolves(three: Site, crawl: Crawl):
     url = three.url("/b").replace("127.0.0.1", "localhost")

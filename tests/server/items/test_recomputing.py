@@ -88,6 +88,7 @@ def changed(request: pytest.FixtureRequest, site: Site, crawl: Crawl) -> Changed
     return Changed(site, crawl)
 
 
+@pytest.mark.long(but=1)
 @every_index
 @pytest.mark.covers("E-14", "G-34", "R0-68")
 def test_ids_are_those_of_today_and_what_collides_is_one(changed: Changed):
@@ -124,6 +125,7 @@ def test_ids_are_those_of_today_and_what_collides_is_one(changed: Changed):
     changed.agree()
 
 
+@pytest.mark.long(but=1)
 @every_index
 @pytest.mark.covers("E-14", "G-34")
 def test_records_that_a_crawl_has_made_twice_are_merged_into_the_older(changed: Changed):

@@ -78,6 +78,7 @@ def running(desk: Desk, server: Server, site: Site, id_: str) -> str:
     return run["job_id"]
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("E-06", "E-07", "R2-27", "R2-28", "R2-32", "M-39")
 def test_a_paused_job_survives_restarts_and_asks_each_page_once(desk: Desk, site: Site):
     with serving(desk.folder, **desk.settings) as server:
@@ -150,6 +151,7 @@ def joined(desk: Desk, count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
             worker.wait()
 
 
+@pytest.mark.long
 @pytest.mark.covers("E-06", "RD-21", "M-39")
 @pytest.mark.parametrize("desk", ["workers"], indirect=True)
 def test_a_job_that_three_workers_crawl_is_paused_and_resumed_as_one(desk: Desk, site: Site):
@@ -181,6 +183,7 @@ def test_a_job_that_three_workers_crawl_is_paused_and_resumed_as_one(desk: Desk,
     assert Counter(r.path for r in site.log) == dict.fromkeys(PAGES, 1)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("E-06", "R2-32")
 def test_a_job_is_cancelled_by_a_server_that_did_not_start_it(desk: Desk, site: Site):
     with serving(desk.folder, **desk.settings) as server:

@@ -44,6 +44,7 @@ def arguments(bureau: Bureau, id_: str) -> list[list[str]]:
     return [json.loads(line)["words"] for line in bureau.logged(id_) if line.startswith("{")]
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R2-27", "R2-32")
 @pytest.mark.parametrize("exit_status", [0, 3, 4])
 def test_a_paused_crawl_goes_on_under_its_id(bureau: Bureau, exit_status: int):

@@ -1,0 +1,47 @@
+"""One server for all workers of pytest-xdist, where a start takes longer than most tests."""
+
+import fcntl
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+from tests.servers.cache import locked
+from tests.servers.elastic import Elasticsearch, elasticsearch
+
+Starting = Callable[[], AbstractContextManager[Elasticsearch]]
+
+
+class SharedElasticsearch(Elasticsearch):
+    """An Elasticsearch that other processes use as well, so that no test may end it."""
+
+    def __init__(self, port: int, version: str) -> None:
+        super().__init__(Path(), Path(), Path(), version, "")
+        self.port = port
+
+    @property
+    def running(self) -> bool:
+        return True
+
+    def stop(self) -> None:
+        raise RuntimeError("this Elasticsearch is shared: take the fixture own_elasticsearch")
+
+    kill = restart = stop
+
+
+@contextmanager
+def shared_elasticsearch(
+    folder: Path, starting: Starting = elasticsearch
+) -> Iterator[SharedElasticsearch]:
+    """Use the server of a folder, which the first process starts and ends when nobody uses it."""
+    place = folder / "elasticsearch.json"
+    with (folder / "elasticsearch.users").open("ab") as users, ExitStack() as stack:
+        fcntl.flock(users, fcntl.LOCK_SH)  # it is not ended while somebody holds this
+        with locked(folder / "elasticsearch.lock"):
+            if not place.exists():
+                own = stack.enter_context(starting())
+                stack.callback(place.unlink)
+                stack.callback(fcntl.flock, users, fcntl.LOCK_EX)
+                place.write_text(json.dumps([own.port, own.version]))
+            port, version = json.loads(place.read_text())
+        yield SharedElasticsearch(port, version)
