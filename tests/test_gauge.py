@@ -109,6 +109,20 @@ def test_a_mark_is_set_where_the_code_comes_by() -> None:
     }
 
 
+def test_a_constant_marks_the_modules_that_take_it_and_no_others() -> None:
+    using = "from smartcrawl.box import LIMIT as most\n\ndef less(n):\n    return n < most\n"
+    texts = {"box": CODE, "user": using, "other": "from smartcrawl.box import Box\nN = 1\n"}
+    package = marking.Package({name: ast.parse(text) for name, text in texts.items()})
+    (mutant,) = (
+        mutant
+        for mutant in mutants.mutants_of_module("box", package.trees["box"], {})
+        if mutant.name == "box: 30 -> 31"
+    )
+    package.mark("box", mutant.node, 5)
+    assert "    _hit_(5)\n    return n < most\n" in package.text("user")
+    assert package.text("other") is None
+
+
 @pytest.mark.parametrize(
     ("call", "mark", "comes_by"),
     [

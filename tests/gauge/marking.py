@@ -126,8 +126,12 @@ class Package:
         return [other for other, tree in self.trees.items() if _taken(tree, module, None)]
 
     def text(self, module):
-        """Return the source of a module with its marks."""
-        tree = _Marker(self).visit(self.trees[module])
+        """Return the source of a module with its marks; None where there are none."""
+        tree = self.trees[module]
+        marks = (self.around, self.before, self.entries)
+        if not any(node in marked for node in ast.walk(tree) for marked in marks):
+            return None
+        tree = _Marker(self).visit(tree)
         place = 0
         for place, line in enumerate(tree.body):  # noqa: B007
             docstring = isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
@@ -235,7 +239,8 @@ def mark(root, names, folder):
     package_folder = root / "smartcrawl"
     for module in trees:
         path = package_folder / f"{module.replace('.', '/')}.py"
-        path.write_text(package.text(module), encoding="utf-8")
+        if marked := package.text(module):
+            path.write_text(marked, encoding="utf-8")
     text = HITS.read_text(encoding="utf-8")
     text = text.replace('FOLDER = ""', f"FOLDER = {str(folder)!r}")
     text = text.replace("SIZE = 0", f"SIZE = {len(names)}")
