@@ -29,7 +29,8 @@ STORES: Final = (*DATABASES, "elasticsearch")
 APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
-_LIBRARIES: Final = "tests/crawls/test_library_"  #: where one API is enough
+#: Where one API is enough.
+_LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
 #: Where all is tested with SQLite, and with each other store one case of each test.
 _CONTRACTS: Final = ("tests/registry/", "tests/index/", "tests/reports/")
 

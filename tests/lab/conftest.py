@@ -16,6 +16,8 @@ _OF_THE_LAB = ("crawl", "lab", "stack")
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run every story with both databases; the name of the database is in the test's id."""
     only = metafunc.definition.get_closest_marker("sqlite") is not None
+    marks = metafunc.definition.iter_markers("parametrize")
+    only |= any("stack" in mark.args[0] for mark in marks)  # the test says with which
     if set(_OF_THE_LAB) & set(metafunc.fixturenames) and not only:
         metafunc.parametrize("stack", DATABASES, indirect=True)
 
@@ -32,12 +34,19 @@ def crawl(
 ) -> Iterator[LabCrawl]:
     """Crawls of the site, with an empty registry of their own."""
     if stack == "sqlite":
-        yield LabCrawl(tmp_path, Web(site))
+        yield _with_libraries(LabCrawl(tmp_path, Web(site)), request)
         return
     spare = request.getfixturevalue("spare_registries")
     url = spare.take()
-    yield LabCrawl(tmp_path, Web(site), url)
+    yield _with_libraries(LabCrawl(tmp_path, Web(site), url), request)
     spare.put_back(url)
+
+
+def _with_libraries(crawl: LabCrawl, request: pytest.FixtureRequest) -> LabCrawl:
+    """Let crawls ask the SharePoint of a test, if it has one."""
+    if "sharepoint" in request.fixturenames:
+        crawl.sharepoint = request.getfixturevalue("sharepoint")
+    return crawl
 
 
 @pytest.fixture

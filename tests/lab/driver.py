@@ -108,7 +108,7 @@ class Driver:
         found = True
         while found and run.failure is None:
             found = False
-            for step in run.ending.steps(*steps):
+            for step in (self._begin_batch, *run.ending.steps(*steps)):
                 with run.registry.database.translated("read"):
                     step(self._now)
                 while (edit := run.collapses.take()) is not None:
@@ -135,11 +135,20 @@ class Driver:
                 found = True
                 for page in again:
                     await self._take(unasked_visit(page))
+            elif await self._waits():
+                continue
             elif run.pending and (wait := run.gate.next_turn(self._clock)) is not None:
                 self._clock += wait
             elif not run.turns.resting:
                 return found
         return found
+
+    async def _waits(self) -> bool:
+        """Wait for what may bring pages beside the answers; return False if there is nothing."""
+        return False
+
+    def _begin_batch(self, now: int) -> None:
+        """Take up again what failed, where a source has batches."""
 
     def _may_ask(self, host: str) -> bool:
         return self._run.gate.may_ask(host_gate_slot(host), self._clock)
@@ -154,7 +163,7 @@ class Driver:
         while True:
             found = await self._answered(attempt, request, is_head=is_head)
             is_head = False
-            following = found if isinstance(found, NextRequest) else await self._take(found)
+            following = await self._take(found) if isinstance(found, Visit) else found
             if following is None:
                 return
             request = following
@@ -176,8 +185,11 @@ class Driver:
 
     async def _answered(
         self, attempt: VisitAttempt, request: NextRequest, *, is_head: bool
-    ) -> Visit | NextRequest:
-        """Send one request, again after passing failures; return what its answer means."""
+    ) -> Visit | NextRequest | None:
+        """Send one request, again after passing failures; return what its answer means.
+
+        None: the page is asked again later in this run.
+        """
         run, slot = self._run, host_gate_slot(attempt.page.host)
         for left in range(self._retries, -1, -1):
             url = request.url

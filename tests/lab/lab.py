@@ -29,12 +29,17 @@ The fixtures of this folder:
 A page is a text, or a `Page` of tests.site_server with status, headers, ETag, redirect, fault
 (reset, truncate, hang) or `flaky`; without an entry it is a 404. `site.log` has the requests,
 `with down(site)` takes the server away, `crawl.web.sites.append(LabSite("other.example"))` adds
-another host. `lab.after(days=3)` lets time pass for runs and for commands.
+another host. The clock is that of the machine; `lab.after(days=3)` lets time pass beside it, for
+runs and for commands.
 
-Everything that decides is the product's; what is not is in tests/lab/driver.py. tests/lab/
-test_lab_agrees.py runs stories here and by real crawls, and compares all rows. What only a real
-crawl shows stays in tests/crawls: how robots.txt is downloaded, sockets, TLS, politeness, signals,
-several workers, listings of GitHub and SharePoint.
+Folders and libraries: `crawl(spider="files", root=folder)` lists and reads a folder or bucket. The
+fixture `libraries` of tests.crawls.libraries works here: `library download` and all other actions
+run in this process, and SharePoint answers from its tenant in memory (tests/lab/listed_driver.py).
+
+Everything that decides is the product's; what is not is in tests/lab/driver.py. The stories of
+tests/lab/test_lab_agrees.py are run here and by real crawls, and all rows are compared. What only a
+real crawl shows stays in tests/crawls: how robots.txt is downloaded, sockets, TLS, politeness,
+signals and kills, several workers, the lane and the engine, GitHub, and a process that is arranged.
 """
 
 from collections.abc import Iterator

@@ -6,7 +6,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Iterator
+from argparse import ArgumentParser
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
@@ -14,7 +15,12 @@ from pathlib import Path
 from typing import Any, NoReturn
 from unittest.mock import patch
 
+from scrapy.exceptions import UsageError
+from scrapy.settings import Settings
+
 from smartcrawl import settings as shipped
+from smartcrawl.commands import library as library_command
+from smartcrawl.commands.library import Command as LibraryCommand
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.commands.running import run_command
 from smartcrawl.commands.summary import print_crawl_summary
@@ -23,16 +29,19 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
 from smartcrawl.run.run import Run
+from smartcrawl.spiders.files import FilesSpider
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.log_lines import printed_line_formatter
 from smartcrawl.terminal.output import print_complaint
 from tests.crawls.commands import Crawl, Remote, Result
 from tests.lab.driver import Driver
 from tests.lab.lab_site import Web
+from tests.lab.listed_driver import LabProcess
 from tests.registry.build import begin_registry
+from tests.servers.sharepoint.server import SharepointServer
 
 DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses of crawls
-_BETWEEN = 60  #: seconds from one run to the next, unless a test lets more pass
+_time, _time_ns = time.time, time.time_ns  #: of the machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +63,22 @@ class LabCrawl(Crawl):
         nobody: Any = None
         super().__init__(folder, nobody, url)
         self.web = web
-        self.now = int(time.time())  #: Unix seconds, of the next run or command
+        self.sharepoint: SharepointServer | None = None  #: for libraries, see tests/lab/conftest.py
+        self._ahead = 0  #: seconds that the story let pass beside those of the machine
 
     def after(self, *, days: float = 0, hours: float = 0, seconds: float = 0) -> None:
         """Let time pass."""
-        self.now += int(86_400 * days + 3_600 * hours + seconds)
+        self._ahead += int(86_400 * days + 3_600 * hours + seconds)
         self._told.clear()
+
+    @property
+    def now(self) -> int:
+        """The time of this crawl, Unix seconds."""
+        return int(_time()) + self._ahead
+
+    def prepare(self, module: str) -> None:
+        """Import a module that commands will need."""
+        import_module(module)
 
     def start(self, *args: object, **options: object) -> NoReturn:
         raise AssertionError("only a real crawl goes on in the background")
@@ -71,6 +90,7 @@ class LabCrawl(Crawl):
         raise AssertionError("only a real crawl is a process")
 
     def _run(self, args: list[str], *, expect: int | None, traceback: bool = False) -> Result:
+        assert "ARRANGED_BY" not in self.environment, "only a process of its own can be arranged"
         result = self._crawl(args) if args[0] == "crawl" else self._command(args)
         assert expect is None or result.status == expect, f"expected {expect}; {args}: {result}"
         assert traceback or "Traceback" not in result.err, f"{args}: {result}"
@@ -89,27 +109,32 @@ class LabCrawl(Crawl):
         if not isinstance(self.registry, Remote):
             begin_registry(self.registry)  # as the command would, which takes a while
         words, given, chosen = _crawl_words(args)
-        assert words == ["crawl", "site"], f"only a real crawl has {words}"
+        assert words in (["crawl", "site"], ["crawl", "files"]), f"only a real crawl has {words}"
         run: Run | None = None
         with self._inside(["scrapy", *args]) as (out, err):
             settings = PlainSettings()
             for name, value in chosen.items():
                 settings.set(name, value, given=True)
             with _logged(settings, err):
-                status, run = self._crawl_source(settings, given)
-        self.now += _BETWEEN
+                status, run = self._crawl_source(settings, words[1], given, chosen)
         return Ran(status, _read(out), _read(err), result=None if run is None else run.result)
 
     def _crawl_source(
-        self, settings: PlainSettings, given: dict[str, str]
+        self,
+        settings: PlainSettings,
+        spider: str,
+        given: dict[str, str],
+        chosen: dict[str, str],
     ) -> tuple[int, Run | None]:
         """Crawl the source of these arguments; return the exit status, and the run if it began."""
         run = None
         try:
-            options = Options.of(settings)
-            source, orders = source_of_run_arguments(options, given), orders_of_run_arguments(given)
-            run = open_run(source, options, orders, self.now)
-            asyncio.run(Driver(run, self.web, settings, self.now).to_the_end())
+            if spider == "site":
+                options, orders = Options.of(settings), orders_of_run_arguments(given)
+                run = open_run(source_of_run_arguments(options, given), options, orders, self.now)
+                asyncio.run(Driver(run, self.web, settings, self.now).to_the_end())
+            else:
+                run = self._crawl_files(given, chosen)
         except SmartcrawlError as error:
             print_complaint("crawl", str(error))
             is_held = isinstance(error, RunHeldError | RunPausedError)
@@ -122,9 +147,53 @@ class LabCrawl(Crawl):
         is_complete = run.result is not None and run.result.complete
         return (DONE if is_complete else INCOMPLETE), run
 
+    def _crawl_files(self, given: dict[str, str], chosen: dict[str, str]) -> Run:
+        process = self._process(chosen)
+        crawler: Any = process.create_crawler(FilesSpider)
+        try:
+            process.run(process.crawl(crawler, **given))
+        finally:
+            process.end()
+        run: Run = crawler.spider.run
+        return run
+
+    def _process(self, chosen: Mapping[str, str]) -> LabProcess:
+        settings = Settings()
+        settings.setmodule("smartcrawl.settings", priority="project")
+        settings.setdict(chosen, priority="cmdline")
+        return LabProcess(settings, self.now, self.sharepoint)
+
     # Other commands
 
+    def _library(self, args: list[str]) -> Result:
+        """Run `scrapy library` with crawls of the lab."""
+        command: Any = LibraryCommand()
+        with (
+            self._inside(["scrapy", *args]) as (out, err),
+            patch.object(library_command, "stop_crawl_command", lambda: None),
+        ):
+            process = self._process({})
+            command.settings, command.crawler_process = process.settings, process
+            parser = ArgumentParser(prog=f"scrapy {args[0]}", conflict_handler="resolve")
+            command.add_options(parser)
+            try:
+                opts, words = parser.parse_known_args(args[1:])
+                command.process_options(words, opts)
+                with _logged(process.settings, err):
+                    command.run(words, opts)
+                status = int(command.exitcode)
+            except UsageError as error:
+                print(error, file=sys.stderr)
+                status = 2
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else int(end.code is not None)
+            finally:
+                process.end()
+        return Result(status, _read(out), _read(err))
+
     def _command(self, args: list[str]) -> Result:
+        if args[0] == "library":
+            return self._library(args)
         command = import_module(f"smartcrawl.commands.{args[0]}").Command
         assert issubclass(command, BaseCommand), f"only a real command is `{args[0]}`"
         with self._inside(["scrapy", *args]) as (out, err):
@@ -144,8 +213,10 @@ class LabCrawl(Crawl):
             stack.enter_context(patch.dict(os.environ, self.own()))
             stack.enter_context(patch.dict(vars(shipped), values))
             stack.enter_context(patch.object(sys, "argv", argv))
-            stack.enter_context(patch.object(time, "time", lambda: float(self.now)))
-            stack.enter_context(patch.object(time, "time_ns", lambda: self.now * 1_000_000_000))
+            stack.enter_context(patch.object(time, "time", lambda: _time() + self._ahead))
+            stack.enter_context(
+                patch.object(time, "time_ns", lambda: _time_ns() + self._ahead * 10**9)
+            )
             stack.enter_context(redirect_stdout(out))
             stack.enter_context(redirect_stderr(err))
             yield out, err
@@ -167,7 +238,7 @@ def _crawl_words(args: list[str]) -> tuple[list[str], dict[str, str], dict[str, 
 
 
 @contextmanager
-def _logged(settings: PlainSettings, err: io.TextIOWrapper) -> Iterator[None]:
+def _logged(settings: Mapping[str, Any], err: io.TextIOWrapper) -> Iterator[None]:
     """Write the log to the standard error of the run, as a crawl does."""
     root = logging.getLogger()
     handler = logging.StreamHandler(err)
