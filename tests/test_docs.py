@@ -428,13 +428,13 @@ FIXED = {
     "addresses in a sitemap": sitemaps.MAX_ENTRIES,
     "sitemaps within sitemaps": run_links.MAX_NESTING,
     "robots.txt that is read": robots_txt.LIMIT,
-    "Crawl-delay that is heeded": robots_txt.MAX_CRAWL_DELAY,
+    "longest Crawl-delay": robots_txt.MAX_CRAWL_DELAY,
     "the same segment in a path": traps.MAX_REPEATS,
     "segments of a path": traps.MAX_SEGMENTS,
     "parameters of a query": traps.MAX_PARAMETERS,
-    "years that a calendar is followed ahead": traps.MAX_YEARS_AHEAD,
-    "pages of an endless list or calendar without news, in a row": chains.MOST_ALIKE,
-    "session ids under which one page is asked in a run": signature(traps.TrapBudget)
+    "years that a calendar is followed into the future": traps.MAX_YEARS_AHEAD,
+    "pages in a row of an endless list or calendar that bring nothing new": chains.MOST_ALIKE,
+    "session ids under which a run requests one page": signature(traps.TrapBudget)
     .parameters["per_session"]
     .default,
 }
