@@ -35,13 +35,17 @@ class Item:
 
     nodeid: str
     markers: list[pytest.Mark] = field(default_factory=list)
-
-    def get_closest_marker(self, name: str) -> pytest.Mark | None:
-        return next(self.iter_markers(name), None)
+    of_module: list[pytest.Mark] = field(default_factory=list)
+    fixturenames: Sequence[str] = ()
 
     def iter_markers(self, name: str) -> Iterator[pytest.Mark]:
+        return (mark for _, mark in self.iter_markers_with_node(name))
+
+    def iter_markers_with_node(self, name: str) -> Iterator[tuple[object, pytest.Mark]]:
         """Yield the closest first."""
-        return (mark for mark in self.markers if mark.name == name)
+        module = object.__new__(pytest.Module)
+        pairs = [(self, mark) for mark in self.markers]
+        return iter([*pairs, *((module, mark) for mark in self.of_module)])
 
 
 def left(items: Sequence[Item], *called_for: str) -> set[str]:
@@ -107,6 +111,26 @@ def test_cases_that_are_not_long_are_spread_evenly():
     assert left(items) == {*cases[1:3]}
     items[3].markers.insert(0, long)
     assert left(items) == {cases[1], cases[3]}
+
+
+def test_one_case_of_a_test_that_runs_commands_is_not_long_where_its_marker_does_not_keep_more():
+    cases = ids(RUN, "a", "b", "c")
+    both = pytest.mark.long(but=2).mark
+
+    assert left([Item(id_, fixturenames=["ask"]) for id_ in cases]) == {*cases[1:]}
+    assert left([Item(id_, [both], fixturenames=["ask"]) for id_ in cases]) == {cases[1]}
+    assert left([Item(id_) for id_ in cases]) == set()
+
+
+def test_a_module_keeps_so_many_of_its_tests_spread_evenly():
+    two = [pytest.mark.long(but=2).mark]
+    tests = [f"tests/crawls/test_runs.py::test_{letter}" for letter in "abcd"]
+    items = [Item(id_, of_module=two) for id_ in tests]
+
+    assert left(items) == {*tests[1:3]}
+    items[3].markers.append(pytest.mark.long.mark)
+    assert left(items) == {tests[1], tests[3]}
+    assert left([*items, Item("tests/crawls/test_others.py::test_a")]) == {tests[1], tests[3]}
 
 
 def test_what_is_named_or_called_for_is_run():

@@ -1,11 +1,13 @@
 """Choose the tests of ``script/test``; ``script/test --all`` runs the others, too.
 
 One marker leaves tests out: ``long`` a whole test, ``long(but=4)`` all of its cases but four,
-spread evenly. Without a marker these are long:
+spread evenly; on a module (``pytestmark``) all of its tests but four. Without a marker these are
+long:
 
 - Of a whole run or a request to the API (tests/crawls, tests/lab, tests/server) that can use either
   database, the one of the two. Half of them are run with SQLite, half with PostgreSQL.
 - Likewise of a library that can be read by either API, REST or Graph.
+- Of a test that runs commands for real, all cases but one.
 - Of the contracts of registry and index, all cases of a test but one with each other store.
 
 A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
@@ -98,11 +100,12 @@ def left_out(items: Sequence[pytest.Item], called_for: Sequence[str] = ()) -> di
             kept = chosen_word(twins[0].nodeid, words)
             out |= {item.nodeid: why for item in twins if word_in(item.nodeid, words) != kept}
     for cases in _cases(item for item in items if item.nodeid not in out):
-        marker = cases[0].get_closest_marker("long")
-        if marker is not None:
-            kept_cases = evenly(len(cases), marker.kwargs["but"])
-            others = (case for no, case in enumerate(cases) if no not in kept_cases)
-            out |= dict.fromkeys((case.nodeid for case in others), "more cases")
+        of_test, _ = _but(cases[0])
+        if of_test is None and "ask" in cases[0].fixturenames:
+            of_test = 1
+        out |= dict.fromkeys(_but_evenly(cases, of_test), "more cases")
+    for tests in _modules(item for item in items if item.nodeid not in out):
+        out |= dict.fromkeys(_but_evenly(tests, _but(tests[0])[1]), "long")
     for cases in _cases(item for item in items if item.nodeid not in out):
         if cases[0].nodeid.startswith(_CONTRACTS):
             out |= dict.fromkeys(_elsewhere([case.nodeid for case in cases]), "of another store")
@@ -121,6 +124,23 @@ def _elsewhere(nodeids: Sequence[str]) -> Iterator[str]:
 
 def _is_long(item: pytest.Item) -> bool:
     return any("but" not in marker.kwargs for marker in item.iter_markers("long"))
+
+
+def _but(item: pytest.Item) -> tuple[int | None, int | None]:
+    """Return how many cases of its test, and tests of its module, the markers of a test keep."""
+    of_test = of_module = None
+    for node, marker in item.iter_markers_with_node("long"):
+        if isinstance(node, pytest.Module):
+            of_module = marker.kwargs["but"]
+        else:
+            of_test = marker.kwargs["but"]
+    return of_test, of_module
+
+
+def _but_evenly(items: Sequence[pytest.Item], most: int | None) -> Iterator[str]:
+    """Yield the ids of the tests that are left out where so many are kept."""
+    kept = evenly(len(items), len(items) if most is None else most)
+    yield from (item.nodeid for no, item in enumerate(items) if no not in kept)
 
 
 def _is_whole_run(nodeid: str) -> bool:
@@ -179,6 +199,14 @@ def _twins(
         if is_enough(item.nodeid) and word_in(item.nodeid, words) is not None:
             found[without_word(item.nodeid, words)].append(item)
     yield from (twins for twins in found.values() if len(twins) > 1)
+
+
+def _modules(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:
+    """Yield the tests of each module."""
+    found: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        found[item.nodeid.partition("::")[0]].append(item)
+    yield from found.values()
 
 
 def _cases(items: Iterable[pytest.Item]) -> Iterator[list[pytest.Item]]:

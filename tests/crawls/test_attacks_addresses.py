@@ -9,6 +9,8 @@ import pytest
 from tests.crawls.commands import Crawl, Record, Result, path_of
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=5)
+
 #: Impatient, and quiet.
 _QUICK: dict[str, object] = {"RETRY_TIMES": 0, "LOG_LEVEL": "WARNING"}
 _REFUSED = "its address is not public: {}"

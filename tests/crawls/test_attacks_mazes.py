@@ -4,9 +4,13 @@ import json
 import re
 from datetime import datetime
 
+import pytest
+
 from smartcrawl.rules.traps import MAX_LENGTH, Trap
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
+
+pytestmark = pytest.mark.long(but=2)
 
 _QUICK: dict[str, object] = {"RETRY_TIMES": 0, "LOG_LEVEL": "WARNING"}
 _COPY = "This page is not here any more; perhaps you would like to read one of these instead. " * 5

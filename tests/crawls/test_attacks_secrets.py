@@ -3,8 +3,12 @@
 import json
 from datetime import UTC, datetime
 
+import pytest
+
 from tests.crawls.commands import Crawl, Result
 from tests.site_server import Page, Site, html
+
+pytestmark = pytest.mark.long(but=2)
 
 SECRET = "CANARY"
 _QUICK: dict[str, object] = {"RETRY_TIMES": 0, "LOG_LEVEL": "DEBUG"}

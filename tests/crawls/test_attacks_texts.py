@@ -11,6 +11,8 @@ from tests.hostile.kinds import KEEP, NEW, Ask, Kind, Script, page, whole
 from tests.hostile_server import HostileServer
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=3)
+
 _QUICK: dict[str, object] = {"RETRY_TIMES": 0, "LOG_LEVEL": "WARNING"}
 
 

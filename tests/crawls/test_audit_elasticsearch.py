@@ -32,6 +32,8 @@ from tests import servers
 from tests.crawls.commands import Crawl, path_of
 from tests.site_server import Site, html
 
+pytestmark = pytest.mark.long(but=4)
+
 PAGES = 130
 
 

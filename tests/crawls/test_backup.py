@@ -17,7 +17,7 @@ from smartcrawl.registry.database.sqlite import SqliteDatabase
 from tests.crawls.commands import Crawl, Remote, wait_until
 from tests.site_server import Page, Site, html
 
-pytestmark = [pytest.mark.sqlite, pytest.mark.embedded]
+pytestmark = [pytest.mark.long(but=3), pytest.mark.sqlite, pytest.mark.embedded]
 
 PATHS = tuple(f"/p{n}" for n in range(12))
 _MINUTES = 2  #: of crawls that are killed

@@ -224,7 +224,6 @@ def ascii_ask(
         yield running
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.sqlite
 def test_a_terminal_with_ascii_shows_question_marks(shop: Site, crawl: Crawl, ascii_ask: Scrapy):
     for args, status in [*COMMANDS, *((["--help", name], 0) for name in ("crawl", "registry"))]:
@@ -246,7 +245,6 @@ def test_a_terminal_with_ascii_shows_question_marks(shop: Site, crawl: Crawl, as
     assert "日本" in json.loads(lines)[-1]["blockReason"]
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.sqlite
 def test_progress_for_programs_loses_no_character(shop: Site, crawl: Crawl, ascii_ask: Scrapy):
     words = ["crawl", "site", "-a", f"source={NAME}", "--progress", "json"]

@@ -13,6 +13,8 @@ import pytest
 from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=5)
+
 
 def free_port() -> int:
     with socket.socket() as listener:
@@ -20,7 +22,6 @@ def free_port() -> int:
         return listener.getsockname()[1]
 
 
-@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -98,7 +99,6 @@ def test_a_wrong_table_leaves_out_its_own_source_alone(crawl: Crawl):
         assert "[sources.news] max_pages" in crawl(expect=1).err
 
 
-@pytest.mark.long(but=6)
 @pytest.mark.parametrize(
     ("name", "value"),
     [

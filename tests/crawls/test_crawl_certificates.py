@@ -19,6 +19,8 @@ from tests.crawls.commands import Crawl, Record
 from tests.crawls.secure_site import HOSTS, Secure
 from tests.site_server import Site, html
 
+pytestmark = pytest.mark.long(but=5)
+
 _PAGES = 4
 _ROADS = pytest.mark.parametrize("road", ["auto", "off"], ids=["lane", "engine"])
 _STACKS = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)

@@ -16,6 +16,8 @@ from tests.crawls.commands import Crawl, Scrapy, wait_until
 from tests.crawls.crew import Crew, adds_up, facts
 from tests.site_server import Page, Site
 
+pytestmark = pytest.mark.long(but=1)
+
 __all__ = ["shop"]  # a fixture
 
 
@@ -42,7 +44,6 @@ def test_progress_says_what_became_of_a_page_that_waited(shop: Site, crawl: Craw
 # Killed in the midst of it
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.alone
 @pytest.mark.embedded
 @pytest.mark.parametrize(
@@ -108,7 +109,6 @@ def edited(crew: Crew, site: Site, count: int) -> None:
     site.clear()
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.sqlite  # that one worker compares with
 @pytest.mark.parametrize("count", [3, 4])
 def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: int):
@@ -126,7 +126,6 @@ def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: 
     assert edits == (3 if count == 3 else -1)
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.sqlite
 @pytest.mark.parametrize(
     ("place", "count"),

@@ -32,7 +32,7 @@ from tests.index.embedding.embeddings_server import Asked, EmbeddingsServer, emb
 from tests.openai_server import KEY, Reply, error
 from tests.raw_site import RawSite, whole
 
-pytestmark = [pytest.mark.alone]
+pytestmark = [pytest.mark.long(but=4), pytest.mark.alone]
 
 
 @pytest.fixture
@@ -363,7 +363,6 @@ def test_a_restarted_process_of_the_same_job_does_nothing(crawl: Crawl, raw: Raw
     assert crawl.rows("SELECT count(*) FROM run") == [(1,)]
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("place", "taken"),
     [("propose_unreached_rows", True), ("seal_run_row", True), ("settle_sealed_row", False),

@@ -9,6 +9,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=4)
+
 ROADS = ("auto", "off")
 
 

@@ -14,6 +14,8 @@ from tests.crawls import indexes
 from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=5)
+
 LONG = "Every word of this sentence is here to make the text long enough to be a clone. " * 4
 
 

@@ -14,6 +14,8 @@ from reportlab.pdfgen.canvas import Canvas
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=1)
+
 
 @cache
 def pdf(text: str, password: str | None = None) -> bytes:

@@ -11,6 +11,8 @@ import pytest
 from tests.github_peer import GithubPeer
 from tests.site_server import Site, html
 
+pytestmark = pytest.mark.long(but=1)
+
 ROOT = Path(__file__).parents[2]
 
 

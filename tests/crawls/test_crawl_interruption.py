@@ -12,6 +12,8 @@ import pytest
 from tests.crawls.commands import Crawl, Running, wait_until
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=3)
+
 PAGES = 60
 
 

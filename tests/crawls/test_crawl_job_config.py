@@ -13,7 +13,7 @@ from smartcrawl.sources.jobs.errors import JobError
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
-pytestmark = [pytest.mark.sqlite]
+pytestmark = [pytest.mark.long(but=3), pytest.mark.sqlite]
 
 
 def crawl_job(
@@ -106,7 +106,6 @@ def test_robots_txt_is_judged_by_the_agent_of_the_job(crawl: Crawl, site: Site, 
         assert site.url("/b/c") not in str(plan["asked"])
 
 
-@pytest.mark.long(but=3)
 @pytest.mark.covers("R2-21")
 @pytest.mark.parametrize(
     ("config", "expected"),
@@ -185,7 +184,6 @@ def test_each_request_has_the_user_agent(crawl: Crawl, site: Site):
     assert agents == {"Jobber/7 (+https://example.com/bot)"}
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("R2-21", "R2-25")
 @pytest.mark.parametrize("text", ["a\r\nX-Injected: 1", "a\tb", "a\x00b", "a\x1bb", "a\x7f"])
 def test_a_user_agent_with_control_characters_is_no_job(crawl: Crawl, site: Site, text: str):

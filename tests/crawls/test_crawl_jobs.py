@@ -11,7 +11,7 @@ from smartcrawl.sources.jobs.definition import JobDefinition
 from tests.crawls.commands import Crawl, Result
 from tests.site_server import Site, html
 
-pytestmark = [pytest.mark.sqlite]
+pytestmark = [pytest.mark.long(but=2), pytest.mark.sqlite]
 _LOOPBACK = {"ALLOW_NETWORKS": "127.0.0.0/8"}
 
 

@@ -23,6 +23,8 @@ from tests.crawls.crew import facts
 from tests.crawls.test_crawl_politeness import Counting, fill
 from tests.site_server import Page, Request, Site, TimedSite, html
 
+pytestmark = pytest.mark.long(but=6)
+
 _STATS = re.compile(r"'(lane/\w+|downloader/\w+(?:/\w+)?)': (\d+)")
 #: What a crawl says of its own counts, and every page asked conditionally but those of a sample.
 TELLING: dict[str, object] = {"STATS_DUMP": "1", "TRUST_SAMPLE_RATIO": "0"}
@@ -139,7 +141,6 @@ def test_the_lane_counts_what_the_engine_counts(site: Site, twins: tuple[Crawl, 
     assert lane == engine
 
 
-@pytest.mark.long(but=3)
 @pytest.mark.parametrize("status", [200, 301, 404, 410, 500, 429])
 def test_what_is_no_304_is_asked_once_and_goes_on_in_the_engine(
     status: int, site: Site, crawl: Crawl
@@ -355,7 +356,6 @@ class Login(SiteSpider):
 """
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     ("spider", "why"),
     [

@@ -22,6 +22,8 @@ from tests.crawls.commands import Crawl, Result, Scrapy, differences
 from tests.crawls.crew import facts
 from tests.raw_site import End, RawSite, Script, Steps, head, whole
 
+pytestmark = pytest.mark.long(but=8)
+
 _STATS = re.compile(r"'(lane/\w+)': (\d+)")
 _EDITED = ("/3", "/11", "/12", "/19", "/25")
 _SETTINGS: dict[str, object] = {"STATS_DUMP": "1", "RETRY_TIMES": "2", "DOWNLOAD_TIMEOUT": "20"}

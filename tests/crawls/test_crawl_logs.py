@@ -11,6 +11,8 @@ import pytest
 from tests.crawls.commands import Crawl, Result, Scrapy
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=5)
+
 LINE = re.compile(
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[[\w.]+\] (DEBUG|INFO|WARNING|ERROR|CRITICAL): ."
 )
@@ -212,7 +214,6 @@ def test_another_format_is_refused_by_every_command(site: Site, crawl: Crawl):
 # Without our command
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize("kind", ["text", "json"])
 @pytest.mark.parametrize("told", ["environment", "settings"])
 def test_a_program_of_ones_own_gets_the_format(site: Site, crawl: Crawl, kind: str, told: str):

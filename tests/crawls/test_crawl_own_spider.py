@@ -7,6 +7,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Site, html
 
+pytestmark = pytest.mark.long(but=1)
+
 SPIDERS = '''
 import gc
 

@@ -13,6 +13,8 @@ import pytest
 from tests.crawls.commands import Crawl, wait_until
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=4)
+
 
 class Counting(Site):
     """Counts how many requests are being answered at once; each takes a while."""

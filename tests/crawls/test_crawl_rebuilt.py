@@ -59,7 +59,6 @@ def begin(crawl: Crawl, lane: str) -> None:
     crawl.environment |= {"REVALIDATION_LANE": lane, "TRUST_SAMPLE_RATIO": "0"}
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("M-10", "R0-97")
 @LANES
 @pytest.mark.parametrize("dated", [False, True])
@@ -107,7 +106,6 @@ def test_a_rebuild_that_edits_some_texts_costs_one_download(site: Site, crawl: C
     assert list(conditions(site).values()) == [(True, False)] * 375
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.sqlite
 @pytest.mark.covers("M-10")
 @LANES

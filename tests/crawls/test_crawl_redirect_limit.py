@@ -30,7 +30,6 @@ def asked(site: Site) -> set[str]:
     return paths
 
 
-@pytest.mark.long(but=3)
 @pytest.mark.covers("R2-21")
 @pytest.mark.parametrize(
     ("most", "expected"),
@@ -119,7 +118,6 @@ def test_a_longer_chain_is_followed_to_its_end(site: Site, crawl: Crawl):
     assert crawl.runs()[0]["reasons"] == [f"redirects_left: {site.url('/7')}"]
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("R2-21", "U-06", "RD-07")
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_page_whose_redirect_is_not_followed_stays(site: Site, crawl: Crawl, status: int):
@@ -231,7 +229,6 @@ def test_a_seed_that_redirects_has_not_answered(site: Site, crawl: Crawl):
     assert reason == f"seed_failed: {site.url('/0')} (redirected to {site.url('/1')})"
 
 
-@pytest.mark.long(but=3)
 @pytest.mark.parametrize("value", ["-1", "21", "many", "1.5", ""])
 def test_a_limit_out_of_range_is_refused_before_the_first_request(
     site: Site, crawl: Crawl, value: str

@@ -109,7 +109,6 @@ def test_a_304_may_renew_validators_and_those_it_does_not_repeat_stay(site: Site
     assert crawl.pages()["/"]["lastModifiedReceived"] == later
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("R1-15", "RD-04")
 @pytest.mark.parametrize("lane", ["auto", "off"])
 @pytest.mark.parametrize("answered", ['"two"', 'W/"two"'])

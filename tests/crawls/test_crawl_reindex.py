@@ -110,7 +110,6 @@ def test_a_gone_page_that_was_ordered_is_asked_once(shop: Site, crawl: Crawl):
     assert [r.path for r in shop.log] == ["/robots.txt", "/a"]
 
 
-@pytest.mark.long(but=5)
 @pytest.mark.parametrize(
     ("args", "status", "told"),
     [

@@ -25,7 +25,6 @@ def counts(site: Site) -> Counter[str]:
     return found
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("M-32")
 @pytest.mark.parametrize("lane", ["auto", "off"])
 @pytest.mark.parametrize("times", [1, 2])
@@ -74,7 +73,6 @@ def test_without_retries_a_new_connection_is_used_once(site: Site, crawl: Crawl)
     assert counts(site)["/"] == 1
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("M-32")
 @pytest.mark.parametrize("path", FAILING)
 def test_robots_txt_and_sitemaps_are_asked_as_often(site: Site, crawl: Crawl, path: str):

@@ -9,6 +9,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, TimedSite, html
 
+pytestmark = pytest.mark.long(but=5)
+
 _LONG_RULES = b"User-agent: *\n" + b"".join(
     b"Disallow: /no/%d\n" % (number * 37) for number in range(20)
 )
@@ -169,7 +171,6 @@ def test_each_host_is_asked_once_a_run_and_conditionally_when_its_rules_are_kept
     assert sorted(asked(site)) == [(host, 200, set()) for host in hosts]
 
 
-@pytest.mark.long(but=5)
 @pytest.mark.covers("M-27")
 @pytest.mark.parametrize(
     "trouble",

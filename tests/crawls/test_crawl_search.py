@@ -8,6 +8,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=2)
+
 
 @pytest.fixture
 def two_sources(site: Site, crawl: Crawl) -> Site:

@@ -8,6 +8,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=1)
+
 
 class Container(Site):
     """A servlet container, which writes a new session id into each link of each answer."""

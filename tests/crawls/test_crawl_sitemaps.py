@@ -753,7 +753,6 @@ def test_pages_that_only_an_llms_txt_names_are_found_and_it_is_no_page(written: 
     }  # fmt: skip
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     "page",
     [

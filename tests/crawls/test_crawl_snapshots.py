@@ -10,6 +10,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=3)
+
 
 def files(crawl: Crawl) -> list[Path]:
     return sorted((crawl.data_dir / "snapshots").rglob("*.gz"))

@@ -42,7 +42,6 @@ def fault(crawl: Crawl, path: str) -> tuple[int, str, str]:
     return page["httpStatusCode"], page["lastOutcome"], page["errorMessage"]
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R0-60", "R0-94")
 @pytest.mark.parametrize("lane", ["auto", "off"])
 def test_workbooks_with_cells_far_apart_cost_what_their_cells_cost(

@@ -15,6 +15,8 @@ from tests import servers
 from tests.crawls.commands import Crawl, Result
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=1)
+
 GUIDE = """<html lang="en"><title>Guide</title><meta name="description" content="How to set it up">
 <h1>Guide</h1><p>Read <a href="/guide/fuses">fuses</a> and <a href="/Case">Case</a>,
 <a href="/case">case</a>, <a href="/old">old</a>.
@@ -144,7 +146,6 @@ def test_llms_txt_lists_the_pages_and_llms_full_txt_has_them(
     assert "words of old" not in full
 
 
-@pytest.mark.long(but=4)
 @pytest.mark.parametrize(
     ("words", "status", "message"),
     [

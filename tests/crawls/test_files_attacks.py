@@ -15,7 +15,7 @@ from tests.crawls.test_crawl_formats import bomb, docx, pdf
 from tests.site_server import Page, Site, html
 from tests.sources.listing.trees import chain, listen
 
-pytestmark = [pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long(but=3), pytest.mark.alone, pytest.mark.embedded]
 
 SECRET = "albatross"  #: a word of files that are not to be read
 STEP = "d" * 30

@@ -180,7 +180,6 @@ def chosen(values: Sequence[Any], part: int) -> list[Any]:
     return found
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R1-36", "RD-22", "R1-29")
 @pytest.mark.parametrize(
     ("stage", "stack", "share"), chosen(PLACES, 0), indirect=["stage", "stack"]

@@ -7,7 +7,7 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.crawls.files import FilesStory, Folder
 
-pytestmark = [pytest.mark.alone, pytest.mark.embedded]
+pytestmark = [pytest.mark.long(but=1), pytest.mark.alone, pytest.mark.embedded]
 
 
 #: A host that does not answer is given up at once.

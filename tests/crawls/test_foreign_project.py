@@ -11,6 +11,8 @@ import pytest
 
 from tests.site_server import Page, Site, html
 
+pytestmark = pytest.mark.long(but=3)
+
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 SPIDERS = '''

@@ -11,6 +11,8 @@ from tests.crawls.commands import Crawl, Result
 from tests.crawls.repositories import NAME, Story
 from tests.github_peer import Answer
 
+pytestmark = pytest.mark.long(but=5)
+
 covers = pytest.mark.covers
 FILES = {
     "guide/whale.md": "# Whale\n\nThe whale sings.",

@@ -156,7 +156,6 @@ def test_the_stage_is_what_these_tests_need(stage: Stage):
     assert first.shape["evidence"], "a first crawl removes what stands aside"
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R1-36", "RD-01", "RD-22")
 @pytest.mark.parametrize(
     ("stack", "which", "share"),
@@ -181,7 +180,6 @@ def test_a_run_killed_at_many_more_places_ends_as_if_it_had_not_been(
     dies_and_ends_as_if_it_never_had(stage, crawl, which, place_at(stage, which, share))
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("stack", "step", "state"),
     [

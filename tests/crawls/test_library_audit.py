@@ -17,6 +17,8 @@ from tests.index.vectorstore.store_server import MakingStores
 from tests.openai_server import Reply
 from tests.servers.sharepoint import SharepointServer
 
+pytestmark = pytest.mark.long(but=2)
+
 __all__ = ["begin", "library_stages", "place", "rest_stage", "server"]  # fixtures
 
 _PLACES = ("files", "filesMap", "vectorstoreMap", "vectorStore", "metadata")
@@ -199,7 +201,6 @@ def settled(place: Place) -> None:
     assert (short(found["counts"]), found["items"], found["reasons"]) == ("", 3, [])
 
 
-@pytest.mark.long(but=3)
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_differences_are_found_and_repaired_without_a_download(
     begin: Callable[[], Place], damage: str

@@ -12,6 +12,8 @@ from tests.crawls.libraries import LibraryCrawl, libraries
 from tests.servers.sharepoint import Entry, Library, SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 
+pytestmark = pytest.mark.long(but=2)
+
 __all__ = ["libraries"]  # a fixture
 
 _LISTING = r"/items\?|root/delta"  #: of REST, and of Graph
@@ -44,7 +46,6 @@ def asked(libraries: LibraryCrawl) -> list[str]:
     return [one.target for one in libraries.server.asked(pattern=r"GetFileById|/content")]
 
 
-@pytest.mark.long(but=4)
 @pytest.mark.covers("R3-60", "R3-149")
 @pytest.mark.parametrize("kind", ["503", "423"])
 @pytest.mark.parametrize("batches", [1, 2, 3, 4, 5])

@@ -14,6 +14,8 @@ from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.crawls.library_stage import BEFORE, LibraryStage, rest_stage
 from tests.servers.sharepoint import SharepointServer
 
+pytestmark = pytest.mark.long(but=1)
+
 __all__ = ["rest_stage"]  # a fixture
 _WORDS = ("library", "download", DOMAIN, "--format", "json")
 

@@ -16,6 +16,8 @@ from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 
+pytestmark = pytest.mark.long(but=2)
+
 _DELTA = "root/delta"
 _TEXTS = "SELECT r.url, k.text FROM chunk k JOIN record r ON r.content = k.content"
 _TOKEN = "SELECT delta FROM library_drive"

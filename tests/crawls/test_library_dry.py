@@ -188,7 +188,6 @@ SITUATIONS = [
 _NUMBERS = ("added", "changed", "removed", "unchanged", "downloaded", "failed", "withheld")
 
 
-@pytest.mark.long(but=4)
 @covers("R3-61")
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_a_dry_run_counts_what_the_run_that_follows_does(

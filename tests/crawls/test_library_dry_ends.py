@@ -21,7 +21,7 @@ from tests.crawls.test_library_kill import FILES, change
 from tests.servers.sharepoint import SharepointServer
 
 __all__ = ["rest_stage"]  # a fixture
-pytestmark = [pytest.mark.alone]
+pytestmark = [pytest.mark.long(but=1), pytest.mark.alone]
 covers = pytest.mark.covers
 _SECONDS = 60  #: until a map is there
 _WORDS = ("library", "download", DOMAIN, "--dry-run", "--format", "json")
@@ -105,7 +105,6 @@ def changing(
     return staged(FILES, tmp_path_factory.mktemp("changing"), ask, sharepoint_server)
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize("place", [*range(20, 116, 12)])
 def test_a_dry_run_after_a_killed_run_sees_no_half_of_a_batch(
     place: int, changing: LibraryStage, crawl: Crawl

@@ -15,6 +15,8 @@ from tests.crawls.test_library_lists import tasks
 from tests.crawls.test_library_pages import pages
 from tests.servers.sharepoint import GenericList, PageLibrary, Text
 
+pytestmark = pytest.mark.long(but=2)
+
 covers = pytest.mark.covers
 __all__ = ["libraries", "pages", "tasks"]  # fixtures
 

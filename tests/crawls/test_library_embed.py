@@ -19,6 +19,8 @@ from tests.index.vectorstore.store_server import Asked, MakingStores, making_sto
 from tests.openai_server import Reply, error
 from tests.servers.sharepoint import Library
 
+pytestmark = pytest.mark.long(but=3)
+
 __all__ = ["rest_stage"]  # a fixture
 
 KEYS = {
@@ -160,7 +162,6 @@ def test_a_first_embed_makes_the_store_and_a_second_reads_its_list(begin: Callab
 
 
 @pytest.mark.covers("M-16", "R3-83")
-@pytest.mark.long(but=5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_reaches_the_store(case: Case, begin: Callable[[], Place]):
     place = begin()

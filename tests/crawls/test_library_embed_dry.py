@@ -13,6 +13,8 @@ from tests.crawls.library_stage import BEFORE, library_stages, rest_stage
 from tests.crawls.test_library_embed import Place, begin, server
 from tests.crawls.test_library_embed_kinds import place
 
+pytestmark = pytest.mark.long(but=1)
+
 __all__ = ["begin", "library_stages", "place", "rest_stage", "server"]  # fixtures
 
 _COUNTS = (
@@ -89,7 +91,6 @@ SITUATIONS: dict[str, tuple[Callable[[Place], object], dict[str, int]]] = {
 }
 
 
-@pytest.mark.long(but=4)
 @pytest.mark.covers("R3-61")
 @pytest.mark.parametrize("name", SITUATIONS)
 @pytest.mark.parametrize("mode", ["incremental", "full"])

@@ -53,7 +53,6 @@ def _die(place: Place, fate: str) -> None:
     assert fate in (passed[-1], fate if fate.isdigit() else "")
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.parametrize("fate", [*FIRST, *_slow(1, MOST // 2)])
 def test_a_first_embedding_that_is_killed_is_made_up_for(begin: Callable[[], Place], fate: str):
     place = begin()

@@ -19,6 +19,8 @@ from tests.index.vectorstore.store_server import Asked, MakingStores
 from tests.openai_server import Reply
 from tests.servers.sharepoint import SharepointServer, Text
 
+pytestmark = pytest.mark.long(but=2)
+
 __all__ = ["library_stages", "server"]  # fixtures
 
 
@@ -154,7 +156,6 @@ def test_a_store_is_made_equal_with_either_database(place: Place):
     assert place.embed()["unchanged"] == 2
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-64", "R3-65", "R3-82")
 def test_a_file_that_is_not_there_is_skipped_until_it_is(place: Place):
     """The precondition of the step: what the store has of such an item stays."""
@@ -175,7 +176,6 @@ def test_a_file_that_is_not_there_is_skipped_until_it_is(place: Place):
 
 
 @pytest.mark.covers("R3-122")
-@pytest.mark.long(but=3)
 @pytest.mark.parametrize("act", ["list", "upload", "attach", "detach"])
 def test_a_store_that_does_not_answer_is_left_for_the_next_run(place: Place, act: str):
     """D6: an answer that breaks off is one that did not come; nothing is failed or lost by it."""
@@ -262,7 +262,6 @@ def test_a_document_whose_text_cannot_be_extracted_is_judged_by_the_store(place:
     assert "03_failed" in failed["file_relative_path"]
 
 
-@pytest.mark.long(but=1)
 def test_failures_by_chance_end_as_the_library_is(place: Place):
     """Random histories with a store that fails now and then: after one quiet run all are equal."""
     rng = random.Random(place.libraries.crawl.environment["SHAREPOINT_LOGIN_URL"][-3:])

@@ -23,7 +23,7 @@ from tests.servers.sharepoint import Library
 
 __all__ = ["rest_stage"]  # a fixture
 
-pytestmark = pytest.mark.alone
+pytestmark = [pytest.mark.alone, pytest.mark.long(but=1)]
 
 
 @pytest.fixture(scope="module", params=SERVERS)
@@ -96,7 +96,6 @@ def shore(crawl: Crawl, rest_stage: LibraryStage, url: str) -> Iterator[Shore]:
         yield Shore(libraries, library, server)
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_reaches_the_store(case: Case, shore: Shore):
     shore.embed()
@@ -162,7 +161,6 @@ def test_a_store_that_is_gone_ends_the_embedding(shore: Shore):
     shore.check(BEFORE)
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-117", "R3-119")
 @pytest.mark.parametrize("fate", ["after upload", "after attach", "before detach"])
 def test_an_embedding_that_is_killed_goes_on(shore: Shore, fate: str):

@@ -20,6 +20,8 @@ from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.graph import download_path
 from tests.servers.sharepoint.graph_items import item_id
 
+pytestmark = pytest.mark.long(but=1)
+
 _ROOT = "/sites/demo/Shared Documents"
 FILES = {f"f{number}.txt": f"whale number {number}".encode() for number in range(6)}
 #: As the library is after the change, and as the disk is then, too.
@@ -175,7 +177,6 @@ def stages(
     return Stages(tmp_path_factory.mktemp("stages"), ask, sharepoint_server)
 
 
-@pytest.mark.long(but=8)
 @pytest.mark.covers("R3-04", "R3-120", "M-07")
 @pytest.mark.parametrize(("api", "place", "wrong"), list(cells()))
 def test_a_listing_that_is_not_whole_removes_nothing(

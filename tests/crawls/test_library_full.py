@@ -16,6 +16,8 @@ from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 from tests.servers.sharepoint.pages import Text
 
+pytestmark = pytest.mark.long(but=1)
+
 __all__ = ["libraries"]  # a fixture
 
 _RANDOM = random.Random(int(os.environ["KILL_SEED"]))
@@ -70,7 +72,6 @@ def rewritten(library: Library) -> dict[str, bytes]:
 
 
 @pytest.mark.covers("R3-17", "R3-69")
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize("fault", ["403", "html", "half"])
 @pytest.mark.parametrize("kind", ["file_sources", "list_sources", "sitepage_sources"])
 def test_a_listing_that_was_cut_swaps_nothing(
@@ -156,7 +157,6 @@ def test_failed_items_keep_what_they_had(libraries: LibraryCrawl) -> None:
     libraries.check_maps()
 
 
-@pytest.mark.long(but=3)
 @pytest.mark.alone
 @pytest.mark.covers("R3-118", "R3-119")
 @pytest.mark.parametrize(

@@ -166,7 +166,6 @@ def stage(
 _FIRST = int(os.environ["KILL_SEED"])
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.parametrize(
     "seed",
     [pytest.param(_FIRST + n, marks=[] if n < 2 else [pytest.mark.long]) for n in range(60)],

@@ -48,7 +48,6 @@ def _commits(folder: Path) -> int:
 
 
 @pytest.mark.covers("R3-62", "R3-63", "R3-66")
-@pytest.mark.long(but=3)
 @pytest.mark.parametrize("number", range(1, MOST + 1))
 def test_two_crawls_at_once_end_as_one_after_the_other(place: Place, tmp_path: Path, number: int):
     place.embed()

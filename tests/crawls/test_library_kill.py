@@ -25,7 +25,7 @@ from tests.crawls.library_stage import LibraryStage, staged
 from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 
-pytestmark = [pytest.mark.alone]
+pytestmark = [pytest.mark.long(but=1), pytest.mark.alone]
 
 _RANDOM = random.Random(int(os.environ["KILL_SEED"]))
 #: Of all places that a download passes: at random, and evenly.
@@ -166,7 +166,6 @@ def test_the_stage_has_all_that_can_become_of_a_file(
     assert undisturbed(api).places > 100
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-118", "R3-119", "RD-12")
 @pytest.mark.parametrize(
     ("api", "share"),
@@ -269,7 +268,6 @@ def processed(
     return int(found[1]), shape(libraries, "list_sources")
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-79", "R3-119")
 @pytest.mark.parametrize(
     "share",

@@ -24,6 +24,8 @@ from tests.crawls.libraries import (
 from tests.servers.sharepoint import Entry, GenericList, SharepointServer
 from tests.servers.sharepoint.entries import stamp
 
+pytestmark = pytest.mark.long(but=2)
+
 KIND = "list_sources"
 CSV = f"01_originals/{SOURCE}.csv"
 #: Rich text, and what is to be read of it.
@@ -170,7 +172,6 @@ CASES = (
 
 
 @covers("R3-57", "R3-73")
-@pytest.mark.long(but=3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_is_carried_out_once(
     case: Case, libraries: LibraryCrawl, tasks: GenericList
@@ -244,7 +245,6 @@ DAMAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.long(but=4)
 @covers("R3-104", "R3-105", "R3-107", "R3-109", "R3-133")
 @pytest.mark.parametrize(
     ("damage", "new", "counts"), [one[1:] for one in DAMAGES], ids=[one[0] for one in DAMAGES]
@@ -352,7 +352,6 @@ def test_a_list_made_anew_waits_for_the_removal_of_the_old_items(
     check(libraries, anew)
 
 
-@pytest.mark.long(but=2)
 @covers("R3-68")
 @pytest.mark.parametrize("change", ["deleted", "renamed", "second page", "item"])
 def test_a_list_that_cannot_be_listed_loses_nothing(

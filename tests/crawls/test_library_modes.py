@@ -148,7 +148,6 @@ def test_the_table_of_scopes_has_them_all():
     assert [row[0] for row in table("scope")] == list(SCOPES)
 
 
-@pytest.mark.long(but=3)
 @pytest.mark.covers("R3-60", "R3-149")
 @pytest.mark.parametrize("row", table("retry batches"), ids=lambda row: row[0])
 def test_each_number_of_batches(rest_stage: LibraryStage, crawl: Crawl, row: list[str]):

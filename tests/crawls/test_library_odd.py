@@ -20,6 +20,8 @@ from tests.crawls.library_stage import (
 from tests.servers.sharepoint import SharepointServer
 from tests.servers.sharepoint.graph_items import item_id
 
+pytestmark = pytest.mark.long(but=3)
+
 __all__ = ["library_stages"]  # a fixture
 
 _ROOT = "/sites/demo/Shared Documents"

@@ -24,6 +24,8 @@ from tests.servers.sharepoint import PageLibrary, SharepointServer, Text, WebPar
 from tests.servers.sharepoint.entries import stamp
 from tests.servers.sharepoint.pages import canvas
 
+pytestmark = pytest.mark.long(but=1)
+
 KIND = "sitepage_sources"
 ROOT = "/sites/demo/SitePages"
 covers = pytest.mark.covers
@@ -146,7 +148,6 @@ CASES = (
 
 
 @covers("R3-58", "R3-71", "R3-73")
-@pytest.mark.long(but=3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_is_carried_out_once(
     case: Case, libraries: LibraryCrawl, pages: PageLibrary
@@ -210,7 +211,6 @@ DAMAGES = (
 )  # fmt: skip
 
 
-@pytest.mark.long(but=3)
 @covers("R3-104", "R3-105", "R3-107", "R3-133", "M-53")
 @pytest.mark.parametrize(
     ("damage", "new", "counts"), [one[1:] for one in DAMAGES], ids=[one[0] for one in DAMAGES]

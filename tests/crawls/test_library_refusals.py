@@ -21,6 +21,8 @@ from tests.crawls.test_library_faults import REMEDY, WRONG, Place, Wrong
 from tests.servers.sharepoint import Library, SharepointServer, Text
 from tests.servers.sharepoint.lists import SharepointList
 
+pytestmark = pytest.mark.long(but=1)
+
 __all__ = ["library_stages"]  # a fixture
 
 _ITEMS = r"/items\?"
@@ -96,7 +98,6 @@ def filled(libraries: LibraryCrawl, kind: str, api: str) -> SharepointList:
     return library
 
 
-@pytest.mark.long(but=4)
 @pytest.mark.parametrize(("kind", "place", "wrong"), list(cells()))
 def test_no_listing_that_is_not_whole_removes_anything(
     kind: str, place: Place, wrong: Wrong, crawl: Crawl, sharepoint: SharepointServer
@@ -190,7 +191,6 @@ REFUSALS: dict[str, tuple[Callable[[LibraryCrawl, Library], None], str]] = {
 }
 
 
-@pytest.mark.long(but=6)
 @pytest.mark.alone
 @pytest.mark.covers("R3-68", "R3-151", "RD-14")
 @pytest.mark.parametrize("mode", ["incremental", pytest.param("full", marks=pytest.mark.long)])

@@ -12,6 +12,8 @@ from tests.crawls.commands import Crawl
 from tests.crawls.libraries import DOMAIN
 from tests.crawls.library_stage import BEFORE, LibraryStage, rest_stage
 
+pytestmark = pytest.mark.long(but=1)
+
 __all__ = ["rest_stage"]
 TOP = f"{DOMAIN}/01_files/source01"
 

@@ -13,6 +13,8 @@ from tests.crawls.libraries import DOMAIN, LibraryCrawl, libraries
 from tests.servers.sharepoint import Site
 from tests.servers.sharepoint.pages import Text
 
+pytestmark = pytest.mark.long(but=1)
+
 __all__ = ["libraries"]  # a fixture
 
 OTHER = "DOMAIN02"

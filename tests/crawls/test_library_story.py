@@ -110,7 +110,6 @@ CASES = (
 )  # fmt: skip
 
 
-@pytest.mark.long(but=5)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_a_change_is_carried_out_once(
     case: Case, libraries: LibraryCrawl, documents: Library

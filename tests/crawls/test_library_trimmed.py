@@ -13,6 +13,8 @@ from tests.crawls.libraries import LibraryCrawl
 from tests.servers.sharepoint import Library, SharepointServer
 from tests.servers.sharepoint.pages import Text
 
+pytestmark = pytest.mark.long(but=1)
+
 TEXTS = {"one.txt": b"a whale", "two.txt": b"a shark", "three.txt": b"a heron"}
 
 
@@ -141,7 +143,6 @@ def test_an_accepted_shortfall_withholds_nothing_later(
     assert libraries.download("--mode", "full", expect=3)["withheld"] == 1
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("R3-69", "RD-13")
 @pytest.mark.parametrize("kind", ["list_sources", "sitepage_sources"])
 @pytest.mark.parametrize("items", [1, 2])

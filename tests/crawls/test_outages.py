@@ -48,7 +48,6 @@ def crew(
         postgres.start()
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.covers("R2-41")
 @pytest.mark.parametrize("told", [False, True], ids=["waits", "is told to end"])
 def test_processes_end_when_postgres_stays_away(

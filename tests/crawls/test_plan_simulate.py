@@ -16,6 +16,8 @@ from tests.crawls.commands import Crawl, Result, Scrapy, wait_until
 from tests.registry.build import LONG, Desk
 from tests.site_server import Site, html
 
+pytestmark = pytest.mark.long(but=6)
+
 DAY = 86_400  #: seconds
 SVG = "{http://www.w3.org/2000/svg}"
 ROOT = Path(__file__).resolve().parents[2]
@@ -386,7 +388,6 @@ def test_an_unknown_source(docs: World):
     assert result.err == "plan: no source is called 'nobody'; known: docs\n"
 
 
-@pytest.mark.long(but=4)
 @pytest.mark.parametrize("days", ["many", "0", "-3", "3651", "1.5", "", "²", "99999999999"])
 def test_days_are_whole_numbers_from_1_to_3650(docs: World, days: str):
     result = docs.run(f"--simulate={days}", expect=2)

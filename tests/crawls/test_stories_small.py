@@ -21,7 +21,6 @@ def begin(site: Site, crawl: Crawl, pages: int, **settings: object) -> tuple[Sto
     return story, paths
 
 
-@pytest.mark.long(but=2)
 @pytest.mark.covers("M-21", "U-06", "R4-02", "R4-04")
 @pytest.mark.parametrize(
     ("status", "target", "lane"),

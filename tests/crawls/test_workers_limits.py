@@ -17,6 +17,8 @@ from tests.crawls.commands import Crawl, Scrapy, wait_until
 from tests.crawls.crew import Crew
 from tests.site_server import Page, Site, TimedSite, html
 
+pytestmark = pytest.mark.long(but=4)
+
 _SLOW = 0.5  #: seconds until a page of the timed site answers
 _DELAY = 0.2
 _WANTED = 0.4  #: by robots.txt

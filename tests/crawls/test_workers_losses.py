@@ -26,6 +26,8 @@ from tests.crawls.crew import Crew, Worker, adds_up, crew_of, facts
 from tests.index.faulty import faulty, status
 from tests.site_server import Site
 
+pytestmark = pytest.mark.long(but=5)
+
 _EDIT = 7  #: seed of what happens between the two runs of a stage
 _MIDWAY = 50  #: requests, of some 160
 #: What is gone, or not linked, goes in its first run.
@@ -189,7 +191,6 @@ def test_workers_lose_nothing_when_redis_is_flushed(stage: Stage, crew: Crew, re
     assert same(crew, stage.first)
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("name", "away", "says"),
     [
@@ -227,7 +228,6 @@ def test_workers_that_all_died_are_followed_by_others_whose_redis_is_flushed_at_
     assert crew.crawl.rows("SELECT count(*) FROM run") == [(1,)], "it went on"
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.parametrize("place", ["SharedLastSteps.relax", "settle_sealed_row"])
 def test_workers_end_a_run_whose_redis_went_away_at_the_end(
     stage: Stage, second: Crew, redis: servers.Redis, place: str
@@ -342,7 +342,6 @@ ENDS = {
 }
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.parametrize("place", ENDS)
 def test_workers_end_a_run_once_when_the_one_that_ends_it_is_killed(
     stage: Stage, second: Crew, tmp_path: Path, place: str

@@ -27,6 +27,8 @@ from tests.crawls.orders import (
 )
 from tests.raw_site import RawSite
 
+pytestmark = pytest.mark.long(but=1)
+
 PAUSED = (RunState.INTERRUPTED, '["paused"]', False, "pause")
 DONE = (RunState.SWEPT, "[]", True, None)
 
@@ -118,7 +120,6 @@ def test_workers_killed_after_the_order_leave_a_paused_run(crew: Crew, raw: RawS
     resume(crew, raw)
 
 
-@pytest.mark.long(but=1)
 @pytest.mark.parametrize("place", ["propose_unreached_rows", "seal_run_row"])
 def test_the_worker_that_ends_a_run_does_not_seal_it_after_an_order(
     crew: Crew, raw: RawSite, tmp_path: Path, place: str
