@@ -30,7 +30,7 @@ def name(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.long(but=2)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("page", OF_A_SITE, ids=name)
 def test_a_page_shows_what_its_commands_print(page: Path, tmp_path: Path):
     assert_plays(page, tmp_path)
@@ -104,6 +104,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
+@pytest.mark.long
 def test_the_tutorial_works_from_its_first_line_to_its_last(tmp_path: Path):
     """Its web server is started by the page itself."""
     address = f"127.0.0.1:{free_port()}"

@@ -45,6 +45,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return next(out.glob("*.tar.gz")), next(out.glob("*.whl"))
 
 
+@pytest.mark.long
 def test_the_version_is_one(built: tuple[Path, Path]):
     assert PROJECT["version"] == __version__
     assert [file.name for file in built] == [

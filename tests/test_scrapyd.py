@@ -355,6 +355,7 @@ def test_who_does_not_know_the_password_deploys_nothing(deployment: SimpleNamesp
     assert deployment.server.ask("listversions.json", project="smartcrawl")["versions"] == ["1"]
 
 
+@pytest.mark.long
 def test_what_cannot_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     missing = tmp_path / "requirements.txt"
     missing.write_text("./there-is-no-such-package")
@@ -367,6 +368,7 @@ def test_what_cannot_be_installed_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
             scrapyd_server._environment()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("required", "outcome"), [("0", pytest.skip.Exception), ("1", pytest.fail.Exception)]
 )

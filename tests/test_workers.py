@@ -228,6 +228,7 @@ def test_what_cannot_work_starts_nothing(
     assert not list(checkout.glob("taken-*"))
 
 
+@pytest.mark.long
 def test_without_its_environment_nothing_starts(checkout: Path):
     program(checkout / "script/setup", "#!/bin/sh\necho no Python >&2\nexit 1\n")
     stand_in(checkout, 0)

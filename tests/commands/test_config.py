@@ -377,6 +377,7 @@ def test_the_message_about_a_secret_does_not_tell_it(monkeypatch: pytest.MonkeyP
 # Where the comments are read
 
 
+@pytest.mark.long
 def test_it_works_from_an_egg(tmp_path: Path):
     """An egg is a zip: scrapyd deploys one."""
     with zipfile.ZipFile(tmp_path / "project.egg", "w") as egg:

@@ -152,7 +152,7 @@ def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> 
     assert place.processes() == []
 
 
-@pytest.mark.long(but=2)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("number", "program"),
     [
@@ -212,6 +212,7 @@ def test_output_on_a_full_disk_is_one_sentence(place: Place) -> None:
     assert place.is_untouched()
 
 
+@pytest.mark.long
 def test_kept_data_is_named_and_works(place: Place) -> None:
     """Also where the demo is stopped: its folder is named, and stays."""
     with place.start("--keep") as process:
@@ -225,6 +226,7 @@ def test_kept_data_is_named_and_works(place: Place) -> None:
     assert (folder / "scrapy.cfg").is_file()
 
 
+@pytest.mark.long
 def test_the_commands_for_kept_data_work(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -244,6 +246,7 @@ def test_the_commands_for_kept_data_work(
     assert str(tmp_path) not in capsys.readouterr().out
 
 
+@pytest.mark.long
 def test_enter_goes_on_and_ctrl_c_of_a_terminal_ends_the_demo(place: Place) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
@@ -302,6 +305,7 @@ class Changing(Site):
         return found and replace(found, body=found.body + b"\n" * self.asked, modified=now)
 
 
+@pytest.mark.long
 def test_a_step_that_does_not_show_its_facts_ends_the_demo(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -89,6 +89,7 @@ def test_a_folder_that_cannot_be_is_one_sentence(capsys: pytest.CaptureFixture[s
 PRINTING = [[], ["--help"], ["--version"], ["completion", "bash"], ["status", "--help"]]
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("words", PRINTING)
 def test_a_full_disk_is_one_sentence(words: list[str]):
     with Path("/dev/full").open("w") as full:
@@ -98,6 +99,7 @@ def test_a_full_disk_is_one_sentence(words: list[str]):
     assert err.startswith("smartcrawl: cannot write to standard output (No space left on device)")
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("words", PRINTING)
 def test_a_reader_that_stops_reading_is_no_error(words: list[str]):
     reading, writing = os.pipe()

@@ -73,7 +73,7 @@ def place(tmp_path: Path, ask: Scrapy) -> Iterator[Place]:
         place.desk.close()
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long(but=1)
 @pytest.mark.covers("M-47")
 @pytest.mark.parametrize("fate", [*SHORT, *EVERY])
 def test_a_push_that_is_killed_is_made_up_for_by_the_next(place: Place, fate: str):

@@ -167,7 +167,7 @@ def test_files_of_others_are_not_touched(place: Place):
     assert shop in place.server.files()
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     "fate", ["after intend", "after upload", "after attach", "after note_completed", "after detach"]
 )

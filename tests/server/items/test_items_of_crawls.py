@@ -185,6 +185,7 @@ def test_an_added_page_is_found_under_the_spelling_of_its_order(site: Site, craw
     assert crawl.hits('"who we are"') == ["/about"]
 
 
+@pytest.mark.long
 @both
 @pytest.mark.covers("E-14", "E-15", "R0-52", "R0-56", "R0-68")
 def test_forced_items_are_fetched_without_validators(three: Site, crawl: Crawl):

@@ -111,6 +111,7 @@ def test_a_paused_job_survives_restarts_and_asks_each_page_once(desk: Desk, site
     assert Counter(r.path for r in site.log) == dict.fromkeys(PAGES, 1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("desk", ["sqlite"], indirect=True)
 def test_a_setting_says_how_many_jobs_run_at_once(desk: Desk, site: Site):
     with serving(desk.folder, **desk.settings, MAX_RUNNING_JOBS="1") as server:
@@ -183,7 +184,7 @@ def test_a_job_that_three_workers_crawl_is_paused_and_resumed_as_one(desk: Desk,
     assert Counter(r.path for r in site.log) == dict.fromkeys(PAGES, 1)
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.covers("E-06", "R2-32")
 def test_a_job_is_cancelled_by_a_server_that_did_not_start_it(desk: Desk, site: Site):
     with serving(desk.folder, **desk.settings) as server:

@@ -135,7 +135,7 @@ def test_a_server_that_is_killed_leaves_its_job_to_the_next(
     assert set(asked(site).values()) == {1}  # its crawl goes on
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.covers("R2-32")
 @pytest.mark.parametrize("step", OF_THE_CRAWL, ids=name_of)
 def test_a_crawl_that_dies_with_its_server_is_resumed_once(
@@ -151,7 +151,7 @@ def test_a_crawl_that_dies_with_its_server_is_resumed_once(
     assert max(asked(site).values()) <= (1 if is_sealed else 2)
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.covers("R2-32")
 @pytest.mark.parametrize("step", OF_THE_CRAWL, ids=name_of)
 def test_a_crawl_that_is_killed_alone_fails_and_is_made_up_for_by_the_next(

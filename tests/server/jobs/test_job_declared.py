@@ -357,6 +357,7 @@ def test_a_crawl_takes_the_definition_of_the_file(sources: Api):
     assert load_stored_jobs(given) == {}
 
 
+@pytest.mark.long
 def test_a_declared_source_is_crawled_by_a_put(tmp_path: Path, site: Site):
     site.pages["/"] = html("Home", "/a", "/left-out")
     for path in ("/a", "/left-out"):

@@ -162,6 +162,7 @@ def test_a_server_crawls_a_job_and_records_its_end(desk: Desk, site: Site):
     assert desk.folder.stat().st_mode & 0o077 == 0  # logs are a folder of ours
 
 
+@pytest.mark.long
 def test_under_scrapy_the_crawls_are_scrapys_commands(desk: Desk, site: Site):
     site.pages["/"] = Page(html("Home", text="alpha"), delay=1)
     program = [sys.executable, "-m", "scrapy", "serve"]
@@ -175,6 +176,7 @@ def test_under_scrapy_the_crawls_are_scrapys_commands(desk: Desk, site: Site):
     assert [r.path for r in site.log] == ["/"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["scrapy", "smartcrawl"])
 def test_a_declared_source_of_files_is_crawled_as_a_job(desk: Desk, name: str):
     (desk.folder / "docs").mkdir()
@@ -227,10 +229,12 @@ def goes_on(desk: Desk, site: Site, *, crawl: bool) -> None:
         assert set(asked.values()) == {1}
 
 
+@pytest.mark.long
 def test_the_next_server_finds_the_crawl_of_a_killed_one(any_desk: Desk, site: Site):
     goes_on(any_desk, site, crawl=False)
 
 
+@pytest.mark.long
 def test_the_next_server_resumes_a_crawl_that_died_as_well(desk: Desk, site: Site):
     goes_on(desk, site, crawl=True)
 
@@ -240,6 +244,7 @@ def test_it_is_resumed_over_any_registry(any_desk: Desk, site: Site):
     goes_on(any_desk, site, crawl=True)
 
 
+@pytest.mark.long
 def test_a_server_that_ends_in_order_leaves_its_crawl_to_the_next(desk: Desk, site: Site):
     slow_site(site)
     with serving(desk.folder, **OPEN) as server:
@@ -257,6 +262,7 @@ def test_a_server_that_ends_in_order_leaves_its_crawl_to_the_next(desk: Desk, si
     assert set(Counter(r.path for r in site.log).values()) == {1}
 
 
+@pytest.mark.long
 def test_two_servers_crawl_a_job_once(any_desk: Desk, site: Site):
     desk = any_desk
     site.pages["/"] = html("Home", "/a")
@@ -269,6 +275,7 @@ def test_two_servers_crawl_a_job_once(any_desk: Desk, site: Site):
     assert set(Counter(r.path for r in site.log).values()) == {1}
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("E-01", "E-03", "R2-24", "R2-26", "M-39")
 def test_a_job_of_a_client_is_crawled_and_shown(any_desk: Desk, site: Site):
     desk = any_desk

@@ -69,6 +69,7 @@ def listed_jobs(server: Scrapyd) -> list[str]:
     return [job["id"] for state in ("pending", "running", "finished") for job in found[state]]
 
 
+@pytest.mark.long
 @pytest.mark.covers("R2-23", "R2-26")
 def test_a_job_waits_for_scrapyd_and_is_crawled_once(desk: Desk, place: Place, site: Site):
     site.pages["/"] = html("Home", "/a")

@@ -50,6 +50,7 @@ class Ticker:
         return printed.split()
 
 
+@pytest.mark.long
 @pytest.mark.covers("R2-23")
 def test_two_servers_of_which_one_dies_fire_each_time_of_a_month_once(office: Office):
     """Both tick at the same moment; one clock is late, is put back at times, and its server dies.

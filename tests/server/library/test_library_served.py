@@ -115,6 +115,7 @@ def test_a_download_is_followed_to_its_result(port: Port):
         assert (detail["status"], detail["result"]) == ("ended", result)
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.covers("R3-12")
 @pytest.mark.parametrize("mode", ["incremental", "full"])
 def test_a_download_is_paused_within_two_seconds_and_goes_on(port: Port, mode: str):
@@ -153,6 +154,7 @@ def test_a_download_is_paused_within_two_seconds_and_goes_on(port: Port, mode: s
     print(f"the source was free after {waited:.2f} s")
 
 
+@pytest.mark.long
 @pytest.mark.covers("R3-12", "R3-23")
 def test_a_cancelled_download_keeps_what_is_stored(port: Port):
     port.slow()
@@ -181,6 +183,7 @@ def test_a_cancelled_download_keeps_what_is_stored(port: Port):
     assert port.disk() == FILES
 
 
+@pytest.mark.long
 @pytest.mark.covers("E-18")
 def test_a_client_that_leaves_does_not_stop_its_job(port: Port):
     port.slow()
@@ -195,6 +198,7 @@ def test_a_client_that_leaves_does_not_stop_its_job(port: Port):
         assert server.end()[0] == 0
 
 
+@pytest.mark.long
 def test_a_restart_of_the_server_leaves_a_job_alone(port: Port):
     port.slow()
     with (
