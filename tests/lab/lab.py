@@ -32,14 +32,15 @@ A page is a text, or a `Page` of tests.site_server with status, headers, ETag, r
 another host. The clock is that of the machine; `lab.after(days=3)` lets time pass beside it, for
 runs and for commands.
 
-Folders and libraries: `crawl(spider="files", root=folder)` lists and reads a folder or bucket. The
+Listed sources: `crawl(spider="files", root=folder)` lists and reads a folder or bucket, and
+`spider="github"` a repository of tests.github_peer, without its wiki. The
 fixture `libraries` of tests.crawls.libraries works here: `library download` and all other actions
 run in this process, and SharePoint answers from its tenant in memory (tests/lab/listed_driver.py).
 
 Everything that decides is the product's; what is not is in tests/lab/driver.py. The stories of
 tests/lab/test_lab_agrees.py are run here and by real crawls, and all rows are compared. What only a
 real crawl shows stays in tests/crawls: how robots.txt is downloaded, sockets, TLS, politeness,
-signals and kills, several workers, the lane and the engine, GitHub, and a process that is arranged.
+signals and kills, several workers, the lane and the engine, wikis, and a process that is arranged.
 """
 
 from collections.abc import Iterator

@@ -29,7 +29,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
 from smartcrawl.run.run import Run
+from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.files import FilesSpider
+from smartcrawl.spiders.github import GithubSpider
+from smartcrawl.spiders.sharepoint import SharepointSpider
 from smartcrawl.terminal.base_command import BaseCommand
 from smartcrawl.terminal.log_lines import printed_line_formatter
 from smartcrawl.terminal.output import print_complaint
@@ -41,6 +44,12 @@ from tests.registry.build import begin_registry
 from tests.servers.sharepoint.server import SharepointServer
 
 DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses of crawls
+#: Spiders of listed sources; libraries are crawled by `library download`, too.
+_LISTED: dict[str, type[VisitSpider]] = {
+    "files": FilesSpider,
+    "github": GithubSpider,
+    "sharepoint": SharepointSpider,
+}
 _time, _time_ns = time.time, time.time_ns  #: of the machine
 
 
@@ -109,7 +118,7 @@ class LabCrawl(Crawl):
         if not isinstance(self.registry, Remote):
             begin_registry(self.registry)  # as the command would, which takes a while
         words, given, chosen = _crawl_words(args)
-        assert words in (["crawl", "site"], ["crawl", "files"]), f"only a real crawl has {words}"
+        assert words[1] in ("site", *_LISTED), f"only a real crawl has {words}"
         run: Run | None = None
         with self._inside(["scrapy", *args]) as (out, err):
             settings = PlainSettings()
@@ -134,7 +143,7 @@ class LabCrawl(Crawl):
                 run = open_run(source_of_run_arguments(options, given), options, orders, self.now)
                 asyncio.run(Driver(run, self.web, settings, self.now).to_the_end())
             else:
-                run = self._crawl_files(given, chosen)
+                run = self._crawl_listed(_LISTED[spider], given, chosen)
         except SmartcrawlError as error:
             print_complaint("crawl", str(error))
             is_held = isinstance(error, RunHeldError | RunPausedError)
@@ -147,9 +156,11 @@ class LabCrawl(Crawl):
         is_complete = run.result is not None and run.result.complete
         return (DONE if is_complete else INCOMPLETE), run
 
-    def _crawl_files(self, given: dict[str, str], chosen: dict[str, str]) -> Run:
+    def _crawl_listed(
+        self, spider: type[VisitSpider], given: dict[str, str], chosen: dict[str, str]
+    ) -> Run:
         process = self._process(chosen)
-        crawler: Any = process.create_crawler(FilesSpider)
+        crawler: Any = process.create_crawler(spider)
         try:
             process.run(process.crawl(crawler, **given))
         finally:
@@ -192,6 +203,7 @@ class LabCrawl(Crawl):
         return Result(status, _read(out), _read(err))
 
     def _command(self, args: list[str]) -> Result:
+        assert args[0] != "runner", "only a real crawl can be killed"
         if args[0] == "library":
             return self._library(args)
         command = import_module(f"smartcrawl.commands.{args[0]}").Command

@@ -1,12 +1,14 @@
-"""Runs of folders and document libraries in one process, without an engine and without sockets.
+"""Runs of folders, repositories and document libraries in one process, without an engine.
 
 The spider, the listing and the download handler are the product's. They know Scrapy by Request,
 Response and a crawler, of which `LabEngine` has the little that they ask for. SharePoint answers
-from the tenant of `tests.servers.sharepoint` in memory.
+from the tenant of `tests.servers.sharepoint` in memory, and a peer of GitHub on loopback.
 """
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from contextlib import closing
+from http.client import HTTPConnection
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,13 +17,14 @@ from scrapy import Request
 from scrapy.core.downloader import Downloader
 from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import DownloadConnectionRefusedError, ResponseDataLossError
-from scrapy.http import Response
+from scrapy.http import Headers, Response
 from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from twisted.python.failure import Failure
 
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.files import FileHandler
+from smartcrawl.engine.download.github import RepositoryHandler
 from smartcrawl.engine.download.headers import BoundedHttpHandler
 from smartcrawl.engine.download.library import LibraryHandler
 from smartcrawl.engine.download.proxies import EnvironmentProxies
@@ -34,6 +37,8 @@ from smartcrawl.run.failures import PASSING_FAULTS, note_host_failure
 from smartcrawl.run.hosts.gate import host_gate_slot
 from smartcrawl.run.page_requests import conditional_page_headers, note_page_request
 from smartcrawl.run.run import Run
+from smartcrawl.sources.github.api import github_token
+from smartcrawl.sources.github.source import GithubSource
 from tests.lab.driver import Driver
 from tests.lab.lab_site import Web
 from tests.servers.sharepoint import answers as sharepoint
@@ -94,6 +99,40 @@ class _Wire(BoundedHttpHandler):
         )
 
 
+class _Loopback(BoundedHttpHandler):
+    """Sends requests to a server of this process, without the engine's downloader."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self.crawler = crawler
+
+    async def download_request(self, request: Request) -> Response:
+        return await asyncio.to_thread(self._answer, request)
+
+    @staticmethod
+    def _answer(request: Request) -> Response:
+        parts = urlsplit(request.url)
+        headers = {name.decode(): b", ".join(v).decode() for name, v in request.headers.items()}
+        with closing(HTTPConnection(parts.netloc, timeout=60)) as connection:
+            target = f"{parts.path}?{parts.query}" if parts.query else parts.path
+            connection.request(request.method, target, headers=headers)
+            answer = connection.getresponse()
+            body, got = answer.read(), Headers(answer.getheaders())
+        request.meta["download_latency"] = 0.0
+        return Response(request.url, status=answer.status, headers=got, body=body, request=request)
+
+
+class _LabRepositoryHandler(RepositoryHandler, _Loopback):
+    """The handler of repositories, which asks a peer of GitHub in this process."""
+
+    def __init__(self, crawler: Crawler, run: Run, source: GithubSource) -> None:
+        _Loopback.__init__(self, crawler)
+        assert run.listed is not None
+        self._listed, self._source, self._scope = run.listed, source, source.scope
+        self._most = source.max_file_size or crawler.settings.getint("DOWNLOAD_MAXSIZE")
+        self._token = github_token()
+        self._proxies = EnvironmentProxies(crawler.settings)
+
+
 class _LabLibraryHandler(LibraryHandler, _Wire):
     """The handler of libraries, whose requests do not leave the process."""
 
@@ -125,6 +164,9 @@ class ListedDriver(Driver):
         if run.library is not None:
             assert server is not None, "SharePoint is served"
             self._handler = _LabLibraryHandler(crawler, run, server)
+        elif isinstance(run.source, GithubSource):
+            assert run.source.scope.wiki is None, "only a real crawl reads a wiki"
+            self._handler = _LabRepositoryHandler(crawler, run, run.source)
         else:
             self._handler = FileHandler.from_crawler(crawler)
         crawler._engine = LabEngine(self._sent)  # type: ignore[assignment]

@@ -388,9 +388,56 @@ def noted(site: Site, tell: Teller) -> Told:
         site.pages["/hidden"] = html("H", text="treasure")
 
 
+def cut(site: Site, tell: Teller) -> Told:
+    """A run is limited, and the next ones go on where it ended."""
+    paths = [f"/p{n}" for n in range(6)]
+    site.pages |= {path: html(path, f"{path}/deep", text=f"whale {path}") for path in paths}
+    site.pages |= {f"{path}/deep": html(path, text=f"treasure {path}") for path in paths}
+    site.pages["/"] = html("Home", *paths)
+    tell(max_pages=4)
+    yield
+    tell(max_pages=4)
+    yield
+    tell(settings={"DEPTH_LIMIT": 1})
+    yield
+
+
+def retried(site: Site, tell: Teller) -> Told:
+    """Passing failures are tried again, a HEAD comes first, and a server ignores validators."""
+    site.pages |= {path: html(path, text=f"whale {path}") for path in ("/a", "/b")}
+    site.pages["/"] = html("Home", "/a", "/b")
+    tell()
+    yield
+    site.pages["/a"] = Page(html("/a", text="treasure"), flaky=1)
+    site.pages["/b"] = Page("later", status=500)
+    tell(settings={"RETRY_TIMES": 1, "REVALIDATION_LANE": "off"})
+    yield
+    site.pages["/b"] = html("/b", text="whale /b")
+    site.ignores_conditions = True
+    tell(settings={"HEAD_POLICY": "always"})
+    yield
+
+
+def ordered(site: Site, tell: Teller) -> Told:
+    """Orders between runs: a page is indexed again, a host is blocked, pages are forgotten."""
+    site.pages |= {path: html(path, text=f"whale {path}") for path in ("/a", "/b")}
+    site.pages["/"] = html("Home", "/a", "/b")
+    tell()
+    yield
+    tell.crawl.run("reindex", "--url", site.url("/a"))
+    tell()
+    yield
+    tell.crawl.run("forget", site.url("/b"))
+    tell()
+    yield
+    tell.crawl.run("hosts", "--block", site.url("").partition("://")[2])
+    tell()
+    yield
+
+
 TALES: tuple[Tale, ...] = (
     lost, orphan, clones, collapse, moved, refreshed, sitemaps, spelled, forced, narrowed, walled,
-    away, due, extracted, noted,
+    away, due, extracted, noted, cut, retried, ordered,
 )  # fmt: skip
 
 
