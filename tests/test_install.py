@@ -6,7 +6,7 @@ import runpy
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -75,7 +75,8 @@ def project() -> dict:
     return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 
-def imported(folder: str) -> set[str]:
+@cache
+def imported(folder: str) -> Set[str]:
     """Return the packages of others whose modules the files of a folder import."""
     files = [path for path in (ROOT / folder).rglob("*") if path.is_file()]
     programs = [path for path in files if not path.suffix and _is_python(path)]

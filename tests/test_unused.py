@@ -190,9 +190,8 @@ class Uses:
         return self.places[defined.module, defined.name]
 
 
-def unused(texts: Mapping[str, str]) -> list[Defined]:
+def unused(modules: Mapping[str, Module]) -> list[Defined]:
     """Return the definitions to which nothing outside of their own bodies refers."""
-    modules = parsed(texts)
     uses = Uses()
     for module in modules.values():
         uses.add(module, module.tree)
@@ -220,15 +219,21 @@ def is_called_from_outside(defined: Defined) -> bool:
     return any(hasattr(base, defined.name) for base in bases)
 
 
-def test_everything_is_used():
-    found = {each.place for each in unused(sources()) if not is_called_from_outside(each)}
+@pytest.fixture(scope="module")
+def package() -> dict[str, Module]:
+    """The modules of smartcrawl."""
+    return parsed(sources())
+
+
+def test_everything_is_used(package: dict[str, Module]):
+    found = {each.place for each in unused(package) if not is_called_from_outside(each)}
 
     assert found - EXCEPTIONS.keys() == set(), "use it, or remove it"
     assert EXCEPTIONS.keys() - found == set(), "it is used now"
 
 
-def test_every_hook_is_there():
-    names = {each.name for module in parsed(sources()).values() for each in definitions(module)}
+def test_every_hook_is_there(package: dict[str, Module]):
+    names = {each.name for module in package.values() for each in definitions(module)}
 
     assert HOOKS.keys() - names == set()
 
@@ -279,7 +284,7 @@ class Named: ...
 
 
 def test_what_only_calls_itself_or_has_the_name_of_something_used_is_found():
-    found = [each.place for each in unused(PACKAGE)]
+    found = [each.place for each in unused(parsed(PACKAGE))]
 
     assert found == [
         "smartcrawl.one:KEYS",
@@ -298,11 +303,12 @@ def test_what_only_calls_itself_or_has_the_name_of_something_used_is_found():
         ("run.frontier.redis.frontier", "RedisFrontier.exchange", False),
     ],
 )
-def test_what_libraries_call_is_known(module: str, name: str, called: bool):
-    texts = sources()
-    name_of_module = f"smartcrawl.{module}"
-    parsed_module = Module.parsed(name_of_module, texts[name_of_module], set(texts))
-    place = f"{name_of_module}:{name}"
-    each = next(each for each in definitions(parsed_module) if each.place == place)
+def test_what_libraries_call_is_known(
+    package: dict[str, Module], module: str, name: str, called: bool
+):
+    place = f"smartcrawl.{module}:{name}"
+    each = next(
+        each for each in definitions(package[f"smartcrawl.{module}"]) if each.place == place
+    )
 
     assert is_called_from_outside(each) is called

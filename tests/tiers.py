@@ -40,7 +40,10 @@ _CONTRACTS: Final = ("tests/registry/", "tests/index/", "tests/reports/")
 #: Begin of the path of a changed file -> begins of the paths of tests whose long form it calls for.
 LONG_FORMS: Final = {
     "README.md": ("tests/test_documents.py", "tests/test_links.py"),
-    "docs/": ("tests/test_documents.py", "tests/test_links.py", "tests/test_screens.py"),
+    "docs/": (
+        "tests/server/test_manual.py", "tests/test_documents.py", "tests/test_links.py",
+        "tests/test_screens.py",
+    ),
     "pyproject.toml": ("tests/test_package.py",),
     "requirements": ("tests/test_setup.py", "tests/test_package.py"),
     "script/": ("tests/test_release.py", "tests/test_setup.py", "tests/test_package.py"),

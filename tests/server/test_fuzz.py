@@ -157,6 +157,7 @@ def assert_agrees(fuzzed: Stocked, examples: int) -> None:
     assert requests > 500  # it has asked
 
 
+@pytest.mark.long
 @pytest.mark.covers("R2-10", "R2-13")
 def test_the_api_answers_as_it_is_described_whatever_is_sent(fuzzed: Stocked):
     assert_agrees(fuzzed, SHORT)

@@ -109,6 +109,7 @@ def log_a_run(folder: Path) -> None:
     (folder / "logs" / "jb_1.log").write_text("Run 1")
 
 
+@pytest.mark.long
 def test_every_command_of_the_manual_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     if shutil.which("curl") is None:
         pytest.fail("curl is missing: apt-get install curl")

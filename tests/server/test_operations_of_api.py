@@ -157,6 +157,7 @@ def operating_key(machine: Machine) -> str:
     return re.findall(r"^sc_\S+$", machine.run(commands), re.MULTILINE)[0]
 
 
+@pytest.mark.long
 def test_the_api_behind_a_proxy_with_keys(machine: Machine, tmp_path: Path):
     key, operating = made_key(machine), operating_key(machine)
     with machine.serving() as server, proxied(tmp_path, [server]) as client:
@@ -208,6 +209,7 @@ def test_the_limit_is_that_of_the_client_and_no_header_changes_it(machine: Machi
     assert second == [999_998, 999_999]
 
 
+@pytest.mark.long
 def test_a_log_is_followed_through_the_proxy(machine: Machine, tmp_path: Path):
     key, found = {"X-API-Key": made_key(machine), "Host": HOST}, []
     log = machine.data / "logs" / "jb_1.log"
@@ -240,6 +242,7 @@ def test_a_log_is_followed_through_the_proxy(machine: Machine, tmp_path: Path):
     assert found == ["one", "two"]
 
 
+@pytest.mark.long
 def test_two_servers_behind_a_proxy_and_one_of_them_dies(machine: Machine, tmp_path: Path):
     headers = {"X-API-Key": operating_key(machine)}
     with (

@@ -200,6 +200,7 @@ def test_a_client_has_a_thousand_keys(api: Api, monkeypatch: pytest.MonkeyPatch)
     assert api.ask("POST", json=body("j8"), headers=keyed()).status_code == 201
 
 
+@pytest.mark.long
 @pytest.mark.covers("R2-16", "M-40")
 def test_of_many_equal_requests_to_two_servers_one_creates_a_job(office: Office, tmp_path: Path):
     """ATT-50."""

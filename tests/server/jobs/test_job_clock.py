@@ -296,6 +296,7 @@ def test_of_many_servers_that_fire_one_time_one_does(office: Office):
     assert office.rows("SELECT count(*) FROM job_run") == [(10,)]
 
 
+@pytest.mark.long
 def test_two_schedulers_fire_each_time_of_a_month_once(office: Office):
     """They tick at their own times; each clock is put back now and then, and each restarts."""
     places = random.Random(23)

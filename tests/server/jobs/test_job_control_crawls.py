@@ -78,7 +78,7 @@ def running(desk: Desk, server: Server, site: Site, id_: str) -> str:
     return run["job_id"]
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.covers("E-06", "E-07", "R2-27", "R2-28", "R2-32", "M-39")
 def test_a_paused_job_survives_restarts_and_asks_each_page_once(desk: Desk, site: Site):
     with serving(desk.folder, **desk.settings) as server:
