@@ -78,8 +78,7 @@ def pytest_collectstart() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector forget the tests: a look at all of them takes most of a second."""
-    gc.collect()
+    """Let the garbage collector forget the tests: a look at all of them takes a second."""
     gc.freeze()
     gc.enable()
 
