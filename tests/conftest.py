@@ -120,7 +120,7 @@ OF_VECTORS = ("test_crawl_vectors", "test_vectors_kill")
 ALSO_POSTGRES = (
     "test_crawl_collapse_killed", "test_crawl_control", "test_crawl_due", "test_crawl_first",
     "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_push", "test_crawl_rebuilt",
-    "test_crawl_refresh", "test_crawl_refused", "test_crawl_trust", "test_crawl_unreadable",
+    "test_crawl_refused", "test_crawl_roads",
     "test_library_deltas", "test_library_trimmed",
     "test_stories_lost", "test_stories_moves", "test_stories_orphans", "test_stories_small",
     *OF_VECTORS,

@@ -230,6 +230,44 @@ def test_nothing_that_a_site_says_leads_to_where_it_may_not(site: Site, victim: 
     assert followed <= {request.path for request in victim.log}, "it was the guard that refused"
 
 
+def test_a_sitemap_on_another_port_of_this_machine_is_not_asked(
+    site: Site, victim: Site, crawl: Crawl
+):
+    """ATT-7: a robots.txt cannot lead the crawl where its seed may not."""
+    sitemap = f"Sitemap: {victim.url('/map.xml')}"
+    site.pages["/robots.txt"] = Page(sitemap, content_type="text/plain")
+    site.pages["/"] = html("Home")
+
+    crawl(site.url("/"), expect=3)
+
+    assert victim.log == []
+    assert crawl.pages()["/map.xml"]["httpStatusCode"] == 1109
+
+
+def test_a_link_into_a_private_network_is_not_connected_to(site: Site, victim: Site, crawl: Crawl):
+    """ATT-5: a seed on loopback just works; what pages name there does not, unless allowed."""
+    names = [f"127.0.0.1:{port(victim)}", f"localhost:{port(victim)}"]
+    names.append(f"[::ffff:127.0.0.1]:{port(victim)}")
+    fillers = [f"/{n}" for n in range(40)]  # so that three unreachable ones are not too many
+    site.pages["/"] = html("Home", *(f"http://{name}/" for name in names), *fillers)
+    site.pages |= {path: html(path) for path in fillers}
+    victim.pages["/"] = html("Inside", text="crown jewels")
+    own = site.url("").removeprefix("http://")
+    allowed = [own, *names[:2], f"[::ffff:7f00:1]:{port(victim)}"]
+    crawl.declare(f'[sources.one]\nseeds = ["{site.url()}"]\nallowed_domains = {allowed}\n')
+
+    run(crawl, expect=0)
+
+    assert victim.log == []
+    inside = [record for record in crawl.records() if site.url("") not in record["url"]]
+    assert len(inside) == 3
+    assert {record["lastOutcome"] for record in inside} == {"failed"}
+    assert all("ALLOW_NETWORKS" in record["errorMessage"] for record in inside), inside
+    run(crawl, expect=0, ALLOW_NETWORKS="127.0.0.1/32")
+    assert victim.count("/") >= 1
+    assert crawl.search("crown jewels")
+
+
 def test_a_robots_txt_cannot_be_fetched_from_where_its_host_may_not(
     site: Site, victim: Site, crawl: Crawl
 ):

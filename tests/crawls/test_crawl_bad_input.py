@@ -297,3 +297,11 @@ def test_a_second_start_is_refused_while_a_run_is_open_and_reading_is_not(site: 
     assert crawl.search("worth waiting")
     own = [run for run in crawl.runs() if run["source"] in site.url("/")]
     assert [(run["run"], run["complete"]) for run in own] == [(1, True)]
+
+
+def test_a_user_without_a_domain_is_an_error_about_that_setting(site: Site, crawl: Crawl):
+    site.pages["/"] = html("Home")
+    result = crawl(site.url("/"), settings={"HTTPAUTH_USER": "me"}, expect=None)
+    assert result.status not in (0, 3)
+    assert "HTTPAUTH_DOMAIN" in result.out + result.err
+    assert "damaged" not in result.out + result.err

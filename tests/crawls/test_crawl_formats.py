@@ -1,17 +1,18 @@
 """Documents that are no pages: found, read, searched; what cannot be read harms nobody else."""
 
 import io
+import json
 import zipfile
 from functools import cache
 
 import pytest
 from docx import Document as Word
-from openpyxl import Workbook
 from pptx import Presentation
 from reportlab.lib.pdfencrypt import StandardEncryption
 from reportlab.pdfgen.canvas import Canvas
 
 from tests.crawls.commands import Crawl
+from tests.crawls.workbooks import long, xlsx
 from tests.site_server import Page, Site, html
 
 pytestmark = pytest.mark.long(but=1)
@@ -43,13 +44,6 @@ def pptx(text: str) -> bytes:
     slide = show.slides.add_slide(show.slide_layouts[1])
     slide.shapes.title.text, slide.placeholders[1].text = "A slide", text
     show.save(out)
-    return out.getvalue()
-
-
-def xlsx(text: str) -> bytes:
-    out, book = io.BytesIO(), Workbook()
-    book.active.append(["name", text])
-    book.save(out)
     return out.getvalue()
 
 
@@ -163,3 +157,23 @@ def test_a_text_of_100_mb_is_refused_and_the_rest_goes_on(site: Site, crawl: Cra
 
     assert crawl.pages()["/long.txt"]["httpStatusCode"] == 1207
     assert crawl.hits('"the text of a"') == ["/a"]
+
+
+def test_pages_do_not_wait_behind_documents(site: Site, crawl: Crawl):
+    documents = [f"/{n}.xlsx" for n in range(6)]
+    site.pages |= {path: long(40_000, f"late{path[1]}") for path in documents}
+    site.pages |= {f"/{n}": html("Page", f"/{n + 1}") for n in range(1, 6)}
+    site.pages["/"] = html("Home", *documents, "/1")
+    site.pages["/6"] = html("Last")
+    crawl.environment |= {"EXTRACT_PROCESSES": "1", "EXTRACT_SECONDS_PER_HOST": "0"}
+
+    result = crawl.run(
+        "crawl", "site", "-a", f"url={site.url('/')}", "--progress", "json",
+        "-s", "SCRAPER_SLOT_MAX_ACTIVE_SIZE=100000",  # bytes of answers in the pipelines
+    )  # fmt: skip
+    lines = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
+    order = [line["url"].rpartition("/")[2] for line in lines if "outcome" in line]
+
+    assert sorted(order) == sorted(["", *map(str, range(1, 7)), *(p[1:] for p in documents)])
+    assert sum(name.endswith("xlsx") for name in order[: order.index("6")]) <= 3
+    assert [crawl.hits(f"late{n}") for n in range(6)] == [[path] for path in documents]

@@ -204,3 +204,29 @@ def test_a_signal_stops_the_sources_that_are_still_to_come(site: Site, crawl: Cr
             "one": True, "two": True
         }  # fmt: skip
     assert len(crawl.runs()) == 2
+
+
+def test_a_killed_run_goes_on_with_what_its_sitemap_named(site: Site, crawl: Crawl):
+    """What cut the run before it was killed keeps it from being complete afterwards."""
+    site.pages["/robots.txt"] = Page("Sitemap: /map.xml", content_type="text/plain")
+    paths = [*(f"/{n}" for n in range(12)), "/x/x/x/x/x"]
+    entries = "".join(f"<url><loc>{path}</loc></url>" for path in paths)
+    site.pages["/map.xml"] = Page(f"<urlset>{entries}</urlset>", content_type="application/xml")
+    site.pages["/"] = html("Home")
+    for n in range(12):
+        site.pages[f"/{n}"] = Page(html(f"Page {n}"), delay=2 if n > 5 else 0)
+    reached = "SELECT count(*) FROM state"
+    with crawl.start(site.url("/")) as running:
+        wait_until(lambda: crawl.registry.exists() and site.count("/3"), "pages are asked")
+        wait_until(lambda: crawl.rows(reached)[0][0] >= 14, "the sitemap is written")
+        running.process.kill()
+    crawl.bury()
+    for n in range(12):
+        site.pages[f"/{n}"] = html(f"Page {n}")
+
+    crawl(site.url("/"), resume=1, expect=3)
+
+    assert {crawl.outcomes()[f"/{n}"] for n in range(12)} == {"new"}
+    told = crawl.pages()["/map.xml"]["errorMessage"]
+    assert told == "not indexed: a sitemap of 13 addresses"
+    assert crawl.runs()[0]["reasons"] == [f"path_repeat: 1 address, {site.url('/x/x/x/x/x')}"]

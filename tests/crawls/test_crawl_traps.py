@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.site_server import Page, Site, html
+from tests.site_server import Site, html
 
 
 def runner(crawl: Crawl, *args: str, expect: int | None = 0):
@@ -65,40 +65,6 @@ def test_a_commit_that_fails_ends_the_run_as_interrupted_never_as_complete(
     assert crawl.runs()[0]["complete"]
 
 
-def test_our_own_failure_on_a_page_is_its_outcome_and_the_page_is_not_lost(
-    site: Site, crawl: Crawl
-):
-    """Trap 5: any other exception would lose the visit, and the page stay pending for ever."""
-    (crawl.folder / "sitecustomize.py").write_text(
-        "import smartcrawl.extract.html as html\n"
-        "real = html.parse_html\n"
-        "def parse(body, **named):\n"
-        "    if b'poison' in body:\n"
-        "        raise ZeroDivisionError('by the page')\n"
-        "    return real(body, **named)\n"
-        "html.parse_html = parse\n"
-    )
-    site.pages["/"] = html("Home", "/bad", "/new")
-    site.pages["/bad"] = html("Bad", "/child", text="held words")
-    site.pages["/child"] = html("Child")
-    crawl(site.url("/"))
-    site.pages["/bad"] = html("Bad", text="poison")
-    site.pages["/new"] = html("New", text="poison")
-    crawl.environment["PYTHONPATH"] = f"{crawl.folder}:."
-
-    crawl(site.url("/"), traceback=True, expect=3)  # more than 10 % could not be processed
-
-    pages = crawl.pages()
-    for path in ("/bad", "/new"):
-        assert (pages[path]["lastOutcome"], pages[path]["status"]) == ("failed", "Error")
-        assert 1200 <= pages[path]["httpStatusCode"] < 1300
-        assert "by the page" in pages[path]["errorMessage"]
-    assert pages["/bad"]["effectiveStatus"] == 200
-    assert crawl.hits("held") == ["/bad"]
-    assert pages["/child"]["lastOutcome"] == "unchanged"
-    assert crawl.counts_add_up()
-
-
 @pytest.mark.sqlite
 def test_the_registry_is_in_wal_mode_with_all_of_its_schema(site: Site, crawl: Crawl):
     """Trap 11: apsw runs a string of statements up to the first row only."""
@@ -133,15 +99,3 @@ def test_the_write_lock_is_held_for_a_short_while_only(site: Site, crawl: Crawl)
     assert len(held) > count / 50
     nearly_all = sorted(held)[len(held) * 9 // 10]  # a busy machine may stop any one of them
     assert nearly_all < 0.3  # ADR 129 wants 0.05, on a machine that is not busy
-
-
-def test_a_foreign_page_status_never_reaches_the_index(site: Site, crawl: Crawl):
-    """RD-05: error pages have bodies, too; none of them is content."""
-    site.pages["/"] = html("Home", "/404", "/500", "/403")
-    for status in (404, 500, 403):
-        site.pages[f"/{status}"] = Page(html("Sorry", "/never", text="apology"), status=status)
-
-    crawl(site.url("/"), settings={"RETRY_TIMES": 0}, expect=3)  # more than 10 % were 5xx
-
-    assert crawl.hits("apology") == []
-    assert site.count("/never") == 0

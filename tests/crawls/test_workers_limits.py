@@ -146,6 +146,20 @@ def test_workers_together_ask_for_as_many_pages_as_the_run_may(site: Site, crew:
     assert any(reason.startswith("max_pages") for reason in run["reasons"])
 
 
+@pytest.mark.covers("R2-21")
+def test_workers_that_share_a_run_follow_no_more_redirects(site: Site, crew: Crew):
+    """A page may be asked by another worker than the redirect that led to it."""
+    site.pages["/"] = html("Home", "/0")
+    for n in range(3):
+        site.pages[f"/{n}"] = Page(redirect=f"/{n + 1}")
+    site.pages["/3"] = html("End")
+    crew.crawl.environment["REDIRECT_MAX_TIMES"] = "1"
+
+    crew.run(site.url("/"))
+
+    assert {r.path for r in site.log if r.path != "/robots.txt"} == {"/", "/0", "/1"}
+
+
 def test_worker_that_is_late_for_a_job_finds_it_over(site: Site, crew: Crew):
     fan(site, 5)
     crew.run(site.url("/"), 2)
@@ -259,3 +273,24 @@ def test_worker_commands_that_need_a_source_alone_wait_for_nobody(site: Site, cr
     crew.end(*workers)
 
     assert len(crew.crawl.records()) == 41
+
+
+@pytest.mark.covers("R0-16", "R0-100")
+def test_workers_ask_the_spellings_that_each_of_them_met(site: Site, crew: Crew):
+    site.pages["/"] = html("Home", "/install/", "/about/", *(f"/hub/{n}" for n in range(12)))
+    for n in range(12):
+        site.pages[f"/hub/{n}"] = html(f"Hub {n}", *(["/about"] if n == 11 else []))
+    site.pages["/install/"] = html("Install", text="how to install it")
+    site.pages["/about"] = html("About", "/team", text="who we are")
+    site.pages["/team"] = html("Team", text="all of us")
+    crew.run(site.url("/"), 2)
+    outcomes = crew.crawl.outcomes()
+    assert (outcomes["/about"], outcomes["/team"]) == ("new", "new")
+    del site.pages["/install/"]
+    site.pages["/install"] = html("Install", text="how to install it")
+    site.pages["/hub/3"] = html("Hub 3", "/install")
+
+    crew.run(site.url("/"), 2)
+
+    assert crew.crawl.outcomes()["/install"] == "unchanged"
+    assert crew.crawl.counts_add_up()

@@ -29,16 +29,22 @@ def site() -> LabSite:
 
 
 @pytest.fixture
+def other() -> LabSite:
+    """A second web site without pages, on another host."""
+    return LabSite("other.example")
+
+
+@pytest.fixture
 def crawl(
-    tmp_path: Path, site: LabSite, stack: str, request: pytest.FixtureRequest
+    tmp_path: Path, site: LabSite, other: LabSite, stack: str, request: pytest.FixtureRequest
 ) -> Iterator[LabCrawl]:
-    """Crawls of the site, with an empty registry of their own."""
+    """Crawls of the sites, with an empty registry of their own."""
     if stack == "sqlite":
-        yield _with_libraries(LabCrawl(tmp_path, Web(site)), request)
+        yield _with_libraries(LabCrawl(tmp_path, Web(site, other)), request)
         return
     spare = request.getfixturevalue("spare_registries")
     url = spare.take()
-    yield _with_libraries(LabCrawl(tmp_path, Web(site), url), request)
+    yield _with_libraries(LabCrawl(tmp_path, Web(site, other), url), request)
     spare.put_back(url)
 
 

@@ -243,6 +243,8 @@ class Driver:
 
     async def _probe(self, url: str, host: str) -> Answer:
         """Request the address that cannot exist (smartcrawl.run.soft404)."""
+        if self._robots is not None and self._robots.forbids(url):
+            raise ConnectionError("robots.txt forbids the question")
         answer = self._web.ask("GET", url, {})
         if isinstance(answer, LabFault):
             raise ConnectionError(answer.detail)
@@ -266,11 +268,7 @@ class _Robots:
 
     def allowed(self, attempt: VisitAttempt, url: str) -> str | Visit:
         """Return the address that may be asked, or the Visit of a page that may not."""
-        parts = urlsplit(url)
-        origin = f"{parts.scheme}://{parts.netloc}"
-        if origin not in self._rules:
-            self._rules[origin] = self._read(origin)
-        rules = self._rules[origin]
+        origin, rules = self._of(url)
         if isinstance(rules, str):
             why = f"{origin}/robots.txt could not be read: {rules}"
             return failed_visit(self._run, attempt, url, (Fault.ROBOTS_UNKNOWN, why))
@@ -279,6 +277,19 @@ class _Robots:
                 return address
         why = f"disallowed by {origin}/robots.txt"
         return excluded_visit(self._run, attempt, url, why)
+
+    def forbids(self, url: str) -> bool:
+        """Whether no rule allows an address that is no page of the source."""
+        _, rules = self._of(url)
+        return rules is not None and (isinstance(rules, str) or not rules.allowed(url, self._agent))
+
+    def _of(self, url: str) -> tuple[str, Any]:
+        """Return the origin of an address, and its rules."""
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc}"
+        if origin not in self._rules:
+            self._rules[origin] = self._read(origin)
+        return origin, self._rules[origin]
 
     def _read(self, origin: str) -> Any:
         run, answer = self._run, self._web.ask("GET", f"{origin}/robots.txt", {})

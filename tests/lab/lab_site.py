@@ -81,7 +81,10 @@ class LabSite(Site):
 
 
 class Web:
-    """The sites that there are; any other host name is not known."""
+    """The sites that there are; any other host name is not known.
+
+    `crawl.web.sites[:] = [site := SoftSite()]` puts a site of a test's own class in their place.
+    """
 
     def __init__(self, *sites: LabSite) -> None:
         self.sites = list(sites)

@@ -3,7 +3,6 @@
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.crawls.crew import Crew
 from tests.site_server import Page, Site, html
 
 #: What ages goes in its first run, whatever the error.
@@ -241,14 +240,3 @@ def test_a_limit_out_of_range_is_refused_before_the_first_request(
 
     assert f"REDIRECT_MAX_TIMES is '{value}': it takes a whole number from 0 to 20" in result.err
     assert site.log == []
-
-
-@pytest.mark.covers("R2-21")
-def test_workers_that_share_a_run_follow_no_more_redirects(site: Site, crew: Crew):
-    """A page may be asked by another worker than the redirect that led to it."""
-    chain(site, 3)
-    crew.crawl.environment["REDIRECT_MAX_TIMES"] = "1"
-
-    crew.run(site.url("/"))
-
-    assert asked(site) == {"/", "/0", "/1"}

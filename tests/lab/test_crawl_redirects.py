@@ -10,6 +10,8 @@ from smartcrawl.run.run import Run
 from smartcrawl.sources.declared import ad_hoc_site_source
 from tests.choices import options
 from tests.crawls.commands import Crawl
+from tests.lab.lab_crawl import LabCrawl
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page, Site, html
 
 
@@ -248,15 +250,16 @@ def test_a_seed_answers_through_its_redirects(site: Site, crawl: Crawl):
 
 
 @pytest.mark.covers("R4-33")
-def test_a_redirect_out_of_scope_is_recorded_and_not_followed(site: Site, crawl: Crawl):
-    with Site() as other:
-        other.pages["/"] = html("Elsewhere", text="foreign")
-        site.pages["/"] = html("Home", "/away")
-        site.pages["/away"] = Page(redirect=other.url("/"))
+def test_a_redirect_out_of_scope_is_recorded_and_not_followed(
+    site: Site, other: Site, crawl: Crawl
+):
+    other.pages["/"] = html("Elsewhere", text="foreign")
+    site.pages["/"] = html("Home", "/away")
+    site.pages["/away"] = Page(redirect=other.url("/"))
 
-        crawl(site.url("/"))
+    crawl(site.url("/"))
 
-        assert other.log == []
+    assert other.log == []
     assert crawl.outcomes() == {"/": "new", "/away": "redirected"}
     targets = "SELECT redirect_target FROM record WHERE redirect_target IS NOT NULL"
     assert crawl.rows(targets) == [(other.url("/"),)]
@@ -268,30 +271,28 @@ def test_a_redirect_out_of_scope_is_recorded_and_not_followed(site: Site, crawl:
 
 
 @pytest.mark.covers("R1-27")
-def test_the_scope_moves_with_a_seed_to_its_host_with_www_and_says_so(site: Site, crawl: Crawl):
-    """The site is a proxy here, so it can be any host."""
-    crawl.environment |= {"http_proxy": site.url(""), "HTTPPROXY_ENABLED": "1"}
-    crawl.environment["ALLOW_NETWORKS"] = "127.0.0.0/8"
-    bare, www = "http://example.com", "http://www.example.com"
-    site.pages[f"{bare}/"] = Page(redirect=f"{www}/")
-    site.pages[f"{www}/"] = html("Home", "/a", f"{bare}/b", "http://sub.example.com/")
-    site.pages[f"{www}/a"] = html("A", text="alpha")
+def test_the_scope_moves_with_a_seed_to_its_host_with_www_and_says_so(crawl: LabCrawl):
+    bare, www = LabSite("example.com"), LabSite("www.example.com")
+    crawl.web.sites[:] = [bare, www, sub := LabSite("sub.example.com")]
+    bare.pages["/"] = Page(redirect=www.url("/"))
+    www.pages["/"] = html("Home", "/a", bare.url("/b"), sub.url("/"))
+    www.pages["/a"] = html("A", text="alpha")
 
-    result = crawl(f"{bare}/")
+    result = crawl(bare.url("/"))
 
-    assert {r.path for r in site.log} == {
-        f"{bare}/robots.txt", f"{bare}/", f"{www}/robots.txt", f"{www}/", f"{www}/a"
-    }  # fmt: skip
+    assert {r.path for r in bare.log} == {"/robots.txt", "/"}
+    assert {r.path for r in www.log} == {"/robots.txt", "/", "/a"}
+    assert sub.log == []
     assert "www.example.com" in result.err
     assert {record["url"] for record in crawl.records(source="example.com")} == {
-        f"{bare}/", f"{www}/", f"{www}/a"
+        bare.url("/"), www.url("/"), www.url("/a")
     }  # fmt: skip
-    site.clear()
+    www.clear()
 
-    crawl(f"{bare}/")
+    crawl(bare.url("/"))
 
-    assert site.count(f"{www}/a") == 1
-    assert {r.status for r in site.log if r.path.startswith(www)} == {404, 304}  # 404: robots.txt
+    assert www.count("/a") == 1
+    assert {r.status for r in www.log} == {404, 304}  # 404: robots.txt
 
 
 @pytest.mark.parametrize(

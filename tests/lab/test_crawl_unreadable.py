@@ -1,40 +1,13 @@
 """Documents that take long, or cannot be read: they cost one try, and hold up no page."""
 
-import io
-import json
-import zipfile
 from dataclasses import replace
 
 import pytest
 
+from smartcrawl.extract import html as html_reader
 from tests.crawls.commands import Crawl
-from tests.crawls.test_crawl_formats import xlsx
+from tests.crawls.workbooks import long, row, workbook
 from tests.site_server import Page, Site, html
-
-MAIN = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
-
-
-def workbook(rows: str) -> Page:
-    """Return a page that answers with a workbook of these rows."""
-    out = io.BytesIO()
-    source = zipfile.ZipFile(io.BytesIO(xlsx("x")))
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in source.namelist():
-            sheet = f'<worksheet xmlns="{MAIN}"><sheetData>{rows}</sheetData></worksheet>'
-            archive.writestr(name, sheet if "sheet1" in name else source.read(name))
-    return Page(out.getvalue(), content_type="application/octet-stream")
-
-
-def row(number: int, place: str, text: str) -> str:
-    cell = f'<c r="{place}" t="inlineStr"><is><t>{text}</t></is></c>'
-    return f'<row r="{number}">{cell}</row>'
-
-
-def long(count: int = 200_000, name: str = "late") -> Page:
-    """Return a page whose workbook takes seconds: its many cells are not written as usual."""
-    cells = "".join(f"<row r='{n}'><c r='A{n}'><v>{n * 7919 % 99991}</v></c></row>"
-                    for n in range(1, count))  # fmt: skip
-    return workbook(cells + row(count, f"A{count}", f"{name} words"))
 
 
 def fault(crawl: Crawl, path: str) -> tuple[int, str, str]:
@@ -169,21 +142,33 @@ def test_documents_that_take_too_long_are_known_after_the_budget_let_each_of_the
     assert all(known in fault(crawl, path)[2] for path in slow)
 
 
-def test_pages_do_not_wait_behind_documents(site: Site, crawl: Crawl):
-    documents = [f"/{n}.xlsx" for n in range(6)]
-    site.pages |= {path: long(40_000, f"late{path[1]}") for path in documents}
-    site.pages |= {f"/{n}": html("Page", f"/{n + 1}") for n in range(1, 6)}
-    site.pages["/"] = html("Home", *documents, "/1")
-    site.pages["/6"] = html("Last")
-    crawl.environment |= {"EXTRACT_PROCESSES": "1", "EXTRACT_SECONDS_PER_HOST": "0"}
+def test_our_own_failure_on_a_page_is_its_outcome_and_the_page_is_not_lost(
+    site: Site, crawl: Crawl, monkeypatch: pytest.MonkeyPatch
+):
+    """Trap 5: any other exception would lose the visit, and the page stay pending for ever."""
+    real = html_reader.parse_html
 
-    result = crawl.run(
-        "crawl", "site", "-a", f"url={site.url('/')}", "--progress", "json",
-        "-s", "SCRAPER_SLOT_MAX_ACTIVE_SIZE=100000",  # bytes of answers in the pipelines
-    )  # fmt: skip
-    lines = [json.loads(line) for line in result.out.splitlines() if line.startswith("{")]
-    order = [line["url"].rpartition("/")[2] for line in lines if "outcome" in line]
+    def parse(body: bytes, **named: object) -> object:
+        if b"poison" in body:
+            raise ZeroDivisionError("by the page")
+        return real(body, **named)
 
-    assert sorted(order) == sorted(["", *map(str, range(1, 7)), *(p[1:] for p in documents)])
-    assert sum(name.endswith("xlsx") for name in order[: order.index("6")]) <= 3
-    assert [crawl.hits(f"late{n}") for n in range(6)] == [[path] for path in documents]
+    monkeypatch.setattr(html_reader, "parse_html", parse)
+    site.pages["/"] = html("Home", "/bad", "/new")
+    site.pages["/bad"] = html("Bad", "/child", text="held words")
+    site.pages["/child"] = html("Child")
+    crawl(site.url("/"))
+    site.pages["/bad"] = html("Bad", text="poison")
+    site.pages["/new"] = html("New", text="poison")
+
+    crawl(site.url("/"), traceback=True, expect=3)  # more than 10 % could not be processed
+
+    pages = crawl.pages()
+    for path in ("/bad", "/new"):
+        assert (pages[path]["lastOutcome"], pages[path]["status"]) == ("failed", "Error")
+        assert 1200 <= pages[path]["httpStatusCode"] < 1300
+        assert "by the page" in pages[path]["errorMessage"]
+    assert pages["/bad"]["effectiveStatus"] == 200
+    assert crawl.hits("held") == ["/bad"]
+    assert pages["/child"]["lastOutcome"] == "unchanged"
+    assert crawl.counts_add_up()

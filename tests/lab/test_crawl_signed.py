@@ -9,6 +9,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
+DUE = {"RECRAWL_POLICY": "due"}
+
 SECRET = "c2VjcmV0LXNpZ25hdHVyZQ"
 
 
@@ -90,7 +92,7 @@ def test_a_page_that_needs_a_signature_is_not_lost_where_none_is_named(site: Sit
     assert crawl.outcomes()["/a.txt"] == "unchanged"
     crawl.rows("UPDATE state SET next_visit = 0 WHERE depth = 1")
     site.clear()
-    crawl.run("due")
+    crawl(site.url("/"), settings=DUE, expect=None)
     assert signed("/a.txt") in [request.path for request in site.log]
 
     site.pages["/"] = html("Home", "/hub", "/a.txt")

@@ -15,8 +15,6 @@ from tests import servers
 from tests.crawls.commands import Crawl, Result
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=1)
-
 GUIDE = """<html lang="en"><title>Guide</title><meta name="description" content="How to set it up">
 <h1>Guide</h1><p>Read <a href="/guide/fuses">fuses</a> and <a href="/Case">Case</a>,
 <a href="/case">case</a>, <a href="/old">old</a>.

@@ -5,8 +5,11 @@ import json
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.crawls.crew import Crew
+from tests.lab.lab_crawl import LabCrawl
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page, Site, html
+
+DUE = {"RECRAWL_POLICY": "due"}
 
 
 def move_without_redirects(site: Site) -> None:
@@ -88,7 +91,7 @@ def test_a_broken_link_before_the_right_one_hides_no_page(site: Site, crawl: Cra
     assert (site.count("/about/"), site.count("/about")) == (1, 1)
 
 
-class SoftSite(Site):
+class SoftSite(LabSite):
     """Answers 200 for whatever it does not have."""
 
     def _page(self, path: str) -> Page | None:
@@ -98,13 +101,13 @@ class SoftSite(Site):
 
 
 @pytest.mark.covers("R0-16", "R0-100")
-def test_an_error_page_with_status_200_leads_to_the_other_spellings(crawl: Crawl):
+def test_an_error_page_with_status_200_leads_to_the_other_spellings(crawl: LabCrawl):
     crawl.environment["SOFT_404_DETECTION"] = "1"
-    with SoftSite() as site:
-        site.pages["/"] = html("Home", "/about/", "/lost/", "/hub")
-        site.pages["/hub"] = html("Hub", "/about", "/lost")
-        site.pages["/about"] = html("About", text="who we are, and a few words more")
-        crawl(site.url("/"))
+    crawl.web.sites[:] = [site := SoftSite()]
+    site.pages["/"] = html("Home", "/about/", "/lost/", "/hub")
+    site.pages["/hub"] = html("Hub", "/about", "/lost")
+    site.pages["/about"] = html("About", text="who we are, and a few words more")
+    crawl(site.url("/"))
 
     assert crawl.outcomes() == {"/": "new", "/hub": "new", "/about": "new", "/lost/": "failed"}
 
@@ -225,7 +228,7 @@ def test_an_order_for_a_page_may_have_its_right_spelling(site: Site, crawl: Craw
     assert crawl.outcomes()["/about/"] == "failed"
 
     crawl.run("reindex", "--url", site.url("/about"))
-    crawl.run("due", expect=None)
+    crawl(site.url("/"), settings=DUE, expect=None)
 
     assert crawl.outcomes()["/about"] == "new"
 
@@ -262,7 +265,7 @@ def test_a_due_crawl_asks_a_spelling_that_it_meets_for_a_page_that_is_not_due(
     )
     site.pages["/hub"] = html("Hub", "/about")
 
-    crawl.run("due", expect=None)
+    crawl(site.url("/"), settings=DUE, expect=None)
 
     assert crawl.outcomes()["/about"] == "new"
     assert crawl.hits('"who we are"') == ["/about"]
@@ -320,24 +323,3 @@ def test_why_names_the_spellings_that_were_tried_and_their_answers(manual: Site,
     }
     assert f"tried {manual.url('/install/')}: answered 404, in run 2" in text
     assert f"{manual.url('/install')}: answered 200" in text
-
-
-@pytest.mark.covers("R0-16", "R0-100")
-def test_workers_ask_the_spellings_that_each_of_them_met(site: Site, crew: Crew):
-    site.pages["/"] = html("Home", "/install/", "/about/", *(f"/hub/{n}" for n in range(12)))
-    for n in range(12):
-        site.pages[f"/hub/{n}"] = html(f"Hub {n}", *(["/about"] if n == 11 else []))
-    site.pages["/install/"] = html("Install", text="how to install it")
-    site.pages["/about"] = html("About", "/team", text="who we are")
-    site.pages["/team"] = html("Team", text="all of us")
-    crew.run(site.url("/"), 2)
-    outcomes = crew.crawl.outcomes()
-    assert (outcomes["/about"], outcomes["/team"]) == ("new", "new")
-    del site.pages["/install/"]
-    site.pages["/install"] = html("Install", text="how to install it")
-    site.pages["/hub/3"] = html("Hub 3", "/install")
-
-    crew.run(site.url("/"), 2)
-
-    assert crew.crawl.outcomes()["/install"] == "unchanged"
-    assert crew.crawl.counts_add_up()

@@ -10,8 +10,6 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=3)
-
 
 def files(crawl: Crawl) -> list[Path]:
     return sorted((crawl.data_dir / "snapshots").rglob("*.gz"))
@@ -198,13 +196,13 @@ def test_a_lost_snapshot_is_stored_anew_for_all_who_share_it(site: Site, crawl: 
     Path(shared.removeprefix("file://")).unlink()
     crawl.declare(f'[sources.docs]\nseeds = ["{site.url("/")}"]\ndrop_selectors = [".x"]\n')
 
-    result = crawl.run("due", "--source", "docs")
+    result = crawl(source="docs", settings={"RECRAWL_POLICY": "due"}, expect=None)
 
     assert "not extracted again: 2 pages" in result.out
     assert set(paths(crawl)) == {"/", "/c"}
     assert crawl.rows("SELECT count(*) FROM snapshot") == [(2,)]
     site.clear()
-    result = crawl.run("due", "--source", "docs")
+    result = crawl(source="docs", settings={"RECRAWL_POLICY": "due"}, expect=None)
     assert {request.path for request in site.log} - {"/robots.txt"} == {"/a", "/b"}
     assert len(files(crawl)) == 3
     found = paths(crawl)

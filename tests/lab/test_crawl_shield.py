@@ -5,6 +5,8 @@ import json
 import pytest
 
 from tests.crawls.commands import Crawl
+from tests.lab.lab_crawl import LabCrawl
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page, Site, html
 
 LONG = "These are the words of a page that has a lot to say about lamps and fuses. " * 10
@@ -108,7 +110,7 @@ def soft(path: str) -> Page:
     return Page(html("Nothing here", text=text))
 
 
-class SoftSite(Site):
+class SoftSite(LabSite):
     """Answers 200 for whatever it does not have."""
 
     def _page(self, path: str) -> Page | None:
@@ -116,9 +118,9 @@ class SoftSite(Site):
 
 
 @pytest.fixture
-def soft_site():
-    with SoftSite() as site:
-        yield site
+def soft_site(crawl: LabCrawl) -> SoftSite:
+    crawl.web.sites[:] = [site := SoftSite()]
+    return site
 
 
 def test_a_200_that_says_not_found_is_not_found(soft_site: Site, crawl: Crawl):
@@ -201,3 +203,15 @@ def test_a_login_form_in_place_of_a_short_page_is_an_edit_until_the_page_is_back
 
     assert crawl.outcomes()["/note"] == "modified"
     assert crawl.hits("fuse") == ["/note"]
+
+
+def test_a_foreign_page_status_never_reaches_the_index(site: Site, crawl: Crawl):
+    """RD-05: error pages have bodies, too; none of them is content."""
+    site.pages["/"] = html("Home", "/404", "/500", "/403")
+    for status in (404, 500, 403):
+        site.pages[f"/{status}"] = Page(html("Sorry", "/never", text="apology"), status=status)
+
+    crawl(site.url("/"), settings={"RETRY_TIMES": 0}, expect=3)  # more than 10 % were 5xx
+
+    assert crawl.hits("apology") == []
+    assert site.count("/never") == 0

@@ -5,8 +5,6 @@ import pytest
 from tests.crawls.commands import Crawl, Record
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=1)
-
 LONG = "a sentence about whales that is repeated until it is long enough to count. " * 5
 HEAD = '<meta property="og:image" content="/share.png">'
 

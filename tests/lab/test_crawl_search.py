@@ -6,9 +6,9 @@ import re
 import pytest
 
 from tests.crawls.commands import Crawl
+from tests.lab.lab_crawl import LabCrawl
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page, Site, html
-
-pytestmark = pytest.mark.long(but=2)
 
 
 @pytest.fixture
@@ -89,7 +89,8 @@ def test_a_hit_whose_visit_failed_is_marked_and_only_a_lost_one_is_called_lost(
     assert "a lost page whose next visit fails otherwise is failed" in help_texts["registry"]
 
 
-def test_a_bare_host_in_a_query_means_the_sources_of_all_its_ports(site: Site, crawl: Crawl):
+def test_a_bare_host_in_a_query_means_the_sources_of_all_its_ports(crawl: LabCrawl):
+    crawl.web.sites[:] = [site := LabSite("127.0.0.1:8000")]
     site.pages["/"] = html("Lantern", text="a lantern for the harbour")
     crawl(site.url("/"))
 

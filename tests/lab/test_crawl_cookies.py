@@ -1,118 +1,37 @@
 """Pages that set a cookie and redirect to themselves, or to where it is checked and back."""
 
-import threading
-from collections.abc import Iterator
-from typing import NamedTuple
-
 import pytest
 
 from tests.crawls.commands import Crawl
+from tests.crawls.cookie_site import CookieSite, Gate, fill_intranet, fill_ways
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page, Site, html
 
-pytestmark = pytest.mark.long(but=4)
-
-ROADS = ("auto", "off")
+DUE = {"RECRAWL_POLICY": "due"}
 
 
-class Gate(NamedTuple):
-    """What a page answers to a request without its cookies."""
-
-    needs: tuple[str, ...]
-    sets: str
-    to: str
-    status: int = 302
-    refresh: str = ""  #: content of a refresh that leads on, instead of a redirect
-
-
-class CookieSite(Site):
-    """A site whose `gates` let through what brings their cookies."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gates: dict[str, Gate] = {}
-        self._asked = threading.local()
-
-    def answer(self, method: str, path: str, headers: dict[str, str]):
-        self._asked.cookies = set(headers.get("cookie", "").split("; "))
-        return super().answer(method, path, headers)
-
-    def _page(self, path: str) -> Page | None:
-        gate = self.gates.get(path.partition("?")[0])
-        if gate is None or (gate.needs and self._asked.cookies.issuperset(gate.needs)):
-            return super()._page(path)
-        headers = {"Set-Cookie": gate.sets} if gate.sets else {}
-        if not gate.refresh:
-            return Page(redirect=gate.to, status=gate.status, headers=headers)
-        if gate.to == "header":
-            return Page(
-                html("Wait", text="please wait"), headers=headers | {"Refresh": gate.refresh}
-            )
-        head = f'<meta http-equiv="refresh" content="{gate.refresh}">'
-        return Page(html("Wait", text="please wait", head=head), headers=headers)
-
-    def cookies(self, path: str) -> list[str | None]:
-        """The Cookie of each request for a path."""
-        return [request.headers.get("cookie") for request in self.log if request.path == path]
+class CookiesOfLab(CookieSite, LabSite):
+    """The same site in memory."""
 
 
 @pytest.fixture
-def site() -> Iterator[CookieSite]:
-    with CookieSite() as site:
-        yield site
+def site() -> CookiesOfLab:
+    return CookiesOfLab()
 
 
 @pytest.fixture
 def intranet(site: CookieSite) -> CookieSite:
-    """A page behind a cookie of its own, one behind a detour, and one behind none."""
-    site.pages["/"] = html("Home", "/self", "/tour", "/plain")
-    site.pages["/self"] = html("Self", text="the page itself")
-    site.pages["/tour"] = html("Tour", "/leaf", text="the page behind")
-    site.pages["/plain"] = html("Plain")
-    site.pages["/leaf"] = html("Leaf")
-    site.gates["/self"] = Gate(("seen=1",), "seen=1; Path=/", "/self")
-    site.gates["/tour"] = Gate(("tour=1", "checked=1"), "tour=1", "/check?back=/tour")
-    site.gates["/check"] = Gate((), "checked=1; Path=/", "/tour")
+    fill_intranet(site)
     return site
 
 
-PATHS = {"/", "/self", "/tour", "/plain", "/leaf"}
-ASKED = {"/self": 2, "/tour": 2, "/check?back=/tour": 1, "/plain": 1, "/leaf": 1}
+@pytest.fixture
+def ways(site: CookieSite) -> CookieSite:
+    fill_ways(site)
+    return site
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_a_page_is_asked_once_more_with_the_cookie_that_it_set(
-    intranet: CookieSite, crawl: Crawl, road: str
-):
-    settings = {"REVALIDATION_LANE": road}
-    crawl(intranet.url("/"), settings=settings)
-
-    assert crawl.outcomes() == dict.fromkeys(PATHS, "new")
-    assert crawl.hits("itself") == ["/self"]
-    assert crawl.hits("behind") == ["/tour"]
-    assert {path: intranet.count(path) for path in ASKED} == ASKED
-    assert intranet.cookies("/self") == [None, "seen=1"]
-    assert intranet.cookies("/tour") == [None, "tour=1; checked=1"]
-    assert intranet.cookies("/check?back=/tour") == ["tour=1"]
-    assert intranet.cookies("/plain") == intranet.cookies("/leaf") == [None]
-    assert crawl.runs()[0]["requests"] == len(intranet.log) - 1, "all but robots.txt"
-
-    for _ in range(2):
-        intranet.clear()
-        crawl(intranet.url("/"), settings=settings)
-
-        assert set(crawl.outcomes().values()) == {"unchanged"}
-        assert {path: intranet.count(path) for path in ASKED} == ASKED, "nothing was kept"
-        for path in ("/self", "/tour"):
-            asked = [request for request in intranet.log if request.path == path]
-            assert [request.status for request in asked] == [302, 304]
-            assert all("if-none-match" in request.headers for request in asked)
-    assert crawl.counts_add_up()
-
-
-@pytest.mark.parametrize("road", ROADS)
-def test_a_page_that_sets_a_cookie_and_reloads_is_asked_once_more(
-    site: CookieSite, crawl: Crawl, road: str
-):
+def test_a_page_that_sets_a_cookie_and_reloads_is_asked_once_more(site: CookieSite, crawl: Crawl):
     """By a refresh, as by a redirect; one that reloads nevertheless is the page itself."""
     contents = {"/meta": "0; url=/meta", "/bare": "0", "/slash": "0; url=/slash/", "/soon": "5"}
     for path, content in contents.items():
@@ -129,7 +48,7 @@ def test_a_page_that_sets_a_cookie_and_reloads_is_asked_once_more(
 
     for word in ("new", "unchanged"):
         site.clear()
-        crawl(site.url("/"), settings={"REVALIDATION_LANE": road})
+        crawl(site.url("/"))
 
         assert set(crawl.outcomes().values()) == {word}
         assert crawl.hits("behind") == ["/bare", "/header", "/meta", "/slash/"]
@@ -148,7 +67,7 @@ def test_a_due_crawl_and_a_forced_one_send_the_cookie_too(intranet: CookieSite, 
     intranet.pages["/tour"] = html("Tour", "/leaf", text="another text")
     intranet.clear()
 
-    crawl.run("due", expect=None)
+    crawl(intranet.url("/"), settings=DUE, expect=None)
 
     assert crawl.outcomes()["/tour"] == "modified"
     assert crawl.outcomes()["/self"] == "unchanged"
@@ -216,51 +135,6 @@ def test_a_plain_redirect_with_a_cookie_is_tried_once(site: CookieSite, crawl: C
     assert crawl.hits("arrived") == ["/new"]
 
 
-@pytest.fixture
-def ways(site: CookieSite) -> CookieSite:
-    """Pages that set no cookie themselves, but lead to where one is set, and from there back."""
-    site.pages["/"] = html("Home", "/moved", "/stub", "/veil", "/header", "/far")
-    for path in ("/moved", "/stub", "/veil", "/header", "/far"):
-        site.pages[path] = html(path, text="the text behind")
-    site.gates["/moved"] = Gate(("a=1",), "", "/set?to=/moved")
-    site.gates["/set"] = Gate((), "a=1; Path=/", "/moved")
-    site.gates["/stub"] = Gate(("b=1",), "", "", refresh="0; url=/put?to=/stub")
-    site.gates["/put"] = Gate((), "b=1; Path=/", "/stub")
-    site.gates["/veil"] = Gate(("c=1",), "", "/lift?n=1&back=%2Fveil")
-    site.gates["/lift"] = Gate((), "c=1; Path=/", "", refresh="0; url=/veil")
-    site.gates["/header"] = Gate(("d=1",), "", "header", refresh="0; url=/sign?to=/header")
-    site.gates["/sign"] = Gate((), "d=1; Path=/", "header", refresh="0; url=/header")
-    site.gates["/far"] = Gate(("e=1",), "", "/first?to=/far")
-    site.gates["/first"] = Gate((), "", "/second")
-    site.gates["/second"] = Gate((), "e=1", "/far")
-    return site
-
-
-ON_THE_WAY = {
-    *("/set?to=/moved", "/put?to=/stub", "/lift?n=1&back=%2Fveil", "/sign?to=/header"),
-    *("/first?to=/far", "/second"),
-}
-
-
-@pytest.mark.parametrize("road", ROADS)
-def test_a_cookie_that_is_set_on_the_way_brings_the_page(ways: CookieSite, crawl: Crawl, road: str):
-    settings = {"REVALIDATION_LANE": road}
-    found = {"/moved", "/stub", "/veil", "/header", "/far"}
-    for word in ("new", "unchanged", "unchanged"):
-        ways.clear()
-        crawl(ways.url("/"), settings=settings)
-
-        assert crawl.outcomes() == dict.fromkeys({"/", *found}, word)
-        assert set(crawl.hits("behind")) == found
-        assert crawl.hits('"please wait"') == []
-        asked = {path: ways.count(path) for path in (*found, *ON_THE_WAY)}
-        assert asked == dict.fromkeys(found, 2) | dict.fromkeys(ON_THE_WAY, 1)
-        assert ways.cookies("/stub") == [None, "b=1"]
-        assert ways.cookies("/far") == [None, "e=1"]
-    assert [request.status for request in ways.log if request.path == "/stub"] == [200, 304]
-    assert crawl.counts_add_up()
-
-
 def test_an_orphan_is_looked_at_with_a_cookie_of_the_way(ways: CookieSite, crawl: Crawl):
     crawl(ways.url("/"))
     ways.pages["/"] = html("Home", "/stub", "/veil", "/header", "/far")
@@ -292,13 +166,11 @@ def test_a_stored_page_comes_back_after_the_way_to_its_cookie_was_broken(
     assert {crawl.outcomes()[path] for path in ("/stub", "/moved")} == {"unchanged"}
 
 
-@pytest.mark.parametrize("road", ROADS)
-def test_a_304_that_leads_on_to_a_cookie_brings_the_page(site: CookieSite, crawl: Crawl, road: str):
-    settings = {"REVALIDATION_LANE": road}
+def test_a_304_that_leads_on_to_a_cookie_brings_the_page(site: CookieSite, crawl: Crawl):
     site.pages["/"] = html("Home", "/page")
     site.pages["/page"] = html("Page", text="the text behind")
     site.gates["/set"] = Gate((), "a=1; Path=/", "/page")
-    crawl(site.url("/"), settings=settings)
+    crawl(site.url("/"))
     plain = site.pages["/page"]
 
     def page(path: str) -> Page | None:
@@ -307,7 +179,7 @@ def test_a_304_that_leads_on_to_a_cookie_brings_the_page(site: CookieSite, crawl
         return CookieSite._page(site, path)
 
     site._page = page
-    crawl(site.url("/"), settings=settings)
+    crawl(site.url("/"))
 
     assert crawl.outcomes() == {"/": "unchanged", "/page": "unchanged"}
     assert site.cookies("/page")[1:] == [None, "a=1"]
@@ -379,19 +251,18 @@ def test_a_place_that_leads_nowhere_is_not_asked_for_every_page(site: CookieSite
     assert len(names) + 5 <= len(asked) <= len(names) + 8
 
 
-def test_no_cookie_goes_to_another_host(site: CookieSite, crawl: Crawl):
-    with Site() as other:
-        site.pages["/"] = html("Home", "/away")
-        site.gates["/away"] = Gate((), "secret=1; Path=/", other.url("/there"))
-        other.pages["/there"] = Page(redirect=site.url("/away"), headers={"Set-Cookie": "b=2"})
-        hosts = '["127.0.0.1"]'
-        crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\nallowed_domains = {hosts}\n')
-        crawl(source="s", settings={"ALLOW_NETWORKS": "127.0.0.0/8"}, expect=None)
+def test_no_cookie_goes_to_another_host(site: CookieSite, other: Site, crawl: Crawl):
+    site.pages["/"] = html("Home", "/away")
+    site.gates["/away"] = Gate((), "secret=1; Path=/", other.url("/there"))
+    other.pages["/there"] = Page(redirect=site.url("/away"), headers={"Set-Cookie": "b=2"})
+    hosts = '["example"]'
+    crawl.declare(f'[sources.s]\nseeds = ["{site.url("/")}"]\nallowed_domains = {hosts}\n')
+    crawl(source="s", expect=None)
 
-        assert other.count("/there") == 1
-        assert site.count("/away") == 1
-        assert not any("cookie" in request.headers for request in (*site.log, *other.log))
-        assert crawl.pages()["/away"]["httpStatusCode"] == 1002
+    assert other.count("/there") == 1
+    assert site.count("/away") == 1
+    assert not any("cookie" in request.headers for request in (*site.log, *other.log))
+    assert crawl.pages()["/away"]["httpStatusCode"] == 1002
 
 
 @pytest.mark.parametrize("fault", ["status", "robots"])

@@ -8,6 +8,8 @@ import pytest
 from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
+DUE = {"RECRAWL_POLICY": "due"}
+
 WALL = "We value your privacy. We and our partners store cookies, to measure and to improve. " * 4
 PATHS = [f"/page/{n}" for n in range(8)]
 
@@ -297,7 +299,7 @@ def test_due_crawls_take_the_text_after_as_many_days_as_daily_ones(site: Site, c
     for days, left in ((0, 8), (0, 8), (1, 8), (2, 0)):
         crawl.rows(f"UPDATE event SET at = at - {86_400 * days}")
         crawl.rows("UPDATE state SET next_visit = 0")
-        crawl.run("due", expect=3 if left else 0)
+        crawl(site.url("/"), settings=DUE, expect=3 if left else 0)
         assert treasures(crawl) == left
 
 
@@ -311,7 +313,7 @@ def test_due_crawls_of_a_few_pages_each_are_one_run_together(site: Site, crawl: 
     for path in PATHS:
         page = f"SELECT no FROM record WHERE url LIKE '%{path}'"
         crawl.rows(f"UPDATE state SET next_visit = 0 WHERE no IN ({page})")
-        crawl.run("due", expect=None)
+        crawl(site.url("/"), settings=DUE, expect=None)
 
     found = crawl.pages()
     assert [found[path]["status"] for path in PATHS[:6]] == ["Indexed", *["Error"] * 5]
@@ -331,5 +333,5 @@ def test_the_days_of_another_error_are_none_of_those_that_found_the_text(site: S
     wall(site, WALL, *PATHS)
     for _ in range(3):
         crawl.rows("UPDATE state SET next_visit = 0")
-        crawl.run("due", expect=3)
+        crawl(site.url("/"), settings=DUE, expect=3)
         assert treasures(crawl) == 7

@@ -1,10 +1,9 @@
 """Login forms at a first crawl: not indexed, and a reason of the run (ADR 98)."""
 
-import json
-
 import pytest
 
 from tests.crawls.commands import Crawl
+from tests.lab.lab_site import LabSite
 from tests.site_server import Page, Site, html
 
 FORM = "<form><input name=user><input type=password></form></main>"
@@ -12,7 +11,7 @@ LOGIN = html("Sign in", text="Who are you?").replace("</main>", FORM)
 PATHS = [f"/page{n}" for n in range(12)]
 
 
-class Gate(Site):
+class Gate(LabSite):
     """Answers addresses below /login, whatever their query, with a login form."""
 
     login: str | Page | None = LOGIN
@@ -24,9 +23,13 @@ class Gate(Site):
 
 
 @pytest.fixture
-def gate():
-    with Gate() as site:
-        yield site
+def site() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def gate(site: Gate) -> Gate:
+    return site
 
 
 @pytest.mark.parametrize("query", ["?next={}", ""], ids=["named", "plain"])
@@ -143,11 +146,3 @@ def test_an_indexed_login_page_takes_no_other_page(gate: Gate, crawl: Crawl):
         crawl(gate.url("/"), expect=3)
         statuses = [crawl.pages()[path]["httpStatusCode"] for path in PATHS]
         assert statuses.count(1213) == 11, "the first page looks like an edit"
-
-
-def test_a_user_without_a_domain_is_an_error_about_that_setting(site: Site, crawl: Crawl):
-    site.pages["/"] = html("Home")
-    result = crawl(site.url("/"), settings={"HTTPAUTH_USER": "me"}, expect=None)
-    assert result.status not in (0, 3)
-    assert "HTTPAUTH_DOMAIN" in result.out + result.err
-    assert "damaged" not in json.dumps(result.out + result.err)
