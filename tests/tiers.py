@@ -8,8 +8,8 @@ long:
   database, the one of the two. Half of them are run with SQLite, half with PostgreSQL.
 - Likewise of a library that can be read by either API, REST or Graph.
 - Of a test that runs commands for real, all cases but one.
-- Of the contracts of registry and index, all with another store than SQLite but one case of each
-  fourth test: they share nearly all statements.
+- Of a contract of several stores, all cases with another store than the first (SQLite, a folder,
+  S3) but one of each fourth test: they share nearly all statements.
 
 A test that is named by its id is run, and a changed room its long tests, see `LONG_FORMS`.
 ``python -m tests.tiers COMMIT`` prints the files of tests whose long form that commit calls for.
@@ -28,14 +28,17 @@ import pytest
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 DATABASES: Final = ("sqlite", "postgres")
-STORES: Final = (*DATABASES, "elasticsearch")
+#: Stores of one contract; all of its cases are run with the first.
+STORES: Final = (
+    (*DATABASES, "elasticsearch"), ("file", "s3", "azure"), ("s3", "azure", "google"),
+)  # fmt: skip
 APIS: Final = ("rest", "graph")
 #: Where one database is enough.
 _WHOLE_RUNS: Final = ("tests/crawls/", "tests/lab/", "tests/server/")
 #: Where one API is enough.
 _LIBRARIES: Final = ("tests/crawls/test_library_", "tests/lab/test_library_")
-#: Where all is tested with SQLite, and a part of it with each other store.
-_CONTRACTS: Final = ("tests/registry/", "tests/index/", "tests/reports/")
+#: Where contracts are.
+_CONTRACTS: Final = ("tests/registry/", "tests/index/", "tests/reports/", "tests/sources/listing/")
 
 #: Begin of the path of a changed file -> begins of the paths of tests whose long form it calls for.
 LONG_FORMS: Final = {
@@ -78,6 +81,7 @@ LONG_FORMS: Final = {
     "smartcrawl/server/mcp/": ("tests/server/mcp/",),
     "smartcrawl/sources/github/": ("tests/sources/github/", "tests/crawls/test_github_"),
     "smartcrawl/sources/listing/": ("tests/sources/listing/",),
+    "smartcrawl/sources/stores.py": ("tests/registry/test_snapshots", "tests/sources/listing/"),
     "smartcrawl/sources/sharepoint/": (
         "tests/crawls/test_library_faults", "tests/crawls/test_library_kill",
         "tests/crawls/test_library_refusals", "tests/sources/sharepoint/",
@@ -117,17 +121,17 @@ def left_out(items: Sequence[pytest.Item], called_for: Sequence[str] = ()) -> di
 
 
 def _elsewhere(nodeids: Sequence[str]) -> Iterator[str]:
-    """Yield the cases of a test of a contract with other stores than SQLite, but some with each.
+    """Yield the cases of a test of a contract with other stores than the first, but some with each.
 
     Of each fourth test it is one, of the others none.
     """
+    stores = next((s for s in STORES if any(word_in(id_, s[:1]) for id_ in nodeids)), ())
     by_store: dict[str | None, list[str]] = defaultdict(list)
     for nodeid in nodeids:
-        by_store[word_in(nodeid, STORES)].append(nodeid)
-    if "sqlite" in by_store:
-        is_fourth = crc32(nodeids[0].partition("[")[0].encode()) % 4 == 0
-        for store in STORES[1:]:
-            yield from by_store[store][is_fourth:]
+        by_store[word_in(nodeid, stores)].append(nodeid)
+    is_fourth = crc32(nodeids[0].partition("[")[0].encode()) % 4 == 0
+    for store in stores[1:]:
+        yield from by_store[store][is_fourth:]
 
 
 def _is_long(item: pytest.Item) -> bool:

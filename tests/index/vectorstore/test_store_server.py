@@ -36,7 +36,7 @@ def test_a_foreign_client_finds_the_api_as_it_expects_it():
         assert len(server.texts()) == 6
 
 
-@pytest.mark.long(but=3)
+@pytest.mark.long
 @pytest.mark.parametrize("name", [*FAULTS, "attributes"])
 def test_a_foreign_client_meets_each_fault_as_one(name: str):
     with stores_server() as server:

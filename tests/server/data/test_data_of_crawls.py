@@ -17,7 +17,9 @@ from tests.server.test_serve import serving
 from tests.site_server import Page, Site, html
 
 PAGES = 60
-both = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
+both = pytest.mark.parametrize(
+    "stack", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
+)
 
 
 @pytest.fixture

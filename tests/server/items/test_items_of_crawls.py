@@ -14,7 +14,9 @@ from tests.server.items.conftest import ADD, REBUILD, REINDEX, item_id
 from tests.server.test_serve import serving
 from tests.site_server import Page, Site, html
 
-both = pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
+both = pytest.mark.parametrize(
+    "stack", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)], indirect=True
+)
 #: Nobody gave the addresses of the test's site by hand.
 OPEN = {"ALLOW_NETWORKS": "127.0.0.0/8"}
 
