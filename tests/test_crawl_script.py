@@ -142,6 +142,22 @@ def test_the_declared_sources_are_those_of_the_checkout(checkout: Path, tmp_path
     assert named.endswith("sources other.toml\n")
 
 
+def test_an_environment_without_our_program_crawls_with_the_modules_of_the_checkout(
+    checkout: Path,
+):
+    """Such as one that `.venv` is a link to: script/setup takes it as it is."""
+    (checkout / ".venv/bin/smartcrawl").unlink()
+    python = '#!/bin/sh\necho "$@"\necho "$PYTHONPATH"\n'
+    program(checkout / ".venv/bin/python", python)
+
+    done = run(checkout, "https://a.example/", PYTHONPATH="/more")
+
+    assert done.returncode == 0, done.stderr
+    words, path = done.stdout.splitlines()
+    assert words == "-m smartcrawl crawl https://a.example/"
+    assert path == f"{checkout}:/more"
+
+
 def test_without_anything_to_crawl_it_says_what_it_takes_and_prepares_nothing(checkout: Path):
     stand_in(checkout)
 
