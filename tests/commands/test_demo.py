@@ -152,7 +152,7 @@ def test_every_step_shows_what_it_explains_and_nothing_is_left(place: Place) -> 
     assert place.processes() == []
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("number", "program"),
     [
@@ -182,6 +182,7 @@ def test_a_demo_that_is_stopped_leaves_nothing_behind(
     assert place.processes() == []
 
 
+@pytest.mark.long
 def test_a_reader_that_stops_reading_ends_the_demo(place: Place) -> None:
     with place.start() as process:
         assert process.stdout is not None
@@ -195,6 +196,7 @@ def test_a_reader_that_stops_reading_ends_the_demo(place: Place) -> None:
     assert place.is_untouched()
 
 
+@pytest.mark.long
 def test_output_on_a_full_disk_is_one_sentence(place: Place) -> None:
     with Path("/dev/full").open("w") as full:
         process = subprocess.Popen(
@@ -277,6 +279,7 @@ def until(terminal: int, text: str) -> str:
     return shown
 
 
+@pytest.mark.long
 def test_a_command_that_fails_ends_the_demo_with_its_message(place: Place) -> None:
     """The registry cannot grow beyond 16 KiB."""
 
@@ -336,6 +339,7 @@ def test_a_command_that_hangs_is_ended_with_its_processes(
     wait_until(lambda: not processes_in(folder), "its processes ended")
 
 
+@pytest.mark.long
 def test_a_full_disk_is_one_sentence_with_the_remedy(place: Place) -> None:
     """The system refuses every write, as a full disk does."""
 

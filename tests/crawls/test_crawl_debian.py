@@ -17,6 +17,7 @@ MANUALS = {
 ACTIONABLE = re.compile(r"not followed: .* add a pattern to excluded_patterns|was interrupted")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", MANUALS)
 def test_a_manual_of_debian_is_crawled_whole_and_in_silence(package: str, crawl: Crawl):
     start, least = MANUALS[package]

@@ -101,6 +101,7 @@ def test_pages_do_not_wait_beside_the_engine():
     asyncio.run(scene())
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize(
     ("closing", "checks"),
     [(None, 0), (SimpleNamespace(called=False), 1), (SimpleNamespace(called=True), 0)],

@@ -79,6 +79,7 @@ def crew(redis_url, tmp_path):
         process.communicate()
 
 
+@pytest.mark.long(but=1)
 @pytest.mark.parametrize("clocks", [(0, 0), (-3_600, 0, 3_600)], ids=["2", "3-an-hour-apart"])
 def test_redis_workers_visit_every_number_once(crew, redis_url, clocks):
     for number, clock in enumerate(clocks):
@@ -108,6 +109,7 @@ def test_redis_worker_that_is_killed_loses_nothing(crew):
     assert all(worker != "victim" for no in held for worker in crew.ledger.fetches()[no])
 
 
+@pytest.mark.long
 def test_redis_worker_that_is_killed_anywhere_loses_nothing(crew):
     """The commit may be made and the ack not: then no worker fetches it again."""
     for name in ("victim", "w1", "w2"):
@@ -143,6 +145,7 @@ def test_redis_worker_that_slept_past_its_lease_is_told_so(crew):
     assert set(said) == {"sleeper", "w1"}
 
 
+@pytest.mark.long
 def test_redis_workers_go_on_when_it_is_flushed(crew, redis_url):
     """FLUSHALL in mid-run, twice: nothing is lost, and what the living hold stays theirs."""
     holder = crew.start("holder", hold_at=60, crew=3)
@@ -165,6 +168,7 @@ def test_redis_workers_go_on_when_it_is_flushed(crew, redis_url):
     assert len(said) == 3
 
 
+@pytest.mark.long
 def test_redis_workers_go_on_when_it_starts_again_without_its_data(crew, redis):
     for number in range(3):
         crew.start(f"w{number}", crew=3)

@@ -215,6 +215,7 @@ def test_without_a_key_only_loopback_is_served(tmp_path: Path, words: list[str])
     assert "serve --create-key NAME" in " ".join(done.stderr.split())
 
 
+@pytest.mark.long
 def test_a_key_that_was_revoked_opens_no_other_address(tmp_path: Path):
     made = run(tmp_path, "--create-key", "a", "--format", "json").stdout
     run(tmp_path, "--revoke-key", json.loads(made)["id"])

@@ -115,7 +115,7 @@ def test_a_download_is_followed_to_its_result(port: Port):
         assert (detail["status"], detail["result"]) == ("ended", result)
 
 
-@pytest.mark.long(but=1)
+@pytest.mark.long
 @pytest.mark.covers("R3-12")
 @pytest.mark.parametrize("mode", ["incremental", "full"])
 def test_a_download_is_paused_within_two_seconds_and_goes_on(port: Port, mode: str):

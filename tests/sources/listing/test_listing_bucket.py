@@ -101,6 +101,7 @@ def put_many(place, count: int) -> list[str]:
     return keys
 
 
+@pytest.mark.long
 @pytest.mark.covers("R0-43")
 def test_thousand_keys_cost_one_request(s3, monkeypatch):
     keys = put_many(s3, 1_001)

@@ -530,6 +530,7 @@ def test_folder_of_one_device_has_no_mounts(root):
 # Depth, order, memory
 
 
+@pytest.mark.long(but=1)
 @PLACES
 def test_deep_folder_is_no_trap(place, tmp_path):
     """A path of 12,000 bytes: no system call takes it."""
@@ -746,6 +747,7 @@ def test_order_is_the_same_in_every_pass(root):
     assert entries_of(listing_of(root, now_ns=NOON)) == first
 
 
+@pytest.mark.long
 def test_memory_does_not_grow_with_the_files(root):
     for n in range(20):
         (root / str(n)).mkdir()
