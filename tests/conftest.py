@@ -118,11 +118,9 @@ def other_workers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Scr
 OF_VECTORS = ("test_crawl_vectors", "test_vectors_kill")
 #: Modules of whole runs that are run with PostgreSQL, too.
 ALSO_POSTGRES = (
-    "test_crawl_collapse_killed", "test_crawl_control", "test_crawl_due", "test_crawl_first",
-    "test_crawl_lane_raw", "test_crawl_leftovers", "test_crawl_push", "test_crawl_rebuilt",
-    "test_crawl_refused", "test_crawl_roads",
+    "test_crawl_collapse_killed", "test_crawl_control", "test_crawl_first", "test_crawl_lane_raw",
+    "test_crawl_push", "test_crawl_refused", "test_crawl_retold", "test_crawl_roads",
     "test_library_deltas", "test_library_trimmed",
-    "test_stories_lost", "test_stories_moves", "test_stories_orphans", "test_stories_small",
     *OF_VECTORS,
 )  # fmt: skip
 EVERYTHING = os.environ.get("SMARTCRAWL_TEST_REGISTRY", "")  #: the database of all other runs

@@ -305,3 +305,8 @@ def test_a_user_without_a_domain_is_an_error_about_that_setting(site: Site, craw
     assert result.status not in (0, 3)
     assert "HTTPAUTH_DOMAIN" in result.out + result.err
     assert "damaged" not in result.out + result.err
+
+
+@pytest.mark.parametrize("words", [("--notice",), ("what",)])
+def test_due_takes_addresses_and_only_with_notice(crawl: Crawl, words: tuple[str, ...]):
+    assert "due --notice URL" in crawl.run("due", *words, expect=2).err

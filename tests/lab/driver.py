@@ -7,7 +7,7 @@ the other, and waiting costs no time: a host that is to be left alone is, by the
 """
 
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from smartcrawl.extract.robots_txt import (
     is_robots_txt,
@@ -27,7 +27,7 @@ from smartcrawl.model.robots_options import RobotsOptions
 from smartcrawl.model.signatures import sessionless_url
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.rules.absence import PASSING
-from smartcrawl.rules.http import http_validators_kept, retry_after
+from smartcrawl.rules.http import MAX_REDIRECTS, REDIRECTS, http_validators_kept, retry_after
 from smartcrawl.rules.model import Fault
 from smartcrawl.run.answers import Answer, AnswerHeaders, NextRequest
 from smartcrawl.run.failures import (
@@ -254,8 +254,8 @@ class Driver:
 class _Robots:
     """The rules of each origin as its robots.txt has them now.
 
-    A robots.txt that redirects, that is no robots.txt, or whose stored rules are too old, is shown
-    by real crawls: it is decided where it is downloaded.
+    What is no robots.txt where rules are stored is shown by real crawls, like validators: it is
+    decided where it is downloaded.
     """
 
     def __init__(self, run: Run, web: Web, settings: Any, now: int) -> None:
@@ -264,6 +264,7 @@ class _Robots:
         self._options = options = RobotsOptions.of(settings)
         self._agent = options.agent or options.user_agent
         self._now = now
+        self._max_stale = settings.getint("ROBOTS_MAX_STALE_SECONDS")
         self._rules: dict[str, Any] = {}  #: by origin; None: all is allowed; a text: unknown
 
     def allowed(self, attempt: VisitAttempt, url: str) -> str | Visit:
@@ -292,7 +293,7 @@ class _Robots:
         return origin, self._rules[origin]
 
     def _read(self, origin: str) -> Any:
-        run, answer = self._run, self._web.ask("GET", f"{origin}/robots.txt", {})
+        run, (answer, is_moved) = self._run, self._downloaded(f"{origin}/robots.txt")
         if isinstance(answer, LabFault):
             return self._without(origin, failure_message(answer.fault, answer.detail))
         if answer.status >= 500 or answer.status == 429:
@@ -302,20 +303,34 @@ class _Robots:
             return None
         assert answer.status == 200, "a real crawl shows other answers of robots.txt"
         body, headers = robots_txt_as_utf8(answer.body), AnswerHeaders(answer.headers)
-        assert is_robots_txt(body), "a real crawl shows what is no robots.txt"
+        kept = run.hosts.stored_robots(origin)
+        assert is_robots_txt(body) or kept is None or kept.status >= 400, "a real crawl shows this"
         etag, date = http_validators_kept(
             headers.get(b"etag"), headers.get(b"last-modified"), self._now
         )
         parser, delay = self._parsed(origin, body)
         stored = StoredRobots(self._now, answer.status, etag, date, body)
+        if is_moved:  # its validators are of another address
+            stored = StoredRobots(self._now, answer.status, body=body)
         run.hosts.robots_read(origin, stored, delay)
         return parser
+
+    def _downloaded(self, url: str) -> tuple[LabAnswer | LabFault, bool]:
+        """Return the answer at the end of redirects, and whether there was one."""
+        answer, hops = self._web.ask("GET", url, {}), 0
+        while not isinstance(answer, LabFault) and answer.status in REDIRECTS:
+            location = AnswerHeaders(answer.headers).get(b"location")
+            assert location is not None, "a real crawl shows a robots.txt that leads nowhere"
+            assert hops < MAX_REDIRECTS, "a real crawl shows a robots.txt in a circle"
+            url, hops = urljoin(url, location), hops + 1
+            answer = self._web.ask("GET", url, {})
+        return answer, hops > 0
 
     def _without(self, origin: str, why: str) -> Any:
         """Return the rules that count after a failed request: the stored ones, or why not."""
         run, kept = self._run, self._run.hosts.stored_robots(origin)
         run.hosts.robots_failed(origin, why)
-        if kept is not None:
+        if kept is not None and self._now - kept.fetched_at < self._max_stale:
             return None if kept.status >= 400 else self._parsed(origin, kept.body)[0]
         run.incomplete(f"robots_unknown: {url_host_key(origin)}")
         return why

@@ -28,9 +28,8 @@ The fixtures of this folder:
 
 A page is a text, or a `Page` of tests.site_server with status, headers, ETag, redirect, fault
 (reset, truncate, hang) or `flaky`; without an entry it is a 404. `site.log` has the requests,
-`with down(site)` takes the server away, `crawl.web.sites.append(LabSite("other.example"))` adds
-another host. The clock is that of the machine; `lab.after(days=3)` lets time pass beside it, for
-runs and for commands.
+`with down(site)` takes the server away; the fixture `other` is a site on another host. The clock is
+that of the machine; `lab.after(days=3)` lets time pass beside it, for runs and for commands.
 
 Listed sources: `crawl(spider="files", root=folder)` lists and reads a folder or bucket, and
 `spider="github"` a repository of tests.github_peer, without its wiki. The

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdo
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 from unittest.mock import patch
 
 from scrapy.exceptions import UsageError
@@ -20,6 +20,9 @@ from scrapy.settings import Settings
 
 from smartcrawl import settings as shipped
 from smartcrawl.commands import library as library_command
+from smartcrawl.commands.crawl import DONE, FAILED, HELD, SEVERITY
+from smartcrawl.commands.crawl import Command as CrawlCommand
+from smartcrawl.commands.due import Command as DueCommand
 from smartcrawl.commands.library import Command as LibraryCommand
 from smartcrawl.commands.plain_settings import PlainSettings
 from smartcrawl.commands.running import run_command
@@ -29,6 +32,7 @@ from smartcrawl.model.options import Options
 from smartcrawl.registry.runs.run_results import RunResult
 from smartcrawl.run.opening import open_run, orders_of_run_arguments, source_of_run_arguments
 from smartcrawl.run.run import Run
+from smartcrawl.sources.kinds import SPIDERS
 from smartcrawl.spiders.base import VisitSpider
 from smartcrawl.spiders.files import FilesSpider
 from smartcrawl.spiders.github import GithubSpider
@@ -43,13 +47,13 @@ from tests.lab.listed_driver import LabProcess
 from tests.registry.build import begin_registry
 from tests.servers.sharepoint.server import SharepointServer
 
-DONE, FAILED, INCOMPLETE, HELD = 0, 1, 3, 4  #: exit statuses of crawls
 #: Spiders of listed sources; libraries are crawled by `library download`, too.
 _LISTED: dict[str, type[VisitSpider]] = {
     "files": FilesSpider,
     "github": GithubSpider,
     "sharepoint": SharepointSpider,
 }
+_SPIDERS = {"site", "documents", *_LISTED}  #: that a lab has
 _time, _time_ns = time.time, time.time_ns  #: of the machine
 
 
@@ -100,7 +104,8 @@ class LabCrawl(Crawl):
 
     def _run(self, args: list[str], *, expect: int | None, traceback: bool = False) -> Result:
         assert "ARRANGED_BY" not in self.environment, "only a process of its own can be arranged"
-        result = self._crawl(args) if args[0] == "crawl" else self._command(args)
+        is_crawl = args[0] == "crawl" or (args[0] == "due" and "--notice" not in args)
+        result = self._crawl(args) if is_crawl else self._command(args)
         assert expect is None or result.status == expect, f"expected {expect}; {args}: {result}"
         assert traceback or "Traceback" not in result.err, f"{args}: {result}"
         return result
@@ -112,38 +117,57 @@ class LabCrawl(Crawl):
             self._told[args] = result.out
         return self._told[args]
 
-    # A run
+    # Runs
 
     def _crawl(self, args: list[str]) -> Ran:
-        if not isinstance(self.registry, Remote):
-            begin_registry(self.registry)  # as the command would, which takes a while
         words, given, chosen = _crawl_words(args)
-        assert words[1] in ("site", *_LISTED), f"only a real crawl has {words}"
-        run: Run | None = None
+        is_due = words == ["due"]
+        assert is_due or (words[0] == "crawl" and set(words[1:]) <= _SPIDERS), (
+            f"only a real crawl has {words}"
+        )
+        if not isinstance(self.registry, Remote) and not is_due:
+            begin_registry(self.registry)  # as the command would, which takes a while
+        command: Any = DueCommand() if is_due else CrawlCommand()
+        if is_due:
+            chosen["RECRAWL_POLICY"] = "due"
         with self._inside(["scrapy", *args]) as (out, err):
-            settings = PlainSettings()
+            command.settings = settings = PlainSettings()
             for name, value in chosen.items():
                 settings.set(name, value, given=True)
             with _logged(settings, err):
-                status, run = self._crawl_source(settings, words[1], given, chosen)
+                spiders = list(SPIDERS) if is_due else words[1:]
+                status, run = self._crawl_all(command, spiders, given, chosen)
         return Ran(status, _read(out), _read(err), result=None if run is None else run.result)
 
+    def _crawl_all(
+        self, command: Any, spiders: list[str], given: dict[str, str], chosen: dict[str, str]
+    ) -> tuple[int, Run | None]:
+        """Crawl what a command line asks for; return the exit status, and the last run."""
+        worst, run = DONE, None
+        try:
+            runs = command.runs_of([_Spider(name, name) for name in spiders], given)
+            command._warn_of_vanished()
+        except SmartcrawlError as error:
+            print_complaint("crawl", str(error))
+            return FAILED, None
+        for one in runs:
+            assert one.spider.name in _SPIDERS, f"only a real crawl has {one}"
+            status, run = self._crawl_source(command, one.spider.name, one.arguments, chosen)
+            worst = max(worst, status, key=SEVERITY.index)
+        return worst, run
+
     def _crawl_source(
-        self,
-        settings: PlainSettings,
-        spider: str,
-        given: dict[str, str],
-        chosen: dict[str, str],
+        self, command: Any, spider: str, given: dict[str, str], chosen: dict[str, str]
     ) -> tuple[int, Run | None]:
         """Crawl the source of these arguments; return the exit status, and the run if it began."""
-        run = None
+        run, settings = None, command.settings
         try:
-            if spider == "site":
+            if spider in _LISTED:
+                run = self._crawl_listed(_LISTED[spider], given, chosen)
+            else:
                 options, orders = Options.of(settings), orders_of_run_arguments(given)
                 run = open_run(source_of_run_arguments(options, given), options, orders, self.now)
                 asyncio.run(Driver(run, self.web, settings, self.now).to_the_end())
-            else:
-                run = self._crawl_listed(_LISTED[spider], given, chosen)
         except SmartcrawlError as error:
             print_complaint("crawl", str(error))
             is_held = isinstance(error, RunHeldError | RunPausedError)
@@ -153,8 +177,7 @@ class LabCrawl(Crawl):
         if run.failure is not None:
             print_complaint("crawl", str(run.failure))
             return FAILED, run
-        is_complete = run.result is not None and run.result.complete
-        return (DONE if is_complete else INCOMPLETE), run
+        return (FAILED if run.result is None else command.status_of(run)), run
 
     def _crawl_listed(
         self, spider: type[VisitSpider], given: dict[str, str], chosen: dict[str, str]
@@ -206,11 +229,9 @@ class LabCrawl(Crawl):
         assert args[0] != "runner", "only a real crawl can be killed"
         if args[0] == "library":
             return self._library(args)
-        command = import_module(f"smartcrawl.commands.{args[0]}").Command
-        assert issubclass(command, BaseCommand), f"only a real command is `{args[0]}`"
         with self._inside(["scrapy", *args]) as (out, err):
             try:
-                status = run_command(args[0], args[1:])
+                status = _notice(args[1:]) if args[0] == "due" else _carried_out(args)
             except SystemExit as end:
                 status = end.code if isinstance(end.code, int) else int(end.code is not None)
         return Result(status, _read(out), _read(err))
@@ -234,6 +255,28 @@ class LabCrawl(Crawl):
             yield out, err
 
 
+class _Spider(NamedTuple):
+    """What a command asks about a spider before it crawls."""
+
+    name: str
+    crawls: str
+
+
+def _notice(words: list[str]) -> int:
+    """Bring visits forward, as `scrapy due --notice` does."""
+    command: Any = DueCommand()
+    command.settings = PlainSettings()
+    command._notice([word for word in words if word != "--notice"], None)
+    return int(command.exitcode)
+
+
+def _carried_out(args: list[str]) -> int:
+    """Run a command that needs no Scrapy."""
+    command = import_module(f"smartcrawl.commands.{args[0]}").Command
+    assert issubclass(command, BaseCommand), f"only a real command is `{args[0]}`"
+    return run_command(args[0], args[1:])
+
+
 def _crawl_words(args: list[str]) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """Return the words, arguments and settings of the command line of a crawl."""
     words: list[str] = []
@@ -244,6 +287,8 @@ def _crawl_words(args: list[str]) -> tuple[list[str], dict[str, str], dict[str, 
         if word in ("-a", "-s"):
             name, _, value = next(rest).partition("=")
             (given if word == "-a" else chosen)[name] = value
+        elif word == "--source":
+            given["source"] = next(rest)
         else:
             words.append(word)
     return words, given, chosen

@@ -8,8 +8,6 @@ from tests.crawls.commands import Crawl
 from tests.crawls.stories import Story, printed
 from tests.site_server import Page, Site, html
 
-LANES = pytest.mark.parametrize("lane", ["auto", "off"])
-
 
 @pytest.mark.covers(
     "R1-02", "R1-21", "R1-44", "R4-08", "R4-09", "R4-10", "R4-12", "RD-02", "RD-11", "RD-16",
@@ -71,10 +69,9 @@ def test_an_unlinked_page_ages_is_looked_at_once_and_goes_and_comes_back(site: S
 
 
 @pytest.mark.covers("R4-07", "R4-12", "M-05", "M-08", "U-18", "R1-02")
-@LANES
-def test_the_runs_in_which_an_orphan_was_gone_before_are_added(site: Site, crawl: Crawl, lane: str):
+def test_the_runs_in_which_an_orphan_was_gone_before_are_added(site: Site, crawl: Crawl):
     """Gone or forbidden twice and unlinked once is three; a server in trouble counts nothing."""
-    story = Story(site, crawl, REVALIDATION_LANE=lane)
+    story = Story(site, crawl)
     paths = ("/gone", "/forbidden", "/broken", "/both")
     story.home(*paths)
     for path in paths:
@@ -213,13 +210,10 @@ def test_an_orphan_goes_when_it_was_one_for_long_enough_as_well(site: Site, craw
 
 
 @pytest.mark.covers("R4-07", "R4-08", "R4-10", "M-05", "U-18")
-@LANES
-def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(
-    site: Site, crawl: Crawl, lane: str
-):
+def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(site: Site, crawl: Crawl):
     """What a wall or a server in trouble answers instead holds a page, however long."""
     thresholds = {"ORPHAN_THRESHOLD": 1, "LOST_THRESHOLD": 1}
-    story = Story(site, crawl, others=20, REVALIDATION_LANE=lane, **thresholds)
+    story = Story(site, crawl, others=20, **thresholds)
     walled = Page("no", status=403, headers={"cf-mitigated": "challenge"})
     looks = {"/forbidden": Page("no", status=403), "/wall": walled, "/busy": Page("", status=429)}
     story.home(*looks)
@@ -245,12 +239,9 @@ def test_an_orphan_that_is_forbidden_later_goes_after_both_thresholds(
 
 
 @pytest.mark.covers("R4-07", "R4-39", "M-05", "U-18")
-@LANES
-def test_the_runs_in_which_an_orphan_failed_by_its_headers_are_added(
-    site: Site, crawl: Crawl, lane: str
-):
+def test_the_runs_in_which_an_orphan_failed_by_its_headers_are_added(site: Site, crawl: Crawl):
     """The look follows no redirect, so that it finds one where the visits found an error."""
-    story = Story(site, crawl, others=20, REVALIDATION_LANE=lane)
+    story = Story(site, crawl, others=20)
     paths = ("/circle", "/nowhere", "/long", "/304")
     story.home(*paths)
     for path in paths:

@@ -1,4 +1,4 @@
-"""`scrapy status` after real crawls: the numbers, what deserves a look, and the next command."""
+"""`scrapy status` after crawls: the numbers, what deserves a look, and the next command."""
 
 import json
 from typing import Any
@@ -8,22 +8,18 @@ import pytest
 from smartcrawl.reports.concerns import LOOKS
 from smartcrawl.reports.status import RUN_KEYS, STATUS_KEYS, StatusReportCounts
 from smartcrawl.reports.text import report_time_span
-from tests.crawls.commands import Crawl, Result, Scrapy
+from tests.crawls.commands import Crawl, Result
 from tests.site_server import Page, Site, html
 
 
 class Ask:
     """`scrapy status` over the registry of a crawl."""
 
-    def __init__(self, crawl: Crawl, reader: Scrapy) -> None:
+    def __init__(self, crawl: Crawl) -> None:
         self._crawl = crawl
-        self._reader = reader
 
     def __call__(self, *args: str, expect: int = 0) -> Result:
-        result = self._reader.run(["status", *args], self._crawl.own())
-        assert result.status == expect, result
-        assert "Traceback" not in result.err
-        return result
+        return self._crawl.run("status", *args, expect=expect)
 
     def json(self, *args: str) -> dict[str, Any]:
         told: dict[str, Any] = json.loads(self("--format", "json", *args).out)
@@ -39,8 +35,8 @@ class Ask:
 
 
 @pytest.fixture
-def status(crawl: Crawl, ask: Scrapy) -> Ask:
-    return Ask(crawl, ask)
+def status(crawl: Crawl) -> Ask:
+    return Ask(crawl)
 
 
 @pytest.fixture
@@ -206,21 +202,21 @@ def test_sitemaps_and_several_sources(shop: Site, crawl: Crawl, status: Ask):
         content_type="application/xml",
     )
     crawl.declare(
-        f'[sources.docs]\nseeds = ["{shop.url("/a")}"]\nsitemaps = ["{shop.url("/map.xml")}"]\n'
+        f'[sources.tales]\nseeds = ["{shop.url("/a")}"]\nsitemaps = ["{shop.url("/map.xml")}"]\n'
     )
-    crawl(source="docs", expect=None)
+    crawl(source="tales", expect=None)
 
     told = status.json()
     lines = status().out.splitlines()
 
-    assert [one["source"] for one in told["sources"]] == [name, "docs"]
+    assert [one["source"] for one in told["sources"]] == [name, "tales"]
     assert told["total"]["source"] is None
     assert told["total"]["pages"] == 6
     assert told["sources"][1]["sitemaps"] == told["total"]["sitemaps"] == 1
     assert "  pages      1: 1 indexed; 1 sitemap or feed" in lines
     assert "all 2 sources" in lines
-    assert [one["source"] for one in status.json("--source", "docs")["sources"]] == ["docs"]
-    assert "all " not in status("--source", "docs").out
+    assert [one["source"] for one in status.json("--source", "tales")["sources"]] == ["tales"]
+    assert "all " not in status("--source", "tales").out
     assert "no source is called 'none'" in status("--source", "none", expect=1).err
 
 

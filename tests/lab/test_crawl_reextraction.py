@@ -154,7 +154,7 @@ def snapshots(crawl: Crawl) -> list[Path]:
 @pytest.mark.covers("M-48", "R0-75")
 def test_a_damaged_or_missing_snapshot_is_an_error_of_its_page_only(shop: Site, crawl: Crawl):
     rows = crawl.rows("SELECT r.url, p.path FROM record r JOIN snapshot p ON p.no = r.snapshot")
-    paths = {url.rpartition(":")[2].partition("/")[2]: path for url, path in rows}
+    paths = {path_of(url)[1:]: path for url, path in rows}
     store = crawl.data_dir / "snapshots"
     (store / paths["a"]).write_bytes((store / paths["c"]).read_bytes())  # the wrong hash
     (store / paths["c"]).unlink()

@@ -169,43 +169,44 @@ def test_an_alias_stands_aside_as_long_as_its_canonical_page_is_indexed(site: Si
 
 
 @pytest.mark.covers("M-20", "U-04")
-def test_a_held_page_that_names_another_goes_only_when_that_is_indexed(site: Site, crawl: Crawl):
-    with Site() as other:
-        other.pages["/"] = html("Elsewhere")
-        story = Story(site, crawl, others=20)
-        targets = {
-            "/to/fine": "/fine",
-            "/to/404": "/404",
-            "/to/503": "/503",
-            "/to/noindex": "/noindex",
-            "/to/away": other.url("/"),
-            "/to/was": "/was",  # held, but not seen in this run
-            "/to/moved": "/moved",
-            "/circle/a": "/circle/b",
-            "/circle/b": "/circle/a",
-        }
-        story.home(*targets, "/fine", "/was")
-        story.page("/was", text="a page that was fine")
-        story.page("/fine", text="a fine page")
-        for path in targets:
-            story.page(path, text=f"treasure of {path}")
+def test_a_held_page_that_names_another_goes_only_when_that_is_indexed(
+    site: Site, other: Site, crawl: Crawl
+):
+    other.pages["/"] = html("Elsewhere")
+    story = Story(site, crawl, others=20)
+    targets = {
+        "/to/fine": "/fine",
+        "/to/404": "/404",
+        "/to/503": "/503",
+        "/to/noindex": "/noindex",
+        "/to/away": other.url("/"),
+        "/to/was": "/was",  # held, but not seen in this run
+        "/to/moved": "/moved",
+        "/circle/a": "/circle/b",
+        "/circle/b": "/circle/a",
+    }
+    story.home(*targets, "/fine", "/was")
+    story.page("/was", text="a page that was fine")
+    story.page("/fine", text="a fine page")
+    for path in targets:
+        story.page(path, text=f"treasure of {path}")
+    story.run()
+    assert len(crawl.hits("treasure")) == 9
+    for path, target in targets.items():
+        site.pages[path] = html(path, text=f"treasure of {path}", head=names(target))
+    story.answers(503, "/503", "/was")
+    site.pages["/noindex"] = html("No", head=NOINDEX)
+    site.pages["/moved"] = Page(redirect="/fine")
+
+    for _ in range(2):
         story.run()
-        assert len(crawl.hits("treasure")) == 9
-        for path, target in targets.items():
-            site.pages[path] = html(path, text=f"treasure of {path}", head=names(target))
-        story.answers(503, "/503", "/was")
-        site.pages["/noindex"] = html("No", head=NOINDEX)
-        site.pages["/moved"] = Page(redirect="/fine")
 
-        for _ in range(2):
-            story.run()
-
-            assert story.removed() == dict.fromkeys(["/to/fine", "/to/moved"], "canonical")
-            assert story.words("/to/fine", "/to/moved") == ["redirected", "redirected"]
-            stays = sorted(targets.keys() - {"/to/fine", "/to/moved"})
-            assert crawl.hits("treasure") == stays
-            assert {story[path]["status"] for path in stays} == {"Indexed"}
-        assert other.log == []
+        assert story.removed() == dict.fromkeys(["/to/fine", "/to/moved"], "canonical")
+        assert story.words("/to/fine", "/to/moved") == ["redirected", "redirected"]
+        stays = sorted(targets.keys() - {"/to/fine", "/to/moved"})
+        assert crawl.hits("treasure") == stays
+        assert {story[path]["status"] for path in stays} == {"Indexed"}
+    assert other.log == []
 
 
 @pytest.mark.covers("M-20", "R1-02")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from smartcrawl.registry.commit.folder_marks import OWNER, RegistryPlace
 from smartcrawl.registry.commit.leftovers import SnapshotLeftovers
-from tests.crawls.commands import Crawl
+from tests.lab.lab_crawl import LabCrawl
 from tests.site_server import Site, html
 
 pytestmark = pytest.mark.alone
@@ -22,7 +21,7 @@ _HOUR = 3_600
 class Store:
     """The folder of snapshots of a crawl, as it is after a process was killed."""
 
-    def __init__(self, crawl: Crawl, site: Site) -> None:
+    def __init__(self, crawl: LabCrawl, site: Site) -> None:
         self.crawl, self.site = crawl, site
         self.folder = crawl.data_dir / "snapshots"
         site.pages["/"] = html("Home", "/a")
@@ -48,7 +47,7 @@ class Store:
         file = self.folder / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"left behind")
-        os.utime(file, (time.time() - age,) * 2)
+        os.utime(file, (self.crawl.now - age,) * 2)
         return file
 
     def clear(self) -> None:
@@ -56,7 +55,7 @@ class Store:
 
 
 @pytest.fixture
-def store(crawl: Crawl, site: Site) -> Store:
+def store(crawl: LabCrawl, site: Site) -> Store:
     return Store(crawl, site)
 
 
@@ -78,7 +77,7 @@ def test_what_a_killed_process_left_behind_is_removed(store: Store):
 
 def test_what_is_left_of_today_goes_on_another_day(store: Store):
     """Today another run may take its path just now; by tomorrow no run may have died anew."""
-    today = datetime.now(UTC).strftime("%Y/%m/%d")
+    today = datetime.fromtimestamp(store.crawl.now, UTC).strftime("%Y/%m/%d")
     left = store.put(f"{today}/{_KEY}.html.gz")
     store.clear()
     store.clear()
@@ -93,7 +92,7 @@ def test_what_is_left_of_today_goes_on_another_day(store: Store):
     assert store.mark()["again"] == ""
 
 
-def test_what_the_first_crawl_leaves_behind_is_younger_than_the_mark(crawl: Crawl, site: Site):
+def test_what_the_first_crawl_leaves_behind_is_younger_than_the_mark(crawl: LabCrawl, site: Site):
     site.pages["/"] = html("Home")
     crawl(site.url("/"))
     [(value,)] = crawl.rows("SELECT value FROM choice WHERE name LIKE 'snapshots: %'")
@@ -135,7 +134,7 @@ def test_what_a_row_names_stays_whatever_its_age(store: Store):
 
 
 def test_no_other_file_is_touched(store: Store):
-    today = datetime.now(UTC).strftime("%Y/%m/%d")
+    today = datetime.fromtimestamp(store.crawl.now, UTC).strftime("%Y/%m/%d")
     stay = [
         store.put(f"{today}/{_KEY}.html.gz"),  # another run may write it just now
         store.put(f"2025/01/02/{_KEY}.html.gz", age=5),
@@ -156,7 +155,7 @@ def test_no_other_file_is_touched(store: Store):
 
 def test_files_from_before_the_mark_stay(store: Store):
     """They may be of a registry that wrote here before."""
-    store.age_mark(since=int(time.time()) - 60)
+    store.age_mark(since=store.crawl.now - 60)
     left = store.put(f"2025/01/02/{_KEY}.html.gz")
 
     store.clear()

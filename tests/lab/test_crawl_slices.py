@@ -3,7 +3,7 @@
 import pytest
 
 from tests.crawls.commands import Crawl, Result
-from tests.crawls.test_crawl_due import asked, due, let
+from tests.lab.test_crawl_due import asked, due, let
 from tests.site_server import Page, Site, html
 
 EARLIER = "lost_since = lost_since - 300000, gone_since = gone_since - 300000"

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.crawls.commands import Crawl, wait_until
+from tests.crawls.commands import Crawl
 from tests.site_server import Page, Site, html
 
 
@@ -130,19 +130,6 @@ def test_what_cannot_be_meant_is_told(shop: Site, crawl: Crawl, args, status, to
     result = crawl.run("reindex", *given, expect=status)
 
     assert told in result.err
-
-
-@pytest.mark.covers("R0-29")
-def test_nothing_is_registered_while_a_run_gives_out_numbers(shop: Site, crawl: Crawl):
-    shop.pages["/"] = Page(html("Home", "/a", "/b", "/slow"), etag='"2"')
-    shop.pages["/slow"] = Page(html("Slow", text="slow"), fault="hang")
-    with crawl.start(shop.url("/")):
-        wait_until(lambda: any(request.path == "/slow" for request in shop.log), "/slow is asked")
-
-        told = crawl.run("reindex", "--url", shop.url("/new"), expect=4)
-        ordered(crawl, "--url", shop.url("/a"))  # what is known may be ordered
-
-    assert "is being crawled" in told.err
 
 
 PRIVATE = Page("User-agent: *\nDisallow: /private/\n", content_type="text/plain")

@@ -179,32 +179,30 @@ def test_rules_that_cannot_be_had_are_remembered_for_a_month(site: Site, crawl: 
 
 
 @pytest.mark.covers("RD-07", "M-21", "R4-37")
-def test_a_seed_that_moved_to_another_host_removes_nothing(site: Site, crawl: Crawl):
-    with Site() as other:
-        other.pages["/"] = html("Elsewhere", text="treasure elsewhere")
-        story = begin(site, crawl)
-        for status in (301, 302):
-            site.pages |= {
-                path: Page(redirect=other.url(path), status=status) for path in [*PAGES, "/"]
-            }
-
-            result = story.run(expect=3)
-
-            assert "seed_failed" in result.out
-            assert findable(crawl) == (21, 20, 10)
-            assert story.removed() == {}
-        assert other.log == []
-
-
-@pytest.mark.covers("RD-07")
-def test_the_table_says_where_a_seed_moved_to(site: Site, crawl: Crawl):
-    with Site() as other:
-        story = begin(site, crawl)
-        site.pages["/"] = Page(redirect=other.url("/new/home"))
+def test_a_seed_that_moved_to_another_host_removes_nothing(site: Site, other: Site, crawl: Crawl):
+    other.pages["/"] = html("Elsewhere", text="treasure elsewhere")
+    story = begin(site, crawl)
+    for status in (301, 302):
+        site.pages |= {
+            path: Page(redirect=other.url(path), status=status) for path in [*PAGES, "/"]
+        }
 
         result = story.run(expect=3)
 
-        assert other.url("/new/home") in result.out
+        assert "seed_failed" in result.out
+        assert findable(crawl) == (21, 20, 10)
+        assert story.removed() == {}
+    assert other.log == []
+
+
+@pytest.mark.covers("RD-07")
+def test_the_table_says_where_a_seed_moved_to(site: Site, other: Site, crawl: Crawl):
+    story = begin(site, crawl)
+    site.pages["/"] = Page(redirect=other.url("/new/home"))
+
+    result = story.run(expect=3)
+
+    assert other.url("/new/home") in result.out
 
 
 @pytest.mark.covers("R4-02", "R1-02", "M-01", "R1-48")

@@ -22,15 +22,11 @@ def begin(site: Site, crawl: Crawl, pages: int, **settings: object) -> tuple[Sto
 
 
 @pytest.mark.covers("M-21", "U-06", "R4-02", "R4-04")
-@pytest.mark.parametrize(
-    ("status", "target", "lane"),
-    [(302, "/", "auto"), (302, "/", "off"), (303, "/login", "auto"), (307, "/login", "off")],
-)
+@pytest.mark.parametrize(("status", "target"), [(302, "/"), (303, "/login"), (307, "/login")])
 def test_a_small_site_behind_a_login_loses_no_page(
-    site: Site, crawl: Crawl, status: int, target: str, lane: str
+    site: Site, crawl: Crawl, status: int, target: str
 ):
     """Nine of ten pages answer a redirect to the home page, or to a login page."""
-    crawl.environment["REVALIDATION_LANE"] = lane
     story, paths = begin(site, crawl, 10)
     healthy = dict(site.pages)
     story.page("/login", text="please log in")
@@ -84,9 +80,7 @@ def test_a_share_of_one_turns_the_wall_off_as_well(site: Site, crawl: Crawl):
 
 
 @pytest.mark.covers("R4-12", "R1-02")
-@pytest.mark.parametrize("lane", ["auto", "off"])
-def test_half_of_a_small_site_goes_only_when_somebody_approves(site: Site, crawl: Crawl, lane: str):
-    crawl.environment["REVALIDATION_LANE"] = lane
+def test_half_of_a_small_site_goes_only_when_somebody_approves(site: Site, crawl: Crawl):
     story, paths = begin(site, crawl, 10)
     half = paths[:5]
     story.answers(404, *half)
@@ -183,12 +177,8 @@ def test_a_move_that_the_guard_stopped_goes_when_it_is_approved(site: Site, craw
 
 
 @pytest.mark.covers("R4-12", "R1-02", "M-01")
-@pytest.mark.parametrize("lane", ["auto", "off"])
-def test_a_page_without_content_does_not_hide_the_loss_of_all_content(
-    site: Site, crawl: Crawl, lane: str
-):
+def test_a_page_without_content_does_not_hide_the_loss_of_all_content(site: Site, crawl: Crawl):
     """Eight pages answer 404 at once; a login page with noindex still answers."""
-    crawl.environment["REVALIDATION_LANE"] = lane
     story = Story(site, crawl, others=0, LOST_THRESHOLD=1)
     paths = [f"/page/{n}" for n in range(7)]
     story.home("/login", *paths)

@@ -1,11 +1,8 @@
 """Runs that did not see everything: what they remove, and what waits for a run that does."""
 
-import os
-import signal
-
 import pytest
 
-from tests.crawls.commands import Crawl, wait_until
+from tests.crawls.commands import Crawl
 from tests.crawls.stories import Story
 from tests.site_server import Page, Site
 
@@ -69,33 +66,3 @@ def test_a_run_that_did_not_see_everything_removes_what_it_saw_gone_and_no_orpha
     assert story.asked("/dropped") == [0]
     assert crawl.hits("treasure") == ["/dropped"]
     assert story.removed() == {"/page": "gone", "/moved": "redirect"}
-
-
-@pytest.mark.covers("RD-07", "RD-08", "R4-44", "M-01")
-def test_an_interrupted_run_removes_nothing_until_it_went_on_to_its_end(site: Site, crawl: Crawl):
-    story = Story(site, crawl, LOST_THRESHOLD=2, ORPHAN_THRESHOLD=1)
-    story.home("/page", "/dropped", "/slow")
-    for path in ("/page", "/dropped", "/slow"):
-        story.page(path, "/late", text=f"treasure of {path}")
-    story.page("/late", text="filler that comes late")
-    story.run()
-    story.answers(404, "/page")
-    story.run()
-    story.home("/page", "/slow")
-    story.page("/slow", "/late", text="treasure of /slow", delay=5)
-    site.clear()
-    with crawl.start(site.url("/"), settings=story.settings) as running:
-        wait_until(lambda: site.count("/page") and site.count("/slow"), "both were asked for")
-        os.kill(running.pid, signal.SIGINT)
-        running.end()
-    assert crawl.runs()[0]["state"] == "interrupted"
-    assert story.removed() == {}
-    assert crawl.hits("treasure") == ["/dropped", "/page", "/slow"]
-    story.page("/slow", "/late", text="treasure of /slow")
-
-    story.run(resume=1)
-
-    assert crawl.runs()[0]["run"] == 3
-    assert story.words("/page", "/dropped") == ["gone", "deleted"]
-    assert crawl.hits("treasure") == ["/slow"]
-    assert story.removed() == {"/page": "gone", "/dropped": "orphan"}

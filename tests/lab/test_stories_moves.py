@@ -8,8 +8,6 @@ from tests.crawls.commands import Crawl
 from tests.crawls.stories import Story
 from tests.site_server import Page, Site, html
 
-LANES = pytest.mark.parametrize("lane", ["auto", "off"])
-
 
 @pytest.mark.covers(
     "R1-26", "R1-27", "R4-33", "R4-37", "RD-02", "RD-11", "M-21", "M-22", "U-06", "R4-24"
@@ -60,55 +58,54 @@ def test_a_page_that_moves_is_found_at_its_new_place_and_back_again(site: Site, 
 
 
 @pytest.mark.covers("R4-37", "M-21", "U-06", "R4-40", "R4-02")
-def test_a_redirect_counts_only_when_its_target_is_indexed(site: Site, crawl: Crawl):
-    with Site() as other:
-        other.pages["/"] = html("Elsewhere")
-        story = Story(site, crawl, others=20, LOST_THRESHOLD=9)
-        moves = {  # with what a permanent and a temporary redirect to it come to
-            "503": ("/503", "redirected", "lost"),
-            "404": ("/404", "lost", "lost"),
-            "noindex": ("/noindex", "redirected", "lost"),
-            "away": (other.url("/"), "lost", "lost"),
-            "was": ("/was", "redirected", "lost"),  # held, but not seen in this run
-            "fine": ("/fine", "redirected", "redirected"),
-        }
-        paths = [f"/{name}/{status}" for name in moves for status in (301, 302)]
-        story.home(*paths, "/was")
-        for path in paths:
-            story.page(path, text=f"treasure of {path}")
-        story.page("/was", text="a page that was fine")
+def test_a_redirect_counts_only_when_its_target_is_indexed(site: Site, other: Site, crawl: Crawl):
+    other.pages["/"] = html("Elsewhere")
+    story = Story(site, crawl, others=20, LOST_THRESHOLD=9)
+    moves = {  # with what a permanent and a temporary redirect to it come to
+        "503": ("/503", "redirected", "lost"),
+        "404": ("/404", "lost", "lost"),
+        "noindex": ("/noindex", "redirected", "lost"),
+        "away": (other.url("/"), "lost", "lost"),
+        "was": ("/was", "redirected", "lost"),  # held, but not seen in this run
+        "fine": ("/fine", "redirected", "redirected"),
+    }
+    paths = [f"/{name}/{status}" for name in moves for status in (301, 302)]
+    story.home(*paths, "/was")
+    for path in paths:
+        story.page(path, text=f"treasure of {path}")
+    story.page("/was", text="a page that was fine")
+    story.run()
+    healthy = dict(site.pages)
+    story.answers(503, "/503", "/was")
+    site.pages["/noindex"] = html("No", head='<meta name="robots" content="noindex">')
+    story.page("/fine", text="a fine page")
+    for path in paths:
+        _, name, status = path.split("/")
+        site.pages[path] = Page(redirect=moves[name][0], status=int(status))
+
+    for lost in (1, 2, 3, 4):
         story.run()
-        healthy = dict(site.pages)
-        story.answers(503, "/503", "/was")
-        site.pages["/noindex"] = html("No", head='<meta name="robots" content="noindex">')
-        story.page("/fine", text="a fine page")
-        for path in paths:
-            _, name, status = path.split("/")
-            site.pages[path] = Page(redirect=moves[name][0], status=int(status))
 
-        for lost in (1, 2, 3, 4):
-            story.run()
-
-            pages = crawl.pages()
-            for name, (_, permanent, temporary) in moves.items():
-                waits, ages = pages[f"/{name}/301"], pages[f"/{name}/302"]
-                words = [waits["lastOutcome"], ages["lastOutcome"]]
-                assert words == [permanent, temporary], name
-                gone = lost if permanent == "lost" else 0
-                assert (waits["lostCount"], waits["goneCount"]) == (gone, gone), name
-                if name != "fine":
-                    found = lost if name == "404" else 0
-                    assert (ages["lostCount"], ages["goneCount"]) == (lost, found), name
-                    assert ages["status"] == "Error"
-                    assert waits["status"] == ("Error" if gone else "Indexed")
-                if gone:
-                    end = moves[name][0]
-                    end = site.url(end) if end.startswith("/") else end
-                    why = f"not found: redirected to {end}, which does not exist"
-                    assert waits["errorMessage"] == (why if name == "404" else f"moved to {end}")
-            assert story.removed() == {"/fine/301": "redirect", "/fine/302": "redirect"}
-            assert len(crawl.hits("treasure")) == 10
-        assert other.log == []
+        pages = crawl.pages()
+        for name, (_, permanent, temporary) in moves.items():
+            waits, ages = pages[f"/{name}/301"], pages[f"/{name}/302"]
+            words = [waits["lastOutcome"], ages["lastOutcome"]]
+            assert words == [permanent, temporary], name
+            gone = lost if permanent == "lost" else 0
+            assert (waits["lostCount"], waits["goneCount"]) == (gone, gone), name
+            if name != "fine":
+                found = lost if name == "404" else 0
+                assert (ages["lostCount"], ages["goneCount"]) == (lost, found), name
+                assert ages["status"] == "Error"
+                assert waits["status"] == ("Error" if gone else "Indexed")
+            if gone:
+                end = moves[name][0]
+                end = site.url(end) if end.startswith("/") else end
+                why = f"not found: redirected to {end}, which does not exist"
+                assert waits["errorMessage"] == (why if name == "404" else f"moved to {end}")
+        assert story.removed() == {"/fine/301": "redirect", "/fine/302": "redirect"}
+        assert len(crawl.hits("treasure")) == 10
+    assert other.log == []
     story.page("/503", text="open again")
 
     story.run()
@@ -227,57 +224,55 @@ def test_a_login_that_many_pages_lead_to_removes_none(site: Site, crawl: Crawl, 
 
 
 @pytest.mark.covers("R4-37", "M-21", "U-06", "R1-02")
-@LANES
-def test_a_page_that_left_the_site_for_good_goes_like_a_404(site: Site, crawl: Crawl, lane: str):
+def test_a_page_that_left_the_site_for_good_goes_like_a_404(site: Site, other: Site, crawl: Crawl):
     """Its end is another site, or a page that robots.txt excludes."""
-    with Site() as other:
-        other.pages["/"] = html("Elsewhere")
-        # Listed statuses are no matter.
-        choices = {"LOST_PURGE_STATUSES": "451", "REVALIDATION_LANE": lane}
-        story = Story(site, crawl, others=20, LOST_THRESHOLD=3, **choices)
-        ends = {"/away": other.url("/"), "/hidden": "/private"}
-        paths = [f"{path}/{status}" for path in ends for status in (301, 308)]
-        for_now = [f"{path}/302" for path in ends]
-        story.home(*paths, *for_now, "/long")
-        for path in (*paths, *for_now, "/long"):
-            story.page(path, text=f"treasure of {path}")
-        site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /private\n")
-        story.run()
-        healthy = dict(site.pages)
-        for path in (*paths, *for_now):
-            base, status = path.rsplit("/", 1)
-            site.pages[path] = Page(redirect=ends[base], status=int(status))
-        site.pages["/long"] = Page(redirect="/hop", status=301)
-        site.pages["/hop"] = Page(redirect=other.url("/"), status=308)
+    other.pages["/"] = html("Elsewhere")
+    # Listed statuses are no matter.
+    choices = {"LOST_PURGE_STATUSES": "451"}
+    story = Story(site, crawl, others=20, LOST_THRESHOLD=3, **choices)
+    ends = {"/away": other.url("/"), "/hidden": "/private"}
+    paths = [f"{path}/{status}" for path in ends for status in (301, 308)]
+    for_now = [f"{path}/302" for path in ends]
+    story.home(*paths, *for_now, "/long")
+    for path in (*paths, *for_now, "/long"):
+        story.page(path, text=f"treasure of {path}")
+    site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /private\n")
+    story.run()
+    healthy = dict(site.pages)
+    for path in (*paths, *for_now):
+        base, status = path.rsplit("/", 1)
+        site.pages[path] = Page(redirect=ends[base], status=int(status))
+    site.pages["/long"] = Page(redirect="/hop", status=301)
+    site.pages["/hop"] = Page(redirect=other.url("/"), status=308)
 
-        for count in (1, 2):
-            story.run()
-
-            assert set(story.words(*paths, *for_now, "/long")) == {"lost"}
-            counts = {(story[path]["lostCount"], story[path]["goneCount"]) for path in paths}
-            assert counts == {(count, count)}
-            assert {story[path]["goneCount"] for path in for_now} == {0}
-            assert len(crawl.hits("treasure")) == 7
-            assert story.hit("treasure long")["lost"] is True
-        assert story.removed() == {}
-        assert story["/long"]["errorMessage"] == f"moved to {other.url('/')}"
-        assert f"moved to {other.url('/')}" in crawl.run("why", site.url("/away/301")).out
-        site.pages["/away/308"] = healthy["/away/308"]
-
+    for count in (1, 2):
         story.run()
 
-        gone = [path for path in paths if path != "/away/308"]
-        assert story.removed() == dict.fromkeys([*gone, "/long"], "gone")
-        assert story.words("/away/308") == ["unchanged"]
-        assert set(story.words(*for_now)) == {"lost"}
-        assert sorted(crawl.hits("treasure")) == sorted([*for_now, "/away/308"])
-        assert other.log == []
-        site.pages |= healthy
+        assert set(story.words(*paths, *for_now, "/long")) == {"lost"}
+        counts = {(story[path]["lostCount"], story[path]["goneCount"]) for path in paths}
+        assert counts == {(count, count)}
+        assert {story[path]["goneCount"] for path in for_now} == {0}
+        assert len(crawl.hits("treasure")) == 7
+        assert story.hit("treasure long")["lost"] is True
+    assert story.removed() == {}
+    assert story["/long"]["errorMessage"] == f"moved to {other.url('/')}"
+    assert f"moved to {other.url('/')}" in crawl.run("why", site.url("/away/301")).out
+    site.pages["/away/308"] = healthy["/away/308"]
 
-        story.run()
+    story.run()
 
-        assert set(story.words(*gone, "/long")) == {"new"}
-        assert set(story.words(*for_now)) == {"unchanged"}
+    gone = [path for path in paths if path != "/away/308"]
+    assert story.removed() == dict.fromkeys([*gone, "/long"], "gone")
+    assert story.words("/away/308") == ["unchanged"]
+    assert set(story.words(*for_now)) == {"lost"}
+    assert sorted(crawl.hits("treasure")) == sorted([*for_now, "/away/308"])
+    assert other.log == []
+    site.pages |= healthy
+
+    story.run()
+
+    assert set(story.words(*gone, "/long")) == {"new"}
+    assert set(story.words(*for_now)) == {"unchanged"}
 
 
 @pytest.mark.covers("M-21", "U-06", "R4-38")
@@ -307,38 +302,36 @@ def test_a_page_whose_redirects_end_at_a_404_goes_like_a_404(site: Site, crawl: 
 
 
 @pytest.mark.covers("R4-37", "M-21", "U-06", "U-10")
-@LANES
 def test_a_page_that_left_by_way_of_a_temporary_redirect_is_lost_and_stays(
-    site: Site, crawl: Crawl, lane: str
+    site: Site, other: Site, crawl: Crawl
 ):
     """To https for good, and from there to a login on another host: it may be back."""
-    with Site() as other:
-        other.pages["/"] = html("Elsewhere")
-        choices = {"LOST_PURGE_STATUSES": "*", "REVALIDATION_LANE": lane}
-        story = Story(site, crawl, others=20, LOST_THRESHOLD=1, **choices)
-        ends = {"/away": other.url("/"), "/hidden": "/private"}
-        story.home(*ends)
-        for path in ends:
-            story.page(path, text=f"treasure of {path}")
-        site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /private\n")
-        story.run()
-        healthy = dict(site.pages)
-        for status, (path, end) in zip((302, 307), ends.items(), strict=True):
-            site.pages[path] = Page(redirect=f"{path}/hop", status=301)
-            site.pages[f"{path}/hop"] = Page(redirect=end, status=status)
+    other.pages["/"] = html("Elsewhere")
+    choices = {"LOST_PURGE_STATUSES": "*"}
+    story = Story(site, crawl, others=20, LOST_THRESHOLD=1, **choices)
+    ends = {"/away": other.url("/"), "/hidden": "/private"}
+    story.home(*ends)
+    for path in ends:
+        story.page(path, text=f"treasure of {path}")
+    site.pages["/robots.txt"] = Page("User-agent: *\nDisallow: /private\n")
+    story.run()
+    healthy = dict(site.pages)
+    for status, (path, end) in zip((302, 307), ends.items(), strict=True):
+        site.pages[path] = Page(redirect=f"{path}/hop", status=301)
+        site.pages[f"{path}/hop"] = Page(redirect=end, status=status)
 
-        for count in (1, 2):
-            story.run()
-
-            assert set(story.words(*ends)) == {"lost"}
-            assert {(story[p]["lostCount"], story[p]["goneCount"]) for p in ends} == {(count, 0)}
-            assert [story[path]["httpStatusCode"] for path in ends] == [302, 307]
-            assert other.url("/") in story["/away"]["errorMessage"]
-            assert [hit["lost"] for hit in crawl.search("treasure")] == [True] * 2
-        assert story.removed() == {}
-        assert story.command("deltamerge", "-D").out == "nothing to remove\n"
-        site.pages |= healthy
-
+    for count in (1, 2):
         story.run()
 
-        assert set(story.words(*ends)) == {"unchanged"}
+        assert set(story.words(*ends)) == {"lost"}
+        assert {(story[p]["lostCount"], story[p]["goneCount"]) for p in ends} == {(count, 0)}
+        assert [story[path]["httpStatusCode"] for path in ends] == [302, 307]
+        assert other.url("/") in story["/away"]["errorMessage"]
+        assert [hit["lost"] for hit in crawl.search("treasure")] == [True] * 2
+    assert story.removed() == {}
+    assert story.command("deltamerge", "-D").out == "nothing to remove\n"
+    site.pages |= healthy
+
+    story.run()
+
+    assert set(story.words(*ends)) == {"unchanged"}
