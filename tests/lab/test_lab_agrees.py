@@ -6,15 +6,18 @@ Real crawls ask one page at a time here, so that numbers are given in the same o
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import apsw
 import pytest
 
+from smartcrawl.registry.database.session import PostgresConnection
 from tests.crawls.commands import Crawl, Remote, Scrapy
 from tests.crawls.libraries import DOMAIN, LibraryCrawl
 from tests.crawls.stories import LONG, down
@@ -67,28 +70,35 @@ def same(name: str, value: Any) -> Any:
     return value.partition(" (")[0] if name in MESSAGES and value else value
 
 
+_COLUMNS = {
+    "sqlite": "SELECT m.name, i.name FROM sqlite_master m JOIN pragma_table_info(m.name) i"
+    " WHERE m.type = 'table' ORDER BY m.name, i.cid",
+    "postgres": "SELECT c.table_name, c.column_name FROM information_schema.columns c"
+    " JOIN information_schema.tables t USING (table_schema, table_name)"
+    " WHERE t.table_schema = current_schema() AND t.table_type = 'BASE TABLE'"
+    " ORDER BY c.table_name, c.ordinal_position",
+}
+
+
 def tables(crawl: Crawl) -> dict[str, list[Any]]:
     """Every row of a registry by its table, without what differs between two tellings."""
-    found = {}
-    if isinstance(crawl.registry, Remote):
-        of_name = (
-            "SELECT column_name FROM information_schema.columns WHERE table_name = '{}'"
-            " AND table_schema = current_schema() ORDER BY ordinal_position"
-        )
-        names = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()"
-    else:
-        of_name = "SELECT name FROM pragma_table_info('{}') ORDER BY cid"
-        names = "SELECT name FROM sqlite_master WHERE type = 'table'"
-    for (table,) in crawl.rows(names):
-        if table not in NOT_COMPARED:
-            columns = [name for (name,) in crawl.rows(of_name.format(table))]
+    found, place = {}, crawl.registry
+    connection: Any = (
+        PostgresConnection(place.url) if isinstance(place, Remote) else apsw.Connection(str(place))
+    )
+    with closing(connection):
+        columns: dict[str, list[str]] = defaultdict(list)
+        of_all = _COLUMNS["postgres" if isinstance(place, Remote) else "sqlite"]
+        for table, name in connection.execute(of_all).fetchall():
+            columns[table].append(name)
+        for table in columns.keys() - NOT_COMPARED:
             told = [
                 {
                     name: same(name, value)
-                    for name, value in zip(columns, row, strict=True)
+                    for name, value in zip(columns[table], row, strict=True)
                     if (table, name) not in UNORDERED
                 }
-                for row in crawl.rows(f'SELECT * FROM "{table}"')
+                for row in connection.execute(f'SELECT * FROM "{table}"').fetchall()
             ]
             found[table] = sorted(told, key=repr)
     return found
