@@ -66,11 +66,11 @@ LONG_FORMS: Final = {
     "smartcrawl/registry/commit/": (
         "tests/crawls/test_kill", "tests/registry/test_conv", "tests/registry/test_outcome_",
     ),
-    "smartcrawl/registry/database/": ("tests/registry/",),
+    "smartcrawl/registry/database/": ("tests/lab/", "tests/registry/"),
     "smartcrawl/registry/library/": ("tests/registry/library/",),
     "smartcrawl/registry/removal/": ("tests/registry/test_outcome_removal",),
     "smartcrawl/registry/repair/": ("tests/registry/test_registry_damage",),
-    "smartcrawl/registry/schema/": ("tests/registry/",),
+    "smartcrawl/registry/schema/": ("tests/lab/", "tests/registry/"),
     "smartcrawl/run/frontier/": ("tests/run/test_redis_", "tests/run/test_shared_"),
     "smartcrawl/run/shared/": (
         "tests/run/test_redis_", "tests/run/test_shared_", "tests/crawls/test_workers_",
