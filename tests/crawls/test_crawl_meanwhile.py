@@ -1,4 +1,4 @@
-"""What others see and do while a run goes on, and what an interrupted one leaves to the next."""
+"""Runs that take their time: what happens meanwhile, in which order, and after an end too soon."""
 
 import os
 import signal
@@ -6,7 +6,9 @@ import signal
 import pytest
 
 from tests.crawls.commands import Crawl, wait_until
+from tests.crawls.crew import Crew
 from tests.crawls.stories import Story
+from tests.lab.test_crawl_posted import ISLANDS, ONE_BY_ONE, asked, declare, post
 from tests.lab.test_stories_clones import GIRAFFES, begin
 from tests.site_server import Page, Site, html
 
@@ -74,3 +76,62 @@ def test_nothing_is_registered_while_a_run_gives_out_numbers(site: Site, crawl: 
         crawl.run("reindex", "--url", site.url("/a"))  # what is known may be ordered
 
     assert "is being crawled" in told.err
+
+
+@pytest.mark.covers("M-24")
+def test_a_depth_that_is_lowered_late_is_handed_on_without_waiting(site: Site, crawl: Crawl):
+    """Traps 6 and 7: what is offered when the spider is idle is asked at once, not after 5 s.
+
+    /x is met at depth 3 first, where its links are beyond the limit; then /slow, at depth 1,
+    turns out to lead to it as well.
+    """
+    site.pages["/"] = html("Home", "/a", "/slow")
+    site.pages["/slow"] = Page(html("Slow", "/x"), delay=1.0)
+    site.pages["/a"] = html("A", "/b")
+    site.pages["/b"] = html("B", "/x")
+    site.pages["/x"] = html("X", "/y")
+    site.pages["/y"] = html("Y", "/z", text="behind the limit at first")
+    site.pages["/z"] = html("Z", text="beyond")
+
+    crawl.environment["DEPTH_LIMIT"] = "3"
+    crawl(site.url("/"))
+
+    pages = crawl.pages()
+    assert pages["/x"]["depth"] == 2
+    assert pages["/y"]["depth"] == 3
+    assert pages["/y"]["status"] == "Indexed"
+    assert "/z" not in pages
+    assert site.count("/x") == 1
+
+
+@pytest.mark.parametrize("stack", ["sqlite", "postgres"], indirect=True)
+@pytest.mark.covers("R2-35")
+def test_a_resumed_run_keeps_the_order(crawl: Crawl, site: Site):
+    """The first process ends before it asks anything but one page."""
+    declare(crawl, site)
+    post(crawl, site, ISLANDS)
+    settings = {**ONE_BY_ONE, "CLOSESPIDER_PAGECOUNT": 1}
+    crawl(settings=settings, expect=None)
+    before = asked(site)
+    crawl.rows("UPDATE run SET state = 9")
+    crawl(settings=ONE_BY_ONE, resume=1, expect=None)
+
+    assert before[0] == "/first"
+    order = [path for path in asked(site) if path in ("/first", "/urgent", "/", "/late")]
+    assert order.index("/urgent") < order.index("/")
+    assert order[-1] == "/late"
+
+
+@pytest.mark.covers("R2-35", "R2-42", "E-08")
+def test_workers_that_share_a_run_ask_posted_addresses_by_their_priority(crew: Crew, site: Site):
+    crawl = crew.crawl
+    declare(crawl, site)
+    post(crawl, site, ISLANDS)
+
+    crew.end(*crew.begin(None, 2, CONCURRENT_REQUESTS_PER_DOMAIN="1", DOWNLOAD_DELAY="0.05"))
+    order = asked(site)
+
+    assert sorted(order) == sorted(["/", "/linked", *ISLANDS])
+    assert order.index("/first") < order.index("/urgent") < order.index("/usual")
+    assert order.index("/late") > max(order.index("/"), order.index("/usual"))
+    assert crawl.rows("SELECT * FROM pending_pin") == []

@@ -121,32 +121,6 @@ def test_depth_is_the_smallest_ever_found_while_the_page_stays_reached(site: Sit
     assert depths() == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.covers("M-24")
-def test_a_depth_that_is_lowered_late_is_handed_on_without_waiting(site: Site, crawl: Crawl):
-    """Traps 6 and 7: what is offered when the spider is idle is asked at once, not after 5 s.
-
-    /x is met at depth 3 first, where its links are beyond the limit; then /slow, at depth 1,
-    turns out to lead to it as well.
-    """
-    site.pages["/"] = html("Home", "/a", "/slow")
-    site.pages["/slow"] = Page(html("Slow", "/x"), delay=1.0)
-    site.pages["/a"] = html("A", "/b")
-    site.pages["/b"] = html("B", "/x")
-    site.pages["/x"] = html("X", "/y")
-    site.pages["/y"] = html("Y", "/z", text="behind the limit at first")
-    site.pages["/z"] = html("Z", text="beyond")
-
-    crawl.environment["DEPTH_LIMIT"] = "3"
-    crawl(site.url("/"))
-
-    pages = crawl.pages()
-    assert pages["/x"]["depth"] == 2
-    assert pages["/y"]["depth"] == 3
-    assert pages["/y"]["status"] == "Indexed"
-    assert "/z" not in pages
-    assert site.count("/x") == 1
-
-
 @pytest.mark.covers("R4-18", "R1-19")
 def test_links_of_an_edited_page_replace_the_stored_ones(site: Site, crawl: Crawl):
     more = dict.fromkeys(("/a", "/b"), "unchanged")  # else half of the site would go

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from tests.crawls.commands import Crawl
-from tests.crawls.crew import Crew
 from tests.server.api_client import application, ask
 from tests.site_server import Site, html
 
@@ -162,36 +161,3 @@ def test_a_limited_run_asks_urgent_addresses_first(crawl: Crawl, site: Site):
     crawl(settings=ONE_BY_ONE, max_pages=2, expect=3)
 
     assert asked(site) == ["/first", "/urgent"]
-
-
-@both
-@pytest.mark.covers("R2-35")
-def test_a_resumed_run_keeps_the_order(crawl: Crawl, site: Site):
-    """The first process ends before it asks anything but one page."""
-    declare(crawl, site)
-    post(crawl, site, ISLANDS)
-    settings = {**ONE_BY_ONE, "CLOSESPIDER_PAGECOUNT": 1}
-    crawl(settings=settings, expect=None)
-    before = asked(site)
-    crawl.rows("UPDATE run SET state = 9")
-    crawl(settings=ONE_BY_ONE, resume=1, expect=None)
-
-    assert before[0] == "/first"
-    order = [path for path in asked(site) if path in ("/first", "/urgent", "/", "/late")]
-    assert order.index("/urgent") < order.index("/")
-    assert order[-1] == "/late"
-
-
-@pytest.mark.covers("R2-35", "R2-42", "E-08")
-def test_workers_that_share_a_run_ask_posted_addresses_by_their_priority(crew: Crew, site: Site):
-    crawl = crew.crawl
-    declare(crawl, site)
-    post(crawl, site, ISLANDS)
-
-    crew.end(*crew.begin(None, 2, CONCURRENT_REQUESTS_PER_DOMAIN="1", DOWNLOAD_DELAY="0.05"))
-    order = asked(site)
-
-    assert sorted(order) == sorted(["/", "/linked", *ISLANDS])
-    assert order.index("/first") < order.index("/urgent") < order.index("/usual")
-    assert order.index("/late") > max(order.index("/"), order.index("/usual"))
-    assert crawl.rows("SELECT * FROM pending_pin") == []

@@ -12,11 +12,11 @@ import pytest
 
 from smartcrawl.reports import simulation
 from smartcrawl.rules.schedule import Schedule
-from tests.crawls.commands import Crawl, Result, Scrapy, wait_until
+from tests.crawls.commands import Crawl, Result
+from tests.lab.lab import Lab, page
 from tests.registry.build import LONG, Desk
-from tests.site_server import Site, html
 
-pytestmark = pytest.mark.long(but=6)
+pytestmark = pytest.mark.sqlite
 
 DAY = 86_400  #: seconds
 SVG = "{http://www.w3.org/2000/svg}"
@@ -31,13 +31,13 @@ _CHANGE = "INSERT INTO change (record, run, at) VALUES (?, ?, ?)"
 class World:
     """A registry in a file whose history is made up, and the command over it."""
 
-    def __init__(self, folder: Path, ask: Scrapy) -> None:
-        (folder / "data").mkdir()
-        self.folder = folder
+    def __init__(self, crawl: Crawl) -> None:
+        crawl.data_dir.mkdir()
+        self.folder = crawl.folder
         self.now = int(time.time())
-        self.desk = Desk(folder / "data" / "registry.db")
+        self.desk = Desk(crawl.registry)
         self.desk.connection.execute("PRAGMA synchronous = OFF").fetchall()  # it only costs time
-        self._ask = ask
+        self._crawl = crawl
 
     def began(self, days: float, *urls: str) -> None:
         """Crawl some pages for the first time, so many days ago."""
@@ -61,14 +61,7 @@ class World:
             self.desk.rows(_CHANGE, (self.desk.number(url), 2, at))
 
     def run(self, *args: str, expect: int = 0) -> Result:
-        environment = {
-            "DATA_DIR": str(self.folder / "data"),
-            "SOURCES_FILE": str(self.folder / "sources.toml"),
-        }
-        result = self._ask.run(["plan", *args], environment)
-        assert result.status == expect, f"{args}: {result}"
-        assert "Traceback" not in result.err
-        return result
+        return self._crawl.run("plan", *args, expect=expect)
 
     def told(self, days: int, *args: str) -> dict[str, Any]:
         """What it prints as JSON of the one source."""
@@ -85,8 +78,8 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path, ask: Scrapy) -> Iterator[World]:
-    world = World(tmp_path, ask)
+def world(crawl: Crawl) -> Iterator[World]:
+    world = World(crawl)
     yield world
     world.desk.close()
 
@@ -417,25 +410,20 @@ def test_nothing_is_changed(docs: World):
     ]
 
 
-# With real runs
+# With runs
 
 
-def test_real_runs_are_a_history(site: Site, crawl: Crawl):
-    site.pages["/"] = html("Home", "/a")
-    site.pages["/a"] = html("A", "/")
-    crawl(site.url("/"))
-    ended = int(time.time())
-    short = crawl.run("plan", "--simulate", "30", expect=1)
-    wait_until(lambda: int(time.time()) > ended, "the clock is a second further")
-    site.pages["/a"] = html("A", "/", text="More words than before.")
-    crawl(site.url("/"))
+def test_real_runs_are_a_history(lab: Lab):
+    lab.pages["/"] = page("Home", "/a")
+    lab.pages["/a"] = page("A", "/")
+    lab.run()
+    short = lab.crawl.run("plan", "--simulate", "30", expect=1)
+    lab.after(days=2)
+    lab.pages["/a"] = page("A", "/", text="More words than before.")
+    lab.run()
+    lab.after(days=2)
 
-    crawl.environment |= {"CRAWL_BASE_INTERVAL_SECONDS": "1", "CRAWL_MAX_INTERVAL_SECONDS": "9"}
-    wait_until(
-        lambda: crawl.run("plan", "--simulate", "30", expect=None).status == 0,
-        "the history is a second long",
-    )
-    (told,) = json.loads(crawl.run("plan", "--simulate", "30", "--format", "json").out)
+    (told,) = json.loads(lab.crawl.run("plan", "--simulate", "30", "--format", "json").out)
 
     assert "it was crawled once, " in short.err
     assert (told["pages"], told["changes"], told["wholeRuns"]) == (2, 1, 2)
