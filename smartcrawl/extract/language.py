@@ -41,8 +41,10 @@ def detected_language(text: str, declared: str = "") -> str:
     """
     said = iso_639_1_language(declared)
     sample = " ".join(text[:SAMPLE].split())
-    if len(sample.encode(errors="replace")) < _SHORT:
+    encoded = sample.encode(errors="replace")  # a lone surrogate, which is no character, is a "?"
+    if len(encoded) < _SHORT:
         return said
+    sample = encoded.decode()
     if sample.isupper():
         sample = sample.lower()  # capitals are taken for Japanese
     labels, scores = _detected(sample)

@@ -94,6 +94,10 @@ def test_model_is_loaded_once_and_never_downloaded(monkeypatch):
     assert _detector.cache_info().misses == 1
 
 
+def test_half_a_surrogate_pair_is_no_word_of_any_language():
+    assert detected_language(f"\ud800 {TEXTS['en']} \udfff") == "en"
+
+
 @given(st.text(st.characters()), st.text())
 def test_answer_is_a_code_of_two_letters_or_nothing(text, declared):
     code = detected_language(text, declared)
