@@ -8,6 +8,7 @@ Source: ADR 37.
 import json
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -109,6 +110,15 @@ def edited(crew: Crew, site: Site, count: int) -> None:
     site.clear()
 
 
+def facts_of_one_worker(crawl: Crawl, site: Site, count: int) -> dict[str, Any]:
+    """Crawl the site before and after its pages shrank, by one process; return what it stored."""
+    build(site)
+    crawl(site.url("/"))
+    shrink(site, count)
+    crawl(site.url("/"))
+    return facts(crawl)
+
+
 @pytest.mark.sqlite  # that one worker compares with
 @pytest.mark.parametrize("count", [3, 4])
 def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: int):
@@ -117,11 +127,7 @@ def test_three_workers_decide_once(crew: Crew, site: Site, crawl: Crawl, count: 
 
     assert adds_up(crew.crawl)
     found = facts(crew.crawl)
-    build(site)
-    crawl(site.url("/"))
-    shrink(site, count)
-    crawl(site.url("/"))
-    assert found == facts(crawl), "as one worker does"
+    assert found == facts_of_one_worker(crawl, site, count), "as one worker does"
     [(edits,)] = crew.crawl.rows("SELECT edits FROM run ORDER BY no DESC LIMIT 1")
     assert edits == (3 if count == 3 else -1)
 
@@ -149,8 +155,4 @@ def test_another_worker_goes_on_where_one_died_at_the_decision(
 
     assert adds_up(crew.crawl)
     found = facts(crew.crawl)
-    build(site)
-    crawl(site.url("/"))
-    shrink(site, count)
-    crawl(site.url("/"))
-    assert found == facts(crawl), "as one worker does that lives"
+    assert found == facts_of_one_worker(crawl, site, count), "as one worker does that lives"

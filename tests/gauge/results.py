@@ -69,9 +69,9 @@ def report(runs, first=None):
     for number in sorted(numbers - gone):
         if any(run[number].verdict != "noticed" for run in runs):
             module, function, change, ordinal = runs[0][number].name
-            told = f"{module} {function}: {change}" + (f" ({ordinal})" if ordinal != "1" else "")
+            mutant = f"{module} {function}: {change}" + (f" ({ordinal})" if ordinal != "1" else "")
             cells = " | ".join(_end(run[number]) for run in runs)
-            lines.append(f"| {number} | `{told.replace('|', chr(92) + '|')}` | {cells} |")
+            lines.append(f"| {number} | `{mutant.replace('|', chr(92) + '|')}` | {cells} |")
     return "\n".join(lines)
 
 

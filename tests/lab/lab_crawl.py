@@ -73,8 +73,8 @@ class LabCrawl(Crawl):
 
     def __init__(self, folder: Path, web: Web, url: str | None = None) -> None:
         """`url`: PostgreSQL; None: a file."""
-        nobody: Any = None
-        super().__init__(folder, nobody, url)
+        no_process: Any = None
+        super().__init__(folder, no_process, url)
         self.web = web
         self.sharepoint: SharepointServer | None = None  #: for libraries, see tests/lab/conftest.py
         self._ahead = 0  #: seconds that the story let pass beside those of the machine

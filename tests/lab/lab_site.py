@@ -40,7 +40,7 @@ class LabSite(Site):
     def __init__(self, host: str = HOST, *, scheme: str = "http") -> None:
         super().__init__()
         self.host = host
-        self.is_down = False  #: nobody listens at its port
+        self.is_down = False  #: its port is closed
         self._scheme = scheme
 
     def url(self, path: str = "/") -> str:

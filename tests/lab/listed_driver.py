@@ -78,7 +78,7 @@ class _Wire(BoundedHttpHandler):
         origin = f"{parts.scheme}://{parts.netloc}"
         place = next((name for name in PLACES if self._server.origin(name) == origin), None)
         if place is None:
-            raise DownloadConnectionRefusedError(f"nobody listens at {origin}")
+            raise DownloadConnectionRefusedError(f"no server listens at {origin}")
         headers = {
             name.decode("latin-1").lower(): b", ".join(values).decode("latin-1")
             for name, values in request.headers.items()
