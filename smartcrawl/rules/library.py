@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 
@@ -42,20 +42,12 @@ def is_changed(sp_file: FourFields, local_file: FourFields) -> bool:
     )
 
 
-class ExpectedFile(NamedTuple):
-    """The places of an item that the library has and that can be embedded (M-50)."""
+class LackingFile(NamedTuple):
+    """A file that an item is to have, and that is missing on disk, or damaged."""
 
-    #: where its file may be: the first is where a file without a valid row path belongs
-    paths: tuple[str, ...]
-    size: int | None  #: bytes of its file; None: not known, but more than 0
-
-
-class StoredRow(NamedTuple):
-    """One row of files_map.csv."""
-
-    path: str  #: of its file; empty: it has none
-    has_error: bool = False  #: it has a ``sharepoint_error``
-    original: str = ""  #: path that the file of a processed row was made from (M-53)
+    unique_id: str
+    path: str  #: its place
+    size: int | None  #: bytes that it is to have; None: not known
 
 
 class Move(NamedTuple):
@@ -67,110 +59,36 @@ class Move(NamedTuple):
 
 
 class Corrections(NamedTuple):
-    """The differences between the library, the map and the disk, each with its correction."""
+    """The corrections of a disk that is not as the library's items say."""
 
-    missing_in_map: tuple[str, ...]  #: unique ids: download, and add a row (R3-134)
     missing_on_disk: tuple[str, ...]  #: unique ids: download (R3-135)
     orphans: tuple[str, ...]  #: paths: delete (R3-136)
     moves: tuple[Move, ...]  #: move, download only when that fails (R3-137, M-52)
-    verified: int  #: files at their place
 
 
 def decide_library_corrections(
-    expected: Mapping[str, ExpectedFile],
-    rows: Mapping[str, StoredRow],
-    on_disk: Mapping[str, int],
-    damaged: Set[str] = frozenset(),
+    lacking: Iterable[LackingFile], spare: Mapping[str, int]
 ) -> Corrections:
-    """Return the differences between the library, the map and the disk.
+    """Return the corrections of files that items lack, and of files that no item refers to.
 
-    ``expected`` and ``rows`` are by unique id. ``on_disk`` has the sizes, in bytes, of all files in
-    the folders that are scanned, and of further files that rows refer to. ``damaged`` are paths on
-    disk whose content is not the recorded one.
+    ``spare``: the sizes of the latter, in bytes, by path. A lacking file is first looked for among
+    them, by name and size; only the rest is missing, or an orphan (RD-13).
 
-    - A row with an error is present, even without a file (M-50).
-    - A file of 0 bytes is missing, unless it has 0 bytes in the library (M-51).
-    - A missing file is first looked for among the files that no row refers to, by name and size;
-      only the rest is missing, or an orphan (RD-13).
-    - A row whose item the library no longer has keeps its file, until the sweep removes both.
-    - A file at the place of an item that is downloaded is no orphan: the download replaces it.
-
-    Source: R3-131 to R3-137.
+    Source: R3-135 to R3-137.
     """
-    missing_in_map: list[str] = []
-    missing: list[tuple[str, str]] = []  # unique id, and the path where its file belongs
-    kept: set[str] = set()  # paths that are referred to, or are replaced
-    verified = 0
-    for unique_id, item in expected.items():
-        row = rows.get(unique_id)
-        if row is None:
-            missing_in_map.append(unique_id)
-            kept.update(item.paths)
-            continue
-        if row.has_error:
-            kept.update((row.path, row.original))
-            if not row.path:
-                continue
-            target, is_there = row.path, _is_whole(row.path, item.size, on_disk, damaged)
-        elif row.path in item.paths:
-            kept.update((row.path, row.original))
-            target, is_there = row.path, _is_whole(row.path, item.size, on_disk, damaged)
-        else:
-            target, is_there = item.paths[0], False
-            kept.add(target)
-        if is_there:
-            verified += 1
-        else:
-            missing.append((unique_id, target))
-    for unique_id, row in rows.items():
-        if unique_id not in expected:
-            kept.update((row.path, row.original))
-            verified += row.path in on_disk
-    spare = [path for path in sorted(on_disk) if path not in kept]
-    moves, missing_on_disk = _matched(missing, expected, spare, on_disk, damaged)
-    moved = {move.source for move in moves}
-    return Corrections(
-        tuple(missing_in_map),
-        tuple(missing_on_disk),
-        tuple(path for path in spare if path not in moved),
-        tuple(moves),
-        verified,
-    )
-
-
-def _is_whole(path: str, size: int | None, on_disk: Mapping[str, int], damaged: Set[str]) -> bool:
-    """Whether the file of an item can be at this path (M-51)."""
-    if path not in on_disk or path in damaged:
-        return False
-    return on_disk[path] > 0 or size == 0
-
-
-def _matched(
-    missing: list[tuple[str, str]],
-    expected: Mapping[str, ExpectedFile],
-    spare: list[str],
-    on_disk: Mapping[str, int],
-    damaged: Set[str],
-) -> tuple[list[Move], list[str]]:
-    """Return the moves of spare files to missing ones, and the ids of those without one (RD-13)."""
-    found: dict[tuple[str, int], list[str]] = defaultdict(list)
-    for path in reversed(spare):
-        if path not in damaged:
-            found[_name(path), on_disk[path]].append(path)
+    alike: dict[tuple[str, int | None], list[str]] = defaultdict(list)
+    for path in sorted(spare, reverse=True):
+        alike[_name(path), spare[path]].append(path)
     moves: list[Move] = []
-    rest: list[str] = []
-    filled: set[str] = set()  # a list has one file of all its items
-    for unique_id, target in missing:
-        size = expected[unique_id].size
-        alike = found.get((_name(target), size), []) if size is not None else []
-        if target in filled:
-            continue
-        if alike:
-            moves.append(Move(unique_id, alike.pop(), target))
-            filled.add(target)
+    missing: list[str] = []
+    for file in lacking:
+        places = alike.get((_name(file.path), file.size))
+        if places:
+            moves.append(Move(file.unique_id, places.pop(), file.path))
         else:
-            rest.append(unique_id)
-    return moves, rest
+            missing.append(file.unique_id)
+    orphans = spare.keys() - {move.source for move in moves}
+    return Corrections(tuple(missing), tuple(sorted(orphans)), tuple(moves))
 
 
 def _name(path: str) -> str:

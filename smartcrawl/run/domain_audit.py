@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, Final, Self
 
-from smartcrawl.index.vectorstore.rows import vector_store_number
 from smartcrawl.model.exceptions import PushError, SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.folder import LibraryFolder
-from smartcrawl.registry.library.items import library_row_batches
-from smartcrawl.run.audit_pairs import Difference, Pairs
 from smartcrawl.run.domain_store import run_domain_store_of_name
-from smartcrawl.run.embedded_items import EmbeddedItems
-from smartcrawl.run.library_audit import OTHER_BYTES, LibraryAudit, LibraryDifference, Place
-from smartcrawl.run.library_audit_store import StoreComparison
+from smartcrawl.run.library_comparison import (
+    OTHER_BYTES,
+    Difference,
+    LibraryComparison,
+    LibraryDifference,
+    Pairs,
+    Place,
+    StoreComparison,
+)
 from smartcrawl.run.library_embed import LibraryEmbed
 from smartcrawl.run.library_steps import LibraryStep
 from smartcrawl.run.pushing import run_push_key
@@ -31,7 +32,6 @@ from smartcrawl.sources.sharepoint.metadata import sharepoint_metadata_file_id
 from smartcrawl.sources.sharepoint.metadata_stream import streamed_sharepoint_metadata
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
-_BATCH: Final = 500  #: items of one look-up
 _NUMBER: Final = "SELECT no FROM source WHERE name = ?"
 
 Tick = Callable[[int], None]  #: takes a number of items that were compared just now
@@ -58,6 +58,11 @@ class DomainFindings:
         self.counts[found.place][found.difference] += 1
         self._file.write(json.dumps(found) + "\n")
 
+    def add_all(self, found: Iterable[LibraryDifference]) -> None:
+        """Add differences as they are found."""
+        for each in found:
+            self.add(each)
+
     def __iter__(self) -> Iterator[LibraryDifference]:
         """Yield the differences in the order in which they were found."""
         self._file.seek(0)
@@ -73,15 +78,6 @@ class DomainFindings:
     def agree(self) -> bool:
         """Whether everything was compared, and no difference was found."""
         return not (self.total() or self.reasons)
-
-
-@dataclass(frozen=True, slots=True)
-class _Source:
-    """A source that was downloaded."""
-
-    source: SharepointSource
-    no: int
-    audit: LibraryAudit
 
 
 class DomainAudit:
@@ -119,14 +115,23 @@ class DomainAudit:
         What cannot be compared is a reason in the findings.
         """
         findings = DomainFindings(self.domain.domain_id)
-        sources = list(self._downloaded(findings))
+
+        def count(more: int) -> None:
+            findings.items += more
+            tick(more)
+
+        sources = [
+            LibraryComparison(self._connection, source, no)
+            for source in self._sources
+            if (no := self._number(source)) is not None
+        ]
         for each in sources:
             try:
-                findings.items += each.audit.compare_files(reads_data=self._reads_data, tick=tick)
+                findings.add_all(each.files(reads_data=self._reads_data, tick=count))
             except OSError as error:
                 place = error.filename or each.source.folder
                 findings.reasons.append(f"{place} cannot be read ({error.strerror})")
-            each.audit.compare_files_map()
+            findings.add_all(each.files_map())
         store = self._store(findings)
         if store is not None and sources:
             try:
@@ -134,16 +139,9 @@ class DomainAudit:
             except SmartcrawlError as error:
                 findings.reasons.append(f"the vector store was not compared: {error}")
             for each in sources:
-                each.audit.compare_vectorstore_map(store)
-            self._compare_metadata(findings, sources, store)
+                findings.add_all(each.vectorstore_map(store))
+            findings.add_all(self._metadata(sources, store))
         return findings
-
-    def _downloaded(self, findings: DomainFindings) -> Iterator[_Source]:
-        for source in self._sources:
-            no = self._number(source)
-            if no is not None:
-                audit = LibraryAudit(self._connection, source, no, findings.add)
-                yield _Source(source, no, audit)
 
     def _store(self, findings: DomainFindings) -> VectorStoreOptions | None:
         """Return the options of the store; None: the domain has none, or no usable one."""
@@ -155,7 +153,7 @@ class DomainAudit:
         return store if store.store else None
 
     def _compare_store(
-        self, findings: DomainFindings, sources: list[_Source], store: VectorStoreOptions
+        self, findings: DomainFindings, sources: list[LibraryComparison], store: VectorStoreOptions
     ) -> None:
         """Compare the items with the store, whose list is read once.
 
@@ -173,20 +171,11 @@ class DomainAudit:
         from smartcrawl.index.vectorstore.reading import vector_store_pages  # noqa: PLC0415
 
         patience = StorePatience(store.destination, store.away, time.monotonic, time.sleep)
-        number = vector_store_number(self._connection, store.url, store.store)
         with ExitStack() as stack:
             api = stack.enter_context(closing(VectorStoreApi(store, key)))
             sides = []
             for each in sources:
-                items = EmbeddedItems(
-                    self._connection,
-                    each.source,
-                    each.no,
-                    LibraryFolder(each.source.folder),
-                    is_full=False,
-                    is_dry=True,
-                )
-                side = StoreComparison(each.audit, self._connection, items, number)
+                side = StoreComparison(self._connection, each, store)
                 sides.append(stack.enter_context(closing(side)))
                 side.expect()
             try:
@@ -201,19 +190,18 @@ class DomainAudit:
             except RefusedError as error:
                 raise PushError(f"{store.destination} refuses the list ({error})") from error
             for side in sides:
-                side.report()
+                findings.add_all(side.differences())
 
-    def _compare_metadata(
-        self, findings: DomainFindings, sources: list[_Source], store: VectorStoreOptions
-    ) -> None:
-        """Find the embedded files without an entry (R3-141); others may have entries there."""
+    def _metadata(
+        self, sources: list[LibraryComparison], store: VectorStoreOptions
+    ) -> Iterator[LibraryDifference]:
+        """Yield the embedded files without an entry (R3-141); others may have entries there."""
         name = CRAWLER_HARDCODED_CONFIG.FILES_METADATA_JSON
-        number = vector_store_number(self._connection, store.url, store.store)
-        missing, changed = Difference.MISSING, Difference.CHANGED
+        place = Place.METADATA
         with Pairs() as pairs:
             for each in sources:
-                for rows in library_row_batches(self._connection, each.no, _BATCH):
-                    for file in each.audit.embedded(number, store, rows).values():
+                for rows in each.batches():
+                    for file in each.embedded(store, rows).values():
                         pairs.expect(file.file, each.source.source_id)
             try:
                 for entry in streamed_sharepoint_metadata(self.domain.path.with_name(name)):
@@ -224,14 +212,12 @@ class DomainAudit:
                 pass  # its entries are missing
             except (OSError, ValueError) as error:
                 why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-                findings.add(LibraryDifference(Place.METADATA, changed, "", name, why))
+                yield LibraryDifference(place, Difference.CHANGED, "", name, why)
                 return
-            for pair in pairs.differences():
-                if pair.difference is missing:
-                    source = pairs.expected(pair.key) or ""
-                    detail = f"entry of {name}"
-                    found = LibraryDifference(Place.METADATA, missing, source, pair.name, detail)
-                    findings.add(found)
+            for kind, key, id_, _ in pairs.differences():
+                if kind is Difference.MISSING:
+                    source = pairs.expected(key) or ""
+                    yield LibraryDifference(place, kind, source, id_, f"entry of {name}")
 
     def mend(self, findings: DomainFindings) -> list[str]:
         """Repair differences: the disk and the maps, and the store out of the disk.

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from itertools import islice
 
-from smartcrawl.model.library import LibraryRow, SourceType
+from smartcrawl.model.library import LibraryRow
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.registry.library.items import (
     library_body_hash_rows,
     library_rows,
+    library_rows_at,
+    library_rows_of,
     library_rows_since,
 )
-from smartcrawl.rules.library import (
-    Corrections,
-    ExpectedFile,
-    StoredRow,
-    decide_library_corrections,
-    integrity_line,
-)
-from smartcrawl.run.library_checked_rows import CheckedRow, MadeOfRows
+from smartcrawl.registry.library.shelf import KEPT
+from smartcrawl.rules.library import LackingFile, decide_library_corrections, integrity_line
+from smartcrawl.run.library_comparison import Difference, LibraryComparison, Pair
 from smartcrawl.run.library_maps import LibraryMaps
-from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
-from smartcrawl.sources.sharepoint.paths import (
-    sharepoint_list_path,
-    sharepoint_original_path,
-)
 from smartcrawl.sources.sharepoint.source import SharepointSource
 
-_CONFIG = CRAWLER_HARDCODED_CONFIG
-_ORIGINALS = _CONFIG.PERSISTENT_STORAGE_PATH_ORIGINALS_SUBFOLDER
-_FAILED = _CONFIG.PERSISTENT_STORAGE_PATH_FAILED_SUBFOLDER
-_EMBEDDED = _CONFIG.PERSISTENT_STORAGE_PATH_EMBEDDED_SUBFOLDER
+_BATCH = 500  #: items of one look-up
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +50,21 @@ class LibraryFindings:
         return integrity_line(missing, self.orphans, self.moved, self.verified)
 
 
+@dataclass(slots=True)
+class _Corrected:
+    """The result of one comparison of the disk with the items."""
+
+    has_items: bool = False
+    verified: int = 0  #: items whose files are at their places
+    #: Paths of items that the map lacks, and of those that the disk lacks, by unique id.
+    unmapped: dict[str, str | None] = field(default_factory=dict)
+    again: dict[str, str | None] = field(default_factory=dict)
+    orphans: tuple[str, ...] = ()
+    moved: int = 0
+
+
 class LibraryCheck:
-    """Compares the files of a source with its stored items."""
+    """Compares the files of a source with its stored items, and corrects the disk."""
 
     def __init__(self, source: SharepointSource, folder: LibraryFolder, source_no: int) -> None:
         self._source = source
@@ -73,49 +76,42 @@ class LibraryCheck:
 
         A misplaced file goes back to its place, and files that no item refers to are deleted.
         """
-        rows: dict[str, CheckedRow] = {}
-        digests: dict[str, bytes] = {}
-        for whole in library_rows(connection, self._no):
-            digests[whole.unique_id] = maps.mapped_digest(whole)
-            rows[whole.unique_id] = CheckedRow.of(whole)
+        digests = {
+            row.unique_id: maps.mapped_digest(row) for row in library_rows(connection, self._no)
+        }
+        has_items = bool(digests)
         read = maps.read_files_map(digests)
+        lines = [*read.lines, *(read.unknown_lines(digests.keys()) if has_items else ())]
         del digests
-        lines = list(read.lines)
-        if rows:
-            lines += read.unknown_lines(rows.keys())
-        newer = (
-            set() if not read.is_whole else library_rows_since(connection, self._no, read.written)
-        )
+        newer = library_rows_since(connection, self._no, read.written) if read.is_whole else set()
         agreeing = read.read.agreeing
 
-        def mapped(row: CheckedRow) -> StoredRow | None:
-            """Return the row of the map, as far as it agrees; None: the map has none."""
-            is_in_map = row.no in newer or row.unique_id in agreeing or row.is_kept
-            return self._stored(row) if is_in_map else None
+        def is_mapped(row: LibraryRow) -> bool:
+            """Whether the map has an item as the registry has it, or cannot have it."""
+            is_kept = row.path is not None and row.path.startswith(f"{KEPT}/")
+            return is_kept or row.no in newer or row.unique_id in agreeing
 
-        found, again = self._corrected(connection, rows, mapped, lines)
-        again |= {*found.missing_in_map}
-        # A step found that the original was missing (R3-79).
-        again |= {row.unique_id for row in rows.values() if row.path is None and not row.has_error}
-        taken = {row.path for row in rows.values()}
-        adoptable = {
-            unique_id: row for unique_id, row in read.adoptable.items() if row.path not in taken
-        }
-        known = frozenset(row.path for row in adoptable.values() if row.path is not None)
-        # They may be where a file belongs.
-        orphans = self._without_orphans(_without_owner(found, rows, known), lines)
+        found = self._corrected(connection, is_mapped, lines)
+        adoptable = read.adoptable
+        places = [row.path for row in adoptable.values() if row.path is not None]
+        taken = library_rows_at(connection, self._no, places)
+        adopted = {each: row for each, row in adoptable.items() if row.path not in taken}
+        known = frozenset(row.path for row in adopted.values() if row.path is not None)
+        # Without an item they may be where a file belongs.
+        orphans = [path for path in found.orphans if has_items and path not in known]
+        again = found.unmapped | found.again
         return LibraryFindings(
             again=frozenset(again),
-            adopted=adoptable,
+            adopted=adopted,
             known=known,
-            missing_in_map=len(found.missing_in_map),
-            missing_on_disk=len(again) - len(found.missing_in_map),
-            orphans=orphans,
-            moved=len(found.moves),
+            missing_in_map=len(found.unmapped),
+            missing_on_disk=len(again) - len(found.unmapped),
+            orphans=self._without_orphans(orphans, lines),
+            moved=found.moved,
             verified=found.verified,
             lines=tuple(lines),
             again_lines=tuple(
-                f"{rows[each].path or each} is missing or damaged, or the map has it otherwise:"
+                f"{again[each] or each} is missing or damaged, or the map has it otherwise:"
                 " it comes again"
                 for each in sorted(again)
             ),
@@ -131,26 +127,31 @@ class LibraryCheck:
         ``is_whole``: whether this run listed the library to its end. Without that, a file may
         belong to an item that the registry does not know yet: no row is no reason to delete.
         """
-        rows = {row.unique_id: CheckedRow.of(row) for row in library_rows(connection, self._no)}
         lines: list[str] = []
-        found, again = self._corrected(connection, rows, self._stored, lines)
-        paths = found.orphans if is_whole else _without_owner(found, rows, before.known)
-        orphans = self._without_orphans(paths, lines)
+        found = self._corrected(connection, lambda row: True, lines)
+        orphans = self._without_orphans(
+            (
+                path
+                for path in found.orphans
+                if is_whole or (found.has_items and path not in before.known)
+            ),
+            lines,
+        )
         lines += [
-            f"{row.path} is missing or damaged: the next download brings it"
-            for row in rows.values()
-            if row.unique_id in again
+            f"{path} is missing or damaged: the next download brings it"
+            for path in found.again.values()
+            if path is not None
         ]
         return replace(
             before,
             orphans=before.orphans + orphans,
-            moved=before.moved + len(found.moves),
+            moved=before.moved + found.moved,
             verified=found.verified,
             lines=tuple(lines),
             again_lines=(),
         )
 
-    def _without_orphans(self, paths: Sequence[str], lines: list[str]) -> int:
+    def _without_orphans(self, paths: Iterable[str], lines: list[str]) -> int:
         """Delete files that no item refers to; return their number (R3-136)."""
         removed = 0
         for path in paths:
@@ -163,141 +164,91 @@ class LibraryCheck:
         return removed
 
     def _corrected(
-        self,
-        connection: Connection,
-        rows: Mapping[str, CheckedRow],
-        mapped: Callable[[CheckedRow], StoredRow | None],
-        lines: list[str],
-    ) -> tuple[Corrections, set[str]]:
-        """Compare the disk with the items and a map, and move misplaced files.
+        self, connection: Connection, is_mapped: Callable[[LibraryRow], bool], lines: list[str]
+    ) -> _Corrected:
+        """Compare the disk with the items, and move misplaced files.
 
-        Returns the corrections, and the unique ids of the items that are missing on the disk.
+        ``is_mapped``: whether the map has an item; the file of another is left alone.
         """
-        on_disk, damaged = self._scanned(connection, rows.values())
-        found = decide_library_corrections(
-            MadeOfRows(rows, self._expected), MadeOfRows(rows, mapped), on_disk, damaged
-        )
-        again = set(found.missing_on_disk) | self._without_original(rows.values())
-        for move in found.moves:
+        found = _Corrected()
+
+        def rows() -> Iterator[tuple[LibraryRow, bool]]:
+            for row in library_rows(connection, self._no):
+                found.has_items = True
+                is_needed = row.path is None or is_mapped(row)
+                if not is_needed:
+                    found.unmapped[row.unique_id] = row.path
+                elif row.path is not None:
+                    found.verified += 1
+                yield row, is_needed
+
+        comparison = LibraryComparison(connection, self._source, self._no, self._folder)
+        spare: dict[str, int] = {}
+        differing: list[Pair] = []
+        for pair in comparison.disk(rows(), tidies=True):
+            if pair.difference is Difference.SURPLUS:
+                spare[pair.key] = comparison.size_of(pair)
+            else:
+                differing.append(pair)
+        lacking = {
+            file.unique_id: file for file in self._lacking(connection, comparison, differing, found)
+        }
+        found.verified -= len(lacking)
+        wanted = decide_library_corrections(lacking.values(), spare)
+        found.orphans, found.moved = wanted.orphans, len(wanted.moves)
+        found.again |= {each: lacking[each].path for each in wanted.missing_on_disk}
+        for move in wanted.moves:
             try:
                 self._folder.rename(move.source, move.target)
             except OSError as error:
-                again.add(move.unique_id)
+                found.again[move.unique_id] = move.target
                 lines.append(f"{move.source} cannot be moved to {move.target}: {error.strerror}")
             else:
                 lines.append(f"{move.source} is moved to {move.target}, its place")
                 self._folder.tidy(move.source)
-        return found, again
-
-    def _scanned(
-        self, connection: Connection, rows: Iterable[CheckedRow]
-    ) -> tuple[dict[str, int], set[str]]:
-        """Return sizes of the files on disk by path, and the paths of damaged ones."""
-        facts = self._walked()
-        for row in rows:
-            if row.path is not None and row.path not in facts:
-                elsewhere = self._folder.facts(row.path)
-                if elsewhere is not None:
-                    facts[row.path] = elsewhere
-        differing = {
-            row.no: row
-            for row in rows
-            if row.path in facts and self._is_damaged(row, row.path, facts[row.path])
-        }
-        damaged = {
-            row.path for row in self._damaged(connection, differing, facts) if row.path is not None
-        }
-        sizes: dict[str, int] = {}
-        while facts:  # not both at once: a library may have a million files
-            path, (sizes[path], _) = facts.popitem()
-        return sizes, damaged
-
-    def _walked(self) -> dict[str, tuple[int, int]]:
-        """Return size and time of each file that may be an orphan, by path."""
-        tops = [_EMBEDDED]
-        if self._source.source_type is not SourceType.FILES:
-            tops.append(_ORIGINALS)
-        facts = {
-            path: (size, modified)
-            for top in tops
-            for path, size, modified in self._folder.walk(top, tidies=True)
-        }
-        if self._source.source_type is SourceType.LISTS:
-            facts.pop(sharepoint_list_path(self._source.source_id), None)  # never an orphan
-        return facts
-
-    def paths(self) -> list[str]:
-        """Return the paths of the files that are orphans unless an item refers to them."""
-        return list(self._walked())
-
-    def _is_damaged(self, row: CheckedRow, path: str, facts: tuple[int, int]) -> bool:
-        """Whether size or date of a file is not that of its item.
-
-        What is made of an item has its date, and a size of its own.
-        """
-        if self._source.source_type is SourceType.FILES:
-            return self._size(row) is not None and facts != (row.file_size, row.last_modified)
-        is_shared = path == sharepoint_list_path(self._source.source_id)
-        return not (is_shared or path.startswith(f"{_FAILED}/")) and facts[1] != row.last_modified
-
-    def _without_original(self, rows: Iterable[CheckedRow]) -> set[str]:
-        """Return the unique ids of processed pages whose original is missing or damaged (M-53)."""
-        if self._source.source_type is not SourceType.SITEPAGES:
-            return set()
-        found = set()
-        for row in rows:
-            if (
-                row.path is not None
-                and (original := sharepoint_original_path(row.path)) != row.path
-            ):
-                facts = self._folder.facts(original)
-                if facts is None or self._is_damaged(row, original, facts):
-                    found.add(row.unique_id)
         return found
 
-    def _damaged(
+    def _lacking(
         self,
         connection: Connection,
-        rows: Mapping[int, CheckedRow],
-        facts: Mapping[str, tuple[int, int]],
-    ) -> Iterator[CheckedRow]:
-        """Yield those of some items whose bytes are others; where they are not, the time is set."""
-        hashes = library_body_hash_rows(connection, list(rows))
-        for no, row in rows.items():
-            assert row.path is not None, "it has a file"
-            try:
-                is_same = facts[row.path][0] == row.file_size and no in hashes
-                if is_same and sha256(self._folder.read(row.path)).digest() == hashes[no]:
-                    self._folder.stamp(row.path, row.last_modified)
+        comparison: LibraryComparison,
+        differing: Iterable[Pair],
+        found: _Corrected,
+    ) -> Iterator[LackingFile]:
+        """Yield the files of items that are missing or damaged.
+
+        An item that lacks its place or its original is to come again (R3-79, M-53).
+        """
+        left = iter(differing)
+        while some := list(islice(left, _BATCH)):
+            numbers = [int(pair.name) for pair in some if pair.key != comparison.list]
+            rows = library_rows_of(connection, numbers)
+            hashes = library_body_hash_rows(connection, numbers)
+            for pair in some:
+                if pair.key == comparison.list:
+                    for row in library_rows(connection, self._no):
+                        if row.path == pair.key and row.unique_id not in found.unmapped:
+                            yield LackingFile(row.unique_id, pair.key, None)
                     continue
-            except OSError:  # such as a pipe
-                pass
-            yield row
+                row = rows[int(pair.name)]
+                if row.path != pair.key:
+                    found.again[row.unique_id] = row.path
+                elif pair.difference is Difference.MISSING or not self._is_same(
+                    row, pair.key, hashes.get(row.no)
+                ):
+                    has_size = comparison.has_files and not comparison.is_note(row)
+                    size = row.file_size if has_size else None
+                    yield LackingFile(row.unique_id, pair.key, size)
 
-    def _expected(self, row: CheckedRow) -> ExpectedFile | None:
-        """Return the place of an item's file; None: it has none."""
-        return None if row.path is None else ExpectedFile((row.path,), self._size(row))
-
-    def _size(self, row: CheckedRow) -> int | None:
-        """Return the bytes that the file of an item must have; None: not those of the library."""
-        is_as_listed = self._source.source_type is SourceType.FILES
-        return None if self._is_note(row) or not is_as_listed else row.file_size
-
-    @staticmethod
-    def _is_note(row: CheckedRow) -> bool:
-        """Whether the file of an item only says why there is none (E2)."""
-        return row.has_error and row.path is not None and row.path.startswith(f"{_FAILED}/")
-
-    def _stored(self, row: CheckedRow) -> StoredRow:
-        """Return an item as a row of the map; the original of a processed one is kept (M-53)."""
-        path = row.path or ""
-        if self._source.source_type is SourceType.FILES:  # it is its own original
-            return StoredRow(path, row.has_error, path)
-        return StoredRow(path, row.has_error, sharepoint_original_path(path))
-
-
-def _without_owner(
-    found: Corrections, rows: Mapping[str, CheckedRow], known: Collection[str]
-) -> list[str]:
-    """Return the files that neither an item nor the map names; none where there is no item."""
-    return [path for path in found.orphans if path not in known] if rows else []
+    def _is_same(self, row: LibraryRow, path: str, digest: bytes | None) -> bool:
+        """Whether only the date of a file is another; then it is set."""
+        facts = self._folder.facts(path)
+        if facts is None or facts[0] != row.file_size or digest is None:
+            return False
+        try:
+            if sha256(self._folder.read(path)).digest() != digest:
+                return False
+            self._folder.stamp(path, row.last_modified)
+        except OSError:
+            return False
+        return True

@@ -39,6 +39,7 @@ from smartcrawl.run.library import (
     library_run_item_change,
 )
 from smartcrawl.run.library_check import LibraryCheck, LibraryFindings
+from smartcrawl.run.library_comparison import LibraryComparison
 from smartcrawl.run.library_dry_maps import DryLibraryMaps
 from smartcrawl.run.library_maps import LibraryMaps
 from smartcrawl.run.library_places import LibraryPlaces
@@ -237,7 +238,7 @@ class _Comparison:
         walk = self._walk(taken, problems, is_counted=is_counted)
         self._count_listed(taken, rows, walk, is_whole=not problems)
         if not rows:
-            orphans = self._orphans(check, is_whole=not problems)
+            orphans = self._orphans(is_whole=not problems)
             found.findings = replace(self._findings, orphans=orphans)
         found.reasons = [f"listing: {problem}" for problem in walk.problems]
         if problems and not taken:
@@ -340,7 +341,7 @@ class _Comparison:
             case ItemChange.CHANGED:
                 found.changed += 1
 
-    def _orphans(self, check: LibraryCheck, *, is_whole: bool) -> int:
+    def _orphans(self, *, is_whole: bool) -> int:
         """Return the number of files that no item refers to, once a new registry has the items.
 
         Without one, no file was an orphan before.
@@ -348,7 +349,8 @@ class _Comparison:
         if not (is_whole or self._new_places):
             return 0
         kept = self._new_places if is_whole else self._new_places | self._findings.known
-        return sum(path not in kept for path in check.paths())
+        comparison = LibraryComparison(self._connection, self._source, self._no, self._folder)
+        return sum(path not in kept for path, _, _ in comparison.walked())
 
     def _is_converted(self, item: LibraryItem, *, is_whole: bool) -> bool:
         kind = self._source.source_type

@@ -14,11 +14,10 @@ from smartcrawl.model.options import Options
 from smartcrawl.model.program import program_name
 from smartcrawl.model.vector_store_options import VectorStoreOptions
 from smartcrawl.registry.connection import Connection
-from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.items import library_rows
 from smartcrawl.run.embed_result import EmbedResult
 from smartcrawl.run.embedded_items import EmbeddedItems
-from smartcrawl.run.library_maps import LibraryMaps
+from smartcrawl.run.library_maps import LibraryMaps, run_embed_errors, run_embedded_files
 from smartcrawl.run.library_metadata import LibraryMetadata
 from smartcrawl.run.library_steps import LibraryStep
 from smartcrawl.run.pushing import run_left_uploads_in_words, run_push_key
@@ -128,15 +127,8 @@ class LibraryEmbed(LibraryStep):
         maps = LibraryMaps(self._source, self._folder)
         if with_files:
             maps.write_files_map(library_rows(connection, no))
-        embedded = {
-            file.version.no: EmbeddedFile(
-                file.file, self._store.store, file.uploaded_at or file.embedded_at, file.embedded_at
-            )
-            for file in rows.completed()
-            if file.file is not None
-        }
-        failures = embed_failure_rows(connection, no)
-        errors = {number: failure.error for number, failure in failures.items()}
+        embedded = run_embedded_files(rows.completed(), self._store.store)
+        errors = run_embed_errors(connection, no)
         maps.write_vectorstore_map(library_rows(connection, no), embedded, errors)
         return embedded
 

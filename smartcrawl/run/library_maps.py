@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import ExitStack
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
+from smartcrawl.index.vectorstore.ports import StoredFile
 from smartcrawl.model.library import LibraryItem, LibraryRow
+from smartcrawl.registry.connection import Connection
+from smartcrawl.registry.library.embedding import embed_failure_rows
 from smartcrawl.registry.library.folder import LibraryFolder
 from smartcrawl.sources.sharepoint.hardcoded_config import CRAWLER_HARDCODED_CONFIG
 from smartcrawl.sources.sharepoint.mapfiles import (
@@ -109,6 +112,38 @@ def run_row_of_files_map(row: LibraryRow, prefix: str) -> FilesMapRow:
     )
 
 
+def run_rows_of_vectorstore_map(
+    rows: Iterable[LibraryRow],
+    embedded: Mapping[int, EmbeddedFile],
+    errors: Mapping[int, str],
+    prefix: str,
+) -> Iterator[VectorstoreMapRow]:
+    """Yield the rows of ``vectorstore_map.csv``: items in the store, and those with an error.
+
+    ``embedded`` and ``errors``: by record.no. ``prefix``: as of the map of files (R3-52).
+    """
+    for row in rows:
+        file, error = embedded.get(row.no), errors.get(row.no, "")
+        if file or error or row.sharepoint_error or row.processing_error:
+            yield VectorstoreMapRow.of(run_row_of_files_map(row, prefix), file, error)
+
+
+def run_embedded_files(files: Iterable[StoredFile], store: str) -> dict[int, EmbeddedFile]:
+    """Return the completed files of a store as its map has them, by record.no."""
+    return {
+        file.version.no: EmbeddedFile(
+            file.file, store, file.uploaded_at or file.embedded_at, file.embedded_at
+        )
+        for file in files
+        if file.file is not None
+    }
+
+
+def run_embed_errors(connection: Connection, source: int) -> dict[int, str]:
+    """Return why items of a source could not be embedded, by record.no."""
+    return {no: failure.error for no, failure in embed_failure_rows(connection, source).items()}
+
+
 def _digest(row: FilesMapRow) -> bytes:
     return blake2b(repr(tuple(row)).encode(), digest_size=16).digest()
 
@@ -194,11 +229,8 @@ class LibraryMaps:
         os.makedirs(self._root, exist_ok=True)
         path = self._root / _CONFIG.VECTOR_STORE_MAP_CSV
         with replaced_sharepoint_map(path, VectorstoreMapRow) as writer:
-            for row in rows:
-                file, error = embedded.get(row.no), errors.get(row.no, "")
-                if file or error or row.sharepoint_error or row.processing_error:
-                    cells = run_row_of_files_map(row, self._prefix)
-                    writer.write(VectorstoreMapRow.of(cells, file, error))
+            for row in run_rows_of_vectorstore_map(rows, embedded, errors, self._prefix):
+                writer.write(row)
 
     def begin_sharepoint_map(self) -> None:
         """Begin the map of the library beside the present one.
