@@ -9,10 +9,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from smartcrawl.extract import html
-from smartcrawl.extract.budget import HostParsingBudget, ParsingBudget
 from smartcrawl.extract.formats import FORMATS, MAX_TEXT, FormatError, FormatFault
-from smartcrawl.extract.pool import MIB, FormatPool
-from smartcrawl.extract.portions import MAX_PAGE, ParsingPortions
+from smartcrawl.extract.pool import (
+    MAX_PAGE,
+    MIB,
+    FormatPool,
+    HostParsingBudget,
+    ParsingBudget,
+    ParsingPortions,
+)
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
 from smartcrawl.model.exceptions import GivenUpError

@@ -19,11 +19,14 @@ from smartcrawl.extract.links import (
     refresh_target_at_once,
     resolve_html_links,
 )
-from smartcrawl.extract.parsing import parse_markup
-from smartcrawl.extract.robots_meta import robots_meta_directives
+from smartcrawl.extract.reader import (
+    SeenMarkup,
+    css_element_check,
+    mark_css_selected,
+    parse_markup,
+    robots_meta_directives,
+)
 from smartcrawl.extract.sections import Span, markup_line, text_sections
-from smartcrawl.extract.seen import SeenMarkup
-from smartcrawl.extract.selection import css_element_check, mark_css_selected
 from smartcrawl.extract.sniff import HTML_TYPES, TEXT_TYPES, sniffed_media_type
 from smartcrawl.model.documents import Document, Image, Section
 from smartcrawl.model.urls import join_url

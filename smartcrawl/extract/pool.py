@@ -1,38 +1,382 @@
-"""Pool of reading processes: a document that ends its process affects no other document."""
+"""Pool of reading processes: a document that ends its process affects no other document.
+
+Checks of the answers of reading processes.
+
+A document may have taken over the process that reads it. So no field of an answer is trusted before
+it was checked.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
-from typing import Final, NamedTuple, TypeVar
+from io import BufferedReader, RawIOBase
+from itertools import chain
+from math import inf
+from operator import le
+from threading import Event, Lock, Thread
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
-from smartcrawl.extract.answers import parse_document_answer
-from smartcrawl.extract.budget import HostParsingBudget
+from pydantic import TypeAdapter, ValidationError
+
+from smartcrawl.extract.charset import CODECS
+from smartcrawl.extract.confine import HAS_LIMITS
 from smartcrawl.extract.formats import check_document_format
 from smartcrawl.extract.formats.common import (
+    MAX_TEXT,
     FormatError,
     FormatFault,
     document_over_budget,
     document_too_large,
 )
-from smartcrawl.extract.process import PAGES, ParserProcess
+from smartcrawl.extract.links import MAX_LINKS, MAX_OVERLONG, document_base_url
 from smartcrawl.extract.sniff import sniffed_media_type as media_type_of
 from smartcrawl.extract.wire import (
+    LONGEST,
+    MAX_ANSWER,
     MAX_BODY,
+    MAX_HEADER,
     AnswerError,
     PageTask,
     Selected,
+    receive_extraction_frame,
+    send_extraction_frames,
     wire_extraction_tasks,
 )
-from smartcrawl.model.documents import Document
+from smartcrawl.model.documents import BLOCK_KINDS, LIST, Document, Link, Section
+from smartcrawl.model.file_urls import join_file_url
+from smartcrawl.model.urls import request_url
+
+FREE = 0.25  #: seconds of each document; most take less
+
+
+@dataclass(slots=True)
+class _Account:
+    spent: float = 0.0  #: seconds, of documents that were read
+    begun: list[float] = field(default_factory=list)  #: start of each document that is being read
+
+
+class ParsingBudget:
+    """The seconds of wall time that reading processes may work for each host, from any thread.
+
+    A document is begun while the budget is positive, and may then exceed it: a document that
+    reaches its own limits is remembered by its bytes, and costs no time in later runs. Waiting for
+    a process, and its start, do not count, nor do the first ``FREE`` seconds of each document: a
+    library of a thousand ordinary documents is read in one run. ``seconds`` 0: no limit.
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.seconds = seconds
+        self._clock = clock
+        self._lock = Lock()
+        self._accounts: dict[str, _Account] = {}
+
+    def left(self, host: str) -> float:
+        """Return the seconds that remain for the next document of a host; below 0: overdrawn."""
+        if not self.seconds:
+            return inf
+        with self._lock:
+            account = self._accounts.get(host)
+            if account is None:
+                return self.seconds
+            now = self._clock()
+            spent = account.spent + sum(max(0, now - begun - FREE) for begun in account.begun)
+            return self.seconds - spent
+
+    @contextmanager
+    def reading(self, host: str) -> Iterator[None]:
+        """Count the time that a document of a host is being read."""
+        begun = self._clock()
+        with self._lock:
+            account = self._accounts.setdefault(host, _Account())
+            account.begun.append(begun)
+        try:
+            yield
+        finally:
+            with self._lock:
+                account.begun.remove(begun)
+                account.spent += max(0, self._clock() - begun - FREE)
+
+
+@dataclass(frozen=True, slots=True)
+class HostParsingBudget:
+    """The budget of one host."""
+
+    budget: ParsingBudget
+    host: str
+
+    @property
+    def left(self) -> float:
+        """The remaining seconds, see ``ParsingBudget.left``."""
+        return self.budget.left(self.host)
+
+
+_CHARSETS: Final = CODECS | {"", "utf-16", "utf-32", "utf-32-le", "utf-32-be"}
+_WORD: Final = 32  #: characters of the type of a link
+
+_DOCUMENT: Final = TypeAdapter(Document)
+
+
+def parse_document_answer(
+    answer: bytes, media_type: str, longest: int = LONGEST, url: str = ""
+) -> Document:
+    """Return the document of an answer; its fields may have ``longest`` characters.
+
+    ``url``: the address of the document. A file may link to other files of its place.
+
+    Raises:
+        FormatError: the answer is an error.
+        AnswerError: no reader of ``media_type`` gives such an answer.
+    """
+    if answer[:1] == b"E":
+        raise _error(answer[1:])
+    try:
+        document = _DOCUMENT.validate_json(memoryview(answer)[1:].tobytes(), strict=True)
+    except ValidationError as error:
+        raise AnswerError(str(error)[:LONGEST]) from error
+    wrong = _wrong(document, media_type, max(longest, LONGEST), answer)
+    if not all(_is_sound(link, url) for link in document.links):
+        wrong = wrong or "a link that is none"
+    if answer[:1] != b"D" or wrong:
+        raise AnswerError(f"a document with {wrong}")
+    return document
+
+
+def _error(answer: bytes) -> FormatError:
+    try:
+        fields: Any = json.loads(answer)
+        return FormatError(FormatFault(fields["kind"]), str(fields["message"])[:LONGEST])
+    except (ValueError, TypeError, LookupError) as error:
+        raise AnswerError("an error that cannot be read") from error
+
+
+def _wrong(document: Document, media_type: str, longest: int, answer: bytes) -> str:
+    """Return the fault of a document that no reader gives, or an empty string."""
+    texts = [document.title, document.description, document.keywords, *document.overlong]
+    texts += [text for image in document.images for text in image if isinstance(text, str)]
+    texts += [link.anchor for link in document.links]
+    if any(len(text) > longest for text in texts):
+        return "an overlong field"
+    if sum(len(section.heading) + len(section.text) for section in document.sections) > MAX_TEXT:
+        return "too much text"
+    if b"\\u0000" in answer and "\0" in "".join((*texts, document.text)):
+        return "a NUL"
+    if any(not 0 <= section.level <= 6 for section in document.sections):
+        return "a heading of no level"
+    if not all(map(_has_sound_blocks, document.sections)):
+        return "a block outside of its text"
+    if len(document.links) > MAX_LINKS or len(document.overlong) > MAX_OVERLONG:
+        return "too many links"
+    for named in (document.canonical, document.refresh):
+        if named is not None and request_url(named) != named:
+            return "a canonical address or refresh that is none"
+    if document.charset not in _CHARSETS or any(
+        len(code) not in (0, 2) for code in (document.language, document.declared)
+    ):
+        return "no charset or no language"
+    return "" if document.content_type == media_type else "another type"
+
+
+def _has_sound_blocks(section: Section) -> bool:
+    """Whether the blocks are in the text, by their start, and code and tables do not overlap."""
+    start = end = 0
+    for block in section.blocks:
+        inside = block.kind in BLOCK_KINDS and start <= block.start < block.end <= len(section.text)
+        first = block.caption or block.start
+        places = [block.start, first, *chain.from_iterable(block.rows), block.end]
+        if not inside or not all(map(le, places, places[1:])) or block.head < 0:
+            return False
+        start = block.start
+        if block.kind != LIST:
+            if block.start < end:
+                return False
+            end = block.end
+    return True
+
+
+def _is_sound(link: Link, url: str) -> bool:
+    if len(link.type) > _WORD:
+        return False
+    return request_url(link.url) == link.url or _is_file_beside(link.url, url)
+
+
+def _is_file_beside(linked: str, url: str) -> bool:
+    """Whether a link leads from a file, not a web page, to a file of the same place."""
+    return bool(url) and join_file_url(document_base_url(url), linked) == linked
+
+
+if sys.platform == "linux":
+    import fcntl
 
 logger = logging.getLogger(__name__)
+
+PAGES: Final = 25  #: so many pages wear a process out as much as one other document
+_PIPE: Final = 512 * 1024  #: bytes of answers in the pipe
+_START_SECONDS: Final = 60.0  #: limit for the start of a process
+_END_SECONDS: Final = 10.0  #: limit for the end of a process that was killed
+_COMPLAINT: Final = 4_096  #: bytes of its standard error that are read
+#: Signals by which a parser ends itself; another may come from the operator or the system.
+_CRASHES: Final = frozenset(
+    {"SIGABRT", "SIGBUS", "SIGFPE", "SIGILL", "SIGSEGV", "SIGSYS", "SIGTRAP"}
+)
+_NO_MEMORY: Final = (b"memory allocation of", b"MemoryError")  #: words of Rust and of Python
+
+
+class ParserProcess:
+    """One process that reads documents, used by one thread at a time."""
+
+    def __init__(self, command: Sequence[str], memory: int, cpu_seconds: int, *more: str) -> None:
+        """Start ``command``, arguments of Python; ``begin`` waits until it is ready.
+
+        Raises:
+            OSError: the system starts no more processes.
+        """
+        self.documents = 0
+        self.worn = 0  #: pages, or PAGES for each other document
+        self.missing: list[str] = []
+        self._cpu_seconds = cpu_seconds
+        self._deadline = 0.0
+        self._overdue = self._killed = False
+        path = os.pathsep.join(map(os.path.abspath, sys.path))
+        kept = {name: os.environ[name] for name in ("SYSTEMROOT",) if name in os.environ}
+        self._popen = subprocess.Popen(  # noqa: S603  # our own module, no shell
+            [sys.executable, *command, str(memory), str(cpu_seconds), *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            cwd=os.path.abspath(os.sep),
+            env={"PYTHONPATH": path, **kept},
+            start_new_session=True,  # Ctrl-C is for the crawler
+        )
+        assert self._popen.stdin is not None
+        assert self._popen.stdout is not None
+        self._input = cast(RawIOBase, self._popen.stdin)
+        output = cast(RawIOBase, self._popen.stdout)
+        self._output = BufferedReader(output, _PIPE)  # several answers with one call
+        if sys.platform == "linux":
+            with suppress(OSError):  # more than the system grants
+                fcntl.fcntl(self._output.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can take a request."""
+        return self._popen.poll() is None and not (self._overdue or self._killed)
+
+    def begin(self) -> None:
+        """Wait until it has confined itself; ``missing`` lists the limits that the platform lacks.
+
+        Raises:
+            FormatError: it ended at once (CRASHED).
+        """
+        with closing(self._answers(_START_SECONDS, MAX_HEADER, 1)) as answers:
+            self.missing = json.loads(next(answers))
+
+    def ask(self, header: bytes, body: bytes, seconds: float, pages: int = 0) -> Generator[bytes]:
+        """Yield its answer to one document, or to each of so many ``pages``; close the generator.
+
+        Raises:
+            FormatError: it ended, or took more than ``seconds`` of wall time for one answer. The
+                process has ended then.
+        """
+        self.documents += pages or 1
+        self.worn += pages or PAGES
+        return self._answers(seconds, MAX_ANSWER, pages or 1, header, body)
+
+    def _answers(self, seconds: float, limit: int, count: int, *frames: bytes) -> Generator[bytes]:
+        done = Event()
+        self._deadline = time.monotonic() + seconds
+        Thread(target=self._watch, args=(done,), daemon=True).start()
+        try:
+            send_extraction_frames(self._input, *frames)
+            for _ in range(count):
+                yield receive_extraction_frame(self._output, limit)
+                self._deadline = time.monotonic() + seconds
+        except (OSError, EOFError, ValueError, AnswerError) as error:
+            raise self._end(error, seconds) from error
+        finally:
+            done.set()
+
+    def _watch(self, done: Event) -> None:
+        """Kill it when its deadline passes before it is done."""
+        while (left := self._deadline - time.monotonic()) > 0:
+            if done.wait(left):
+                return
+        self._overdue = True
+        self._popen.kill()
+
+    def kill(self) -> None:
+        """End it now, from any thread."""
+        self._killed = True
+        self._popen.kill()
+
+    def _end(self, error: Exception, seconds: float) -> FormatError:
+        """End it, and return the reason why it has not answered."""
+        if isinstance(error, AnswerError):
+            self.kill()
+        code, complaint = self._reap()
+        if self._overdue:  # where processor time is limited, the machine was too busy
+            what = f"reading took more than {seconds:g} seconds"
+            return FormatError(FormatFault.TIME_OUT, what, lasting=not HAS_LIMITS)
+        if HAS_LIMITS and code == -signal.SIGXCPU:
+            what = f"reading took more than {self._cpu_seconds} seconds of processor time"
+            return FormatError(FormatFault.TIME_OUT, what)
+        if any(words in complaint for words in _NO_MEMORY):
+            what = "the document needs more memory than one document may have"
+            return FormatError(FormatFault.MEMORY, what)
+        if not self.documents:
+            last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
+            what = f"the process that reads documents does not start: {last or _cause(code)}"
+            return FormatError(FormatFault.CRASHED, what, lasting=False)
+        logger.debug("a reading process ended: %s", complaint.decode(errors="replace"))
+        if isinstance(error, AnswerError):
+            return FormatError(FormatFault.CRASHED, f"its reader answered with {error}")
+        cause = _cause(code)
+        what = f"its reader crashed: {cause}"
+        return FormatError(FormatFault.CRASHED, what, lasting=cause in _CRASHES)
+
+    def end(self) -> None:
+        """Kill it and wait for its end."""
+        if not self._output.closed:
+            self.kill()
+            self._reap()
+
+    def _reap(self) -> tuple[int, bytes]:
+        """Wait for its end; return its exit code and its standard error."""
+        try:
+            code = self._popen.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._popen.wait()
+        complaint = b""
+        if self._popen.stderr is not None:
+            complaint = self._popen.stderr.read(_COMPLAINT) or b""
+            self._popen.stderr.close()
+        self._input.close()
+        self._output.close()
+        return code, complaint
+
+
+def _cause(code: int) -> str:
+    if code >= 0:
+        return f"exit status {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
 
 _T = TypeVar("_T")
 
@@ -296,3 +640,83 @@ class FormatPool:
                 self._idle.append(process)
         if not keep:
             process.end()
+
+
+MAX_PAGE: Final = 2 * 1024 * 1024  #: bytes of a page that a process reads
+_MOST: Final = 16  #: pages of a portion
+_MOST_BYTES: Final = 2 * MAX_PAGE  #: bytes of a portion; the last page may exceed it
+
+_Waiting = tuple[PageTask, asyncio.Future[Document]]
+
+
+class ParsingPortions:
+    """Reads pages in a pool, each time a portion of the waiting ones."""
+
+    def __init__(self, pool: FormatPool, selected: Selected) -> None:
+        self._pool = pool
+        self._selected = selected
+        self._at_once = 2 * pool.workers  # each process finds its next portion ready
+        self._waiting: deque[_Waiting] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def read(self, task: PageTask) -> Document:
+        """Return the document of a page, like ``html.parse_html``.
+
+        Raises:
+            FormatError: its process ended, for any reason; other pages are not affected.
+            RuntimeError: the pool is closed.
+        """
+        future: asyncio.Future[Document] = asyncio.get_running_loop().create_future()
+        self._waiting.append((task, future))
+        if len(self._tasks) < self._at_once:
+            work = asyncio.ensure_future(self._work())
+            self._tasks.add(work)
+            work.add_done_callback(self._tasks.discard)
+        return await future
+
+    async def close(self) -> None:
+        """Cancel the pages that wait or are being read, and end the processes."""
+        for task in self._tasks:
+            task.cancel()
+        while self._waiting:
+            self._waiting.popleft()[1].cancel()
+        await self._pool.close()
+
+    async def _work(self) -> None:
+        while portion := self._portion():
+            pages = [task for task, _ in portion]
+            try:
+                found = await self._pool.read_pages(pages, self._selected)
+            except RuntimeError as error:
+                _fail(portion, error)
+                return
+            except BaseException as error:  # every waiting page gets a result
+                _fail(portion, error)
+                raise
+            for (_, future), result in zip(portion, found, strict=True):
+                if future.done():
+                    continue  # its page was cancelled
+                if isinstance(result, Document):
+                    future.set_result(result)
+                else:
+                    future.set_exception(result)
+
+    def _portion(self) -> list[_Waiting]:
+        """Take the next pages: fewer where few are waiting, so that every process gets some."""
+        most = max(1, min(_MOST, len(self._waiting) // self._at_once))
+        portion: list[_Waiting] = []
+        size = 0
+        while self._waiting and len(portion) < most and size < _MOST_BYTES:
+            task, future = self._waiting.popleft()
+            if not future.done():
+                portion.append((task, future))
+                size += len(task.body)
+        return portion
+
+
+def _fail(portion: list[_Waiting], error: BaseException) -> None:
+    for _, future in portion:
+        if isinstance(error, asyncio.CancelledError):
+            future.cancel()
+        elif not future.done():
+            future.set_exception(error)

@@ -1,19 +1,454 @@
-"""Extraction of text, links and metadata from markup while it is parsed, without a tree."""
+"""The walk over the markup of a page: its text, regions, links and metadata, without a tree."""
 
 from __future__ import annotations
 
+import re
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from functools import cache
+from typing import Any, Final, NamedTuple, assert_never
 
-from smartcrawl.extract import elements
+import cssselect
+from cssselect import parser as css
+from lxml import etree
+
 from smartcrawl.extract.images import ParsedImages
 from smartcrawl.extract.links import MAX_LINKS, Reference, html_refresh_target
-from smartcrawl.extract.regions import Region, Regions
-from smartcrawl.extract.robots_meta import robots_meta_directives
-from smartcrawl.extract.sections import BREAK, ROW, Heading, markup_line
-from smartcrawl.extract.seen import SeenMarkup
+from smartcrawl.extract.sections import (
+    BREAK,
+    CELL,
+    ROW,
+    Heading,
+    Span,
+    TokenBlock,
+    keep_text_layout,
+    markup_line,
+)
+from smartcrawl.model.documents import CODE, LIST, TABLE, Image
+
+# fmt: off
+
+#: Elements without text of the page, or without visible text.
+MUTED: Final = frozenset({
+    "annotation", "annotation-xml", "iframe", "noembed", "noframes", "noscript", "script", "style",
+    "svg", "template", "title",
+})
+#: Boilerplate, within a line.
+CONTROLS: Final = frozenset({"button", "datalist", "option", "select", "textarea"})
+#: Boilerplate, as a block.
+ASIDES: Final = frozenset({"aside", "nav", "search"})
+#: Boilerplate unless they belong to ``<main>`` or an ``<article>``.
+EDGES: Final = frozenset({"footer", "header"})
+#: Blocks that are boilerplate by their class or id.
+CONTAINERS: Final = frozenset({
+    "center", "details", "div", "dl", "form", "ol", "section", "table", "ul",
+})
+BLOCKS: Final = frozenset({
+    "address", "blockquote", "body", "br", "caption", "dd", "dialog", "dir", "dt", "fieldset",
+    "figcaption", "figure", "frameset", "hgroup", "hr", "legend", "li", "menu", "optgroup", "p",
+    "summary", "tbody", "tfoot", "thead",
+})
+CELLS: Final = frozenset({"td", "th"})
+#: Elements in which white space counts.
+LAID_OUT: Final = frozenset({"listing", "pre", "xmp"})
+#: Level of a heading by its tag.
+HEADINGS: Final = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
+
+#: ARIA roles of boilerplate.
+ROLES: Final = frozenset({"banner", "complementary", "contentinfo", "navigation", "search"})
+#: Words in class and id of containers that are boilerplate on any site.
+WORDS: Final = frozenset({
+    "breadcrumb", "breadcrumbs", "cookie-banner", "cookie-consent", "menu", "nav", "navbar",
+    "navfooter", "navheader", "navigation", "related", "sidebar", "sphinxsidebar", "toc",
+})
+#: Text of links from a heading to itself.
+PERMALINKS: Final = frozenset({"#", "¶", "§", "\u200b", "\uf0c1", "🔗"})
+
+
+NAME: Final = "smartcrawl"  #: our name in directives
+
+_AGENT: Final = re.compile(r"\s*([a-z][\w.-]*)\s*:(.*)", re.DOTALL)
+_VALUED: Final = frozenset(
+    {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
+)
+
+
+_EXPIRY: Final = "unavailable_after:"
+_DATE_PARTS: Final = 2  #: between commas: "Wed, 25 Jun 2025 15:00:00 GMT" has two
+
+
+def robots_meta_directives(value: str, now: float = 0) -> tuple[bool, bool]:
+    """Return ``(noindex, nofollow)`` of one robots meta or ``X-Robots-Tag`` value.
+
+    ``now`` is Unix seconds: an ``unavailable_after`` in the past is noindex. A date that cannot be
+    read is none.
+
+    A robot's name and a colon address the directives up to the next name to that robot. Directives
+    for smartcrawl and without a name count, others are ignored. ``none`` is both. Call it for each
+    header line, because a name applies to its line only.
+
+    Source: RFC 9309 leaves these out; developers.google.com "Robots meta tag, data-nosnippet and
+    X-Robots-Tag specifications".
+    """
+    noindex = nofollow = False
+    ours = True
+    parts = value.lower().split(",")
+    for at, part in enumerate(parts):
+        words = part
+        if (named := _AGENT.match(part)) and named[1] not in _VALUED:
+            ours = named[1] == NAME
+            words = named[2]
+        if ours and ":" not in words:
+            said = words.split()
+            noindex |= "noindex" in said or "none" in said
+            nofollow |= "nofollow" in said or "none" in said
+        elif ours and words.strip().startswith(_EXPIRY):
+            date = words.strip().removeprefix(_EXPIRY)
+            noindex |= _is_past([date, *parts[at + 1 : at + _DATE_PARTS]], now)
+    return noindex, nofollow
+
+
+def _is_past(parts: list[str], now: float) -> bool:
+    """Whether the date that begins with the first of these parts, cut at commas, is over.
+
+    >>> _is_past([" wed", " 25 jun 2025 15:00:00 gmt"], 2e9), _is_past([" 2025-06-25"], 1e9)
+    (True, False)
+    """
+    texts = [",".join(parts[:count]).strip() for count in range(1, len(parts) + 1)]
+    moment = next(filter(None, map(_moment, texts)), None)
+    return moment is not None and moment.timestamp() <= now
+
+
+def _moment(text: str) -> datetime | None:
+    """Return a date of RFC 822, RFC 850 or ISO 8601; without a zone it is UTC."""
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            moment = read(text.upper())
+            return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        except (ValueError, TypeError, IndexError, OverflowError):
+            continue
+    return None
+
+
+@dataclass(slots=True)
+class SeenMarkup:
+    """The parts of a page's markup, before the choice of the text that counts.
+
+    The text is a list of tokens with marks for lines, cells and rows. Boilerplate, ``<main>`` and
+    ``<article>`` are spans of these tokens.
+    """
+
+    tokens: list[str] = field(default_factory=list)
+    headings: list[Heading] = field(default_factory=list)
+    blocks: list[TokenBlock] = field(default_factory=list)  #: code, tables and lists
+    boilerplate: list[Span] = field(default_factory=list)
+    mains: list[Span] = field(default_factory=list)
+    articles: list[Span] = field(default_factory=list)
+    kept: list[Span] = field(default_factory=list)
+    dropped: list[Span] = field(default_factory=list)
+    references: dict[str, Reference] = field(default_factory=dict)  #: by href, without fragment
+    cut: bool = False  #: whether there are more references than are kept
+    images: dict[str, Image] = field(default_factory=dict)  #: by source
+    titles: dict[str, str] = field(default_factory=dict)  #: "title", "og:title"
+    descriptions: dict[str, str] = field(default_factory=dict)  #: "description", "og:description"
+    keywords: str = ""
+    base: str | None = None
+    canonical: str | None = None
+    refresh: str | None = None  #: content of the first ``<meta http-equiv=refresh>``
+    language: str = ""
+    noindex: bool = False
+    nofollow: bool = False
+
+    @property
+    def description(self) -> str:
+        """The description of the page, else that for previews of it."""
+        return self.descriptions.get("description") or self.descriptions.get("og:description", "")
+
+    def clip(self, end: int) -> None:
+        """Drop headings, blocks and regions from a token on; the links of a page are all kept."""
+        self.headings = [
+            heading._replace(end=min(heading.end, end))
+            for heading in self.headings
+            if heading.start < end
+        ]
+        self.blocks = [
+            block._replace(end=min(block.end, end)) for block in self.blocks if block.start < end
+        ]
+        for spans in (self.boilerplate, self.mains, self.articles, self.kept, self.dropped):
+            spans[:] = [(start, min(stop, end)) for start, stop in spans if start < end]
+
+
+KEEP: Final = "data-smartcrawl-keep"
+DROP: Final = "data-smartcrawl-drop"
+
+_SPACES: Final = str.maketrans("\t\n\r", "   ")
+
+#: Whether an element is selected, by its name and its attributes.
+Picks = Callable[[str, Mapping[str, str]], bool]
+
+
+@cache
+def css_element_check(selectors: tuple[str, ...]) -> Picks | None:
+    """Return a check of start tags: whether one of ``selectors`` selects the element.
+
+    None: one of them depends on the surroundings of an element. Such pages are read twice
+    (``mark_css_selected``), which takes half as long again.
+    """
+    parsed = [one for selector in selectors for one in cssselect.parse(selector)]
+    simple = [_simple(one) for one in parsed]
+    known = [picks for picks in simple if picks is not None]
+    if len(known) < len(simple):
+        return None
+    if len(known) == 1:
+        return known[0]
+    return lambda tag, attributes: any(picks(tag, attributes) for picks in known)
+
+
+def _simple(selector: css.Selector) -> Picks | None:
+    """Return the check of a selector such as ``div.banner[role=alert]``; None: of other kinds."""
+    classes: list[str] = []
+    values: list[tuple[str, str | None]] = []  # None: any
+    tree = selector.parsed_tree
+    while not isinstance(tree, css.Element):
+        match tree:
+            case css.Class():
+                classes.append(tree.class_name)
+            case css.Hash():
+                values.append(("id", tree.id))
+            case css.Attrib(namespace=None, operator="exists", flag=None):
+                values.append((tree.attrib.lower(), None))
+            case css.Attrib(namespace=None, operator="=", flag=None) if tree.value is not None:
+                values.append((tree.attrib.lower(), tree.value.value))
+            case _:
+                return None
+        tree = tree.selector
+    if tree.namespace is not None or selector.pseudo_element is not None:
+        return None
+    name = tree.element.lower() if tree.element is not None else None
+    return _picks(name, classes, values)
+
+
+def _picks(name: str | None, classes: list[str], values: list[tuple[str, str | None]]) -> Picks:
+    def picks(tag: str, attributes: Mapping[str, str]) -> bool:
+        if name is not None and name != tag:
+            return False
+        for attribute, value in values:
+            found = attributes.get(attribute)
+            if found is None or (found != value and value is not None):
+                return False
+        if classes:
+            words = attributes.get("class", "")
+            for word in classes:
+                if word not in words or word not in words.translate(_SPACES).split(" "):
+                    return False
+        return True
+
+    return picks
+
+
+def mark_css_selected(markup: str, keep: Sequence[str], drop: Sequence[str]) -> tuple[str, bool]:
+    """Return ``markup`` with an attribute on every selected element, and whether any is to be kept.
+
+    Broken markup is returned as libxml2 repairs it. Markup without a tree is returned as it is, and
+    nothing of it is selected. The same applies where elements are nested too deep, because the tree
+    would lack the deepest ones.
+    """
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, no_network=True)
+    try:
+        root: Any = etree.fromstring(markup.encode(), parser)
+    except (etree.XMLSyntaxError, ValueError):
+        return markup, False
+    if root is None or any(e.type_name == "ERR_RESOURCE_LIMIT" for e in parser.error_log):
+        return markup, False
+    kept = False
+    for name, selectors in ((KEEP, keep), (DROP, drop)):
+        for selector in selectors:
+            for element in _path(selector)(root):
+                element.set(name, "")
+                kept = kept or name == KEEP
+    text: str = etree.tostring(root, encoding="unicode", method="html", doctype="<!DOCTYPE html>")
+    return text, kept
+
+
+@cache
+def _path(selector: str) -> Any:
+    return etree.XPath(cssselect.HTMLTranslator().css_to_xpath(selector))
+
+
+_MAX_TABLES: Final = 4  #: tables in each other; deeper ones are part of theirs
+
+
+class Region(Enum):
+    """Kinds of spans of tokens."""
+
+    BOILERPLATE = auto()
+    MAIN = auto()
+    ARTICLE = auto()
+    LAYOUT = auto()  #: code: white space counts
+    TABLE = auto()
+    LIST = auto()
+    MUTED = auto()  #: no text of the page
+    INERT = auto()  #: neither text nor links: an empty template
+    KEPT = auto()  #: selected by the operator
+    DROPPED = auto()  #: selected by the operator as no text of the page
+    TITLE = auto()
+
+
+class Regions:
+    """The tokens of a page and its open regions; a region ends with the element that opened it."""
+
+    __slots__ = (
+        *("_closing", "_depth", "_head_cells", "_head_rows", "_muted"),
+        *("_open", "_seen", "_tokens"),
+    )
+
+    def __init__(self) -> None:
+        self._seen = SeenMarkup()
+        self._tokens: list[str] = []
+        self._depth = 0
+        self._open: list[tuple[int, Region, int]] = []  # depth, region, first token
+        self._closing = 0  # depth of the innermost open region
+        self._muted = False
+        self._head_cells: list[int] = []  # tokens after a <th>, of open tables
+        self._head_rows: list[Span] = []  # of each <thead> of open tables
+
+    def _open_region(self, region: Region) -> None:
+        if self._muted or self._is_open(region):
+            return
+        self._open.append((self._depth, region, len(self._tokens)))
+        self._closing = self._depth
+
+    def _is_open(self, region: Region) -> bool:
+        return any(region is other for _, other, _ in self._open)
+
+    def _close_region(self) -> None:
+        tokens = self._tokens
+        while self._open and self._open[-1][0] == self._depth:
+            _, region, start = self._open.pop()
+            span = (start, len(tokens))
+            match region:
+                case Region.BOILERPLATE:
+                    self._seen.boilerplate.append(span)
+                case Region.MAIN:
+                    self._seen.mains.append(span)
+                case Region.ARTICLE:
+                    self._seen.articles.append(span)
+                case Region.KEPT:
+                    self._seen.kept.append(span)
+                case Region.DROPPED:
+                    self._seen.dropped.append(span)
+                case Region.LAYOUT:
+                    tokens[start:] = keep_text_layout(tokens[start:])
+                    self._seen.blocks.append(TokenBlock(CODE, start, len(tokens)))
+                case Region.TABLE:
+                    self._close_table(start)
+                case Region.LIST:
+                    self._seen.blocks.append(TokenBlock(LIST, start, len(tokens)))
+                case Region.MUTED | Region.INERT | Region.TITLE:
+                    if region is Region.TITLE:
+                        self._seen.titles.setdefault("title", markup_line("".join(tokens[start:])))
+                    del tokens[start:]
+                    self._muted = False
+                case _:
+                    assert_never(region)
+        self._closing = self._open[-1][0] if self._open else 0
+
+    def _open_table(self) -> None:
+        tables = sum(region is Region.TABLE for _, region, _ in self._open)
+        if not self._muted and tables < _MAX_TABLES:
+            self._open.append((self._depth, Region.TABLE, len(self._tokens)))
+            self._closing = self._depth
+
+    def _close_row(self) -> None:
+        self._tokens.append(ROW)
+
+    def _close_cell(self) -> None:
+        self._tokens.append(CELL)
+
+    def _close_head_cell(self) -> None:
+        self._tokens.append(CELL)
+        if not self._muted:
+            self._head_cells.append(len(self._tokens))
+
+    def _start_head_rows(self) -> None:
+        if not self._muted:
+            self._head_rows.append((len(self._tokens), 0))
+
+    def _close_head_rows(self) -> None:
+        if self._head_rows and not self._muted:
+            self._head_rows[-1] = (self._head_rows[-1][0], len(self._tokens))
+        self._tokens.append(BREAK)
+
+    def _close_table(self, start: int) -> None:
+        """Note a table with its lists; one with headings, code or tables only lays out a page."""
+        headings, blocks, tokens = self._seen.headings, self._seen.blocks, self._tokens
+        head = self._taken_head(start)
+        first = _index(tokens, CELL, start)
+        lists = 0
+        while lists < len(blocks) and blocks[-1 - lists].start >= start:
+            lists += 1
+            if blocks[-lists].kind != LIST:
+                return
+        if first == len(tokens) or (headings and headings[-1].start >= start):
+            return
+        del blocks[len(blocks) - lists :]
+        row = first
+        while row > start and tokens[row - 1] != ROW:
+            row -= 1
+        has_caption = bool(markup_line("".join(tokens[start:row])))
+        after = _after_head(tokens, row, head)
+        blocks.append(TokenBlock(TABLE, start, len(tokens), after, row if has_caption else 0))
+
+    def _taken_head(self, start: int) -> _Head:
+        """Return the heads since a token, which belong to the table that ends, and forget them."""
+        cells: set[int] = set()
+        while self._head_cells and self._head_cells[-1] > start:
+            cells.add(self._head_cells.pop())
+        rows: list[Span] = []
+        while self._head_rows and self._head_rows[-1][0] > start:
+            rows.append(self._head_rows.pop())
+        return _Head(cells, rows)
+
+
+class _Head(NamedTuple):
+    """The heads in a table."""
+
+    cells: set[int]  #: the token after each ``<th>``
+    rows: list[Span]  #: the tokens of each ``<thead>``
+
+
+def _after_head(tokens: list[str], row: int, head: _Head) -> int:
+    """Return the token after the rows that name the columns; 0 if none do.
+
+    These are the rows of a ``<thead>`` that the first row is in, or the first row, if each of its
+    cells that has text is a ``<th>``. ``row``: the first token of the first row.
+    """
+    for start, end in head.rows:
+        if start <= row < end:
+            return end
+    if not head.cells:
+        return 0
+    end, cell = _index(tokens, ROW, row), row
+    for at in range(row, end):
+        if tokens[at] == CELL:
+            if at + 1 not in head.cells and markup_line("".join(tokens[cell:at])):
+                return 0
+            cell = at + 1
+    return end + 1 if head.cells.intersection(range(row, end + 1)) else 0
+
+
+def _index(tokens: list[str], token: str, start: int) -> int:
+    """Return the place of a token from ``start`` on; the number of all tokens if there is none."""
+    try:
+        return tokens.index(token, start)
+    except ValueError:
+        return len(tokens)
+
 
 MAX_ANCHOR: Final = 200  #: characters
 MAX_TOKENS: Final = 2_000_000  #: texts and breaks; later ones are dropped, links are not
@@ -121,7 +556,7 @@ class MarkupReader(Regions):
             role = attributes.get("role")
             if (
                 "hidden" in attributes
-                or (role is not None and role.lower() in elements.ROLES)
+                or (role is not None and role.lower() in ROLES)
                 or attributes.get("aria-hidden") == "true"
             ):
                 self._open_region(Region.BOILERPLATE)
@@ -160,7 +595,7 @@ class MarkupReader(Regions):
     def _is_boilerplate(self, words: str) -> bool:
         known = self._words.get(words)
         if known is None:
-            known = self._words[words] = not elements.WORDS.isdisjoint(words.lower().split())
+            known = self._words[words] = not WORDS.isdisjoint(words.lower().split())
         return known
 
     def _open_control(self, tag: str, attributes: Attributes) -> None:
@@ -185,7 +620,7 @@ class MarkupReader(Regions):
             return
         self._close_heading()
         self._open_block(tag, attributes)
-        self._heading = (len(self._tokens), elements.HEADINGS[tag])
+        self._heading = (len(self._tokens), HEADINGS[tag])
 
     def _close_heading(self) -> None:
         if self._heading is not None and not self._muted:
@@ -252,7 +687,7 @@ class MarkupReader(Regions):
         text = markup_line("".join(self._tokens[anchor.start :]))
         if anchor.reference is not None:
             anchor.reference.anchor = (text or anchor.alt)[:MAX_ANCHOR].rstrip()
-        elif anchor.headerlink or text in elements.PERMALINKS:
+        elif anchor.headerlink or text in PERMALINKS:
             self._tokens[anchor.start :] = [""] * (len(self._tokens) - anchor.start)
 
     def _open_area(self, tag: str, attributes: Attributes) -> None:
@@ -356,16 +791,16 @@ def _is_section(classes: str | None) -> bool:
 
 
 _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
-    **dict.fromkeys(elements.BLOCKS, MarkupReader._open_block),
-    **dict.fromkeys(elements.CONTAINERS, MarkupReader._open_container),
+    **dict.fromkeys(BLOCKS, MarkupReader._open_block),
+    **dict.fromkeys(CONTAINERS, MarkupReader._open_container),
     **dict.fromkeys(("ol", "table", "ul"), MarkupReader._open_table_or_list),
-    **dict.fromkeys(elements.ASIDES, MarkupReader._open_aside),
-    **dict.fromkeys(elements.EDGES, MarkupReader._open_edge),
-    **dict.fromkeys(elements.CONTROLS, MarkupReader._open_control),
-    **dict.fromkeys(elements.MUTED, MarkupReader._mute),
-    **dict.fromkeys(elements.LAID_OUT, MarkupReader._open_laid_out),
-    **dict.fromkeys(elements.HEADINGS, MarkupReader._open_heading),
-    **dict.fromkeys(elements.CELLS, MarkupReader._open_cell),
+    **dict.fromkeys(ASIDES, MarkupReader._open_aside),
+    **dict.fromkeys(EDGES, MarkupReader._open_edge),
+    **dict.fromkeys(CONTROLS, MarkupReader._open_control),
+    **dict.fromkeys(MUTED, MarkupReader._mute),
+    **dict.fromkeys(LAID_OUT, MarkupReader._open_laid_out),
+    **dict.fromkeys(HEADINGS, MarkupReader._open_heading),
+    **dict.fromkeys(CELLS, MarkupReader._open_cell),
     "main": MarkupReader._open_main,
     "article": MarkupReader._open_article,
     "thead": MarkupReader._open_head_rows,
@@ -384,9 +819,9 @@ _START: Final[Mapping[str, Callable[[MarkupReader, str, Attributes], None]]] = {
     "meta": MarkupReader._open_meta,
 }
 _END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
-    **dict.fromkeys(elements.BLOCKS | elements.CONTAINERS, MarkupReader._break),
-    **dict.fromkeys(elements.ASIDES | elements.EDGES | elements.LAID_OUT, MarkupReader._break),
-    **dict.fromkeys(elements.HEADINGS, MarkupReader._close_heading),
+    **dict.fromkeys(BLOCKS | CONTAINERS, MarkupReader._break),
+    **dict.fromkeys(ASIDES | EDGES | LAID_OUT, MarkupReader._break),
+    **dict.fromkeys(HEADINGS, MarkupReader._close_heading),
     "td": MarkupReader._close_cell,
     "th": MarkupReader._close_head_cell,
     "main": MarkupReader._break,
@@ -399,3 +834,106 @@ _END: Final[Mapping[str, Callable[[MarkupReader], None]]] = {
     "figcaption": MarkupReader._close_caption,
 }
 _opener, _closer = _START.get, _END.get  # each tag calls one
+
+
+class SelectingReader(MarkupReader):
+    """Reader of markup of which the operator selected parts."""
+
+    __slots__ = ("_drops", "_only_kept")
+
+    def __init__(self, links: bool, only_kept: bool, drops: Picks | None) -> None:
+        super().__init__(links)
+        self._only_kept = only_kept
+        self._drops = drops
+
+    def start(self, tag: str, attributes: Attributes) -> None:
+        """Take a start tag; open the region of a selected element first."""
+        drops = self._drops
+        if DROP in attributes if drops is None else drops(tag, attributes):
+            self._select(Region.DROPPED)
+        elif drops is None and KEEP in attributes:
+            self._select(Region.KEPT)
+        MarkupReader.start(self, tag, attributes)
+
+    def _select(self, region: Region) -> None:
+        self._depth += 1
+        self._open_region(region)
+        self._depth -= 1
+
+    def _counts(self) -> bool:
+        kept = not self._only_kept or self._is_open(Region.KEPT)
+        return kept and not self._is_open(Region.DROPPED)
+
+
+_PIECE: Final = 1_048_576  #: bytes; a tag of more than that is cut
+_PORTION: Final = 32_768  #: bytes; the parser obeys an exception only between portions
+
+# Every start and end tag, except those of raw text, links and images: they are dropped from a page
+# whose elements are nested beyond reader.MAX_DEPTH.
+_STRUCTURE: Final = re.compile(
+    rb"</?(?!(?:a|area|base|frame|html|iframe|img|link|meta|script|style|textarea|title)"
+    rb"(?![\w:.-]))[a-z][^<>]*>?",
+    re.IGNORECASE,
+)
+
+
+def parse_markup(
+    markup: bytes,
+    *,
+    links: bool = True,
+    marked: bool = False,
+    only_kept: bool = False,
+    drops: Picks | None = None,
+) -> SeenMarkup:
+    """Parse ``markup`` (UTF-8) once and return its parts.
+
+    Broken markup is repaired by libxml2, without limits on size. Where more than
+    ``reader.MAX_DEPTH`` elements are open at once, all structure but lines, links and images is
+    dropped and the rest is read again, so that neither text nor links are lost.
+
+    ``links``: whether to read links. ``marked``: whether selected elements have a mark
+    (extract.selection). ``only_kept``: whether some are marked to be kept, so that images elsewhere
+    do not count. ``drops`` decides by the start tag which elements are dropped without a mark.
+    """
+    plain = not marked and drops is None
+    try:
+        return _seen(
+            markup, MarkupReader(links) if plain else SelectingReader(links, only_kept, drops)
+        )
+    except TooDeepError:
+        seen = _seen(flattened_markup(markup), MarkupReader(links))
+        seen.refresh = None  # it may have been within <noscript>
+        return seen
+
+
+def flattened_markup(markup: bytes) -> bytes:
+    """Return markup without structure, piece by piece, because each substitution is an object."""
+    flat, start = bytearray(), 0
+    while start < len(markup):
+        end = start + _PIECE
+        if end < len(markup):
+            before = markup.rfind(b"<", start + 1, end)
+            end = before if before > 0 else end
+        flat += _STRUCTURE.sub(b"<br>", markup[start:end])
+        start = end
+    return bytes(flat)
+
+
+def feed_markup(markup: bytes, target: Any) -> None:
+    """Have a parser that repairs broken markup (UTF-8) call ``target`` for its tags and texts.
+
+    An exception of the target ends the reading.
+    """
+    parser = etree.HTMLParser(target=target, encoding="utf-8", huge_tree=True, no_network=True)
+    with suppress(etree.XMLSyntaxError):  # an empty page: "no element found"
+        for start in range(0, len(markup), _PORTION):
+            parser.feed(markup[start : start + _PORTION])
+        parser.close()
+
+
+def _seen(markup: bytes, reader: MarkupReader) -> SeenMarkup:
+    try:
+        feed_markup(markup, reader)
+    finally:
+        seen = reader.hand_over()
+    return seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
-from smartcrawl.extract.llms_txt import parsed_llms_txt_url
+from smartcrawl.extract.sitemaps import parsed_llms_txt_url
 from smartcrawl.model.options import Options
 from smartcrawl.model.urls import url_host_key
 from smartcrawl.registry.host_facts import HostReader

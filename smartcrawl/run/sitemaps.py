@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from smartcrawl.extract import html
-from smartcrawl.extract.llms_txt import is_llms_txt, read_llms_txt
 from smartcrawl.extract.sitemaps import (
     MAX_ENTRIES,
     SitemapError,
     SitemapFault,
     SitemapKind,
+    is_llms_txt,
+    read_llms_txt,
     read_sitemap,
 )
 from smartcrawl.model.documents import Document, Link

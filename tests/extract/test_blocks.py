@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from smartcrawl.extract import sections
 from smartcrawl.extract.hashes import document_content_hash
 from smartcrawl.extract.html import parse_html
-from smartcrawl.extract.parsing import parse_markup
+from smartcrawl.extract.reader import parse_markup
 from smartcrawl.model.documents import CODE, LIST, TABLE, Document
 
 

@@ -5,9 +5,8 @@ from math import inf
 
 import pytest
 
-from smartcrawl.extract.budget import FREE, HostParsingBudget, ParsingBudget
 from smartcrawl.extract.formats import FormatError, FormatFault
-from smartcrawl.extract.pool import FormatPool
+from smartcrawl.extract.pool import FREE, FormatPool, HostParsingBudget, ParsingBudget
 from smartcrawl.extract.sniff import CSV, JSON
 
 LONG = b"[" + b"1," * 2_000_000 + b"1]"  # more than FREE, and less than JSON's limit

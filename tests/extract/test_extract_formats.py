@@ -14,12 +14,12 @@ from smartcrawl.extract.formats import (
     FORMATS,
     FormatError,
     FormatFault,
-    archive,
     common,
     markdown,
     pdf,
     read_document,
 )
+from smartcrawl.extract.formats import zipped as archive
 from smartcrawl.extract.hashes import document_content_hash, text_hash
 from smartcrawl.extract.sniff import CSV, DOCX, EPUB, JSON, MARKDOWN, ODT, PDF, PPTX, XLSX, XML
 from smartcrawl.model.documents import Document, Section

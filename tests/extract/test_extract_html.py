@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smartcrawl.extract import parsing, reader
+from smartcrawl.extract import reader
 from smartcrawl.extract.html import (
     HTML_TYPES,
     TEXT_TYPES,
@@ -706,17 +706,17 @@ def test_without_layout_every_line_has_single_spaces(markup):
 def test_structure_is_taken_away_the_same_piece_by_piece(markup, size):
     """A tag is cut only where it is longer than a piece."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parsing, "_PIECE", size + 60)
-        assert parsing.flattened_markup(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
-        patch.setattr(parsing, "_PIECE", max(size, max(map(len, markup.split(b"<"))) + 2))
-        assert parsing.flattened_markup(markup) == parsing._STRUCTURE.sub(b"<br>", markup)
+        patch.setattr(reader, "_PIECE", size + 60)
+        assert reader.flattened_markup(markup) == reader._STRUCTURE.sub(b"<br>", markup)
+        patch.setattr(reader, "_PIECE", max(size, max(map(len, markup.split(b"<"))) + 2))
+        assert reader.flattened_markup(markup) == reader._STRUCTURE.sub(b"<br>", markup)
 
 
 def test_what_lies_behind_two_million_tokens_is_cut_and_links_are_not():
     body = b"<main>" + b"<p>x" * 10 + b"<h1>t</h1><a href=/y>y</a></main><nav>z</nav>"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "MAX_TOKENS", 12)
-        seen = parsing.parse_markup(body)
+        seen = reader.parse_markup(body)
         document = parse_html(body, content_type="text/html", url=URL)
 
     assert len(seen.tokens) == 12

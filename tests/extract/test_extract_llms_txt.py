@@ -8,9 +8,14 @@ from typing import Any
 
 import pytest
 
-from smartcrawl.extract import llms_txt
-from smartcrawl.extract.llms_txt import read_llms_txt
-from smartcrawl.extract.sitemaps import MAX_ENTRIES, SitemapError, SitemapFault, SitemapKind
+from smartcrawl.extract import sitemaps
+from smartcrawl.extract.sitemaps import (
+    MAX_ENTRIES,
+    SitemapError,
+    SitemapFault,
+    SitemapKind,
+    read_llms_txt,
+)
 
 URL = "https://a.example/docs/llms.txt"
 TEXT = "text/plain; charset=utf-8"
@@ -127,7 +132,7 @@ def _parts(value: Any) -> Iterator[Any]:
 
 PATTERNS = {
     name: value if isinstance(value, re.Pattern) else value.__self__
-    for name, value in vars(llms_txt).items()
+    for name, value in vars(sitemaps).items()
     if isinstance(value, re.Pattern) or isinstance(getattr(value, "__self__", None), re.Pattern)
 }
 

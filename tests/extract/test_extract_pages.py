@@ -11,9 +11,7 @@ import pytest
 from smartcrawl.extract import html
 from smartcrawl.extract import pool as pools
 from smartcrawl.extract.formats import FormatError, FormatFault
-from smartcrawl.extract.pool import FormatPool
-from smartcrawl.extract.portions import ParsingPortions
-from smartcrawl.extract.process import PAGES
+from smartcrawl.extract.pool import PAGES, FormatPool, ParsingPortions
 from smartcrawl.extract.wire import PageTask, Selected
 from smartcrawl.model.documents import Document
 

@@ -18,8 +18,8 @@ from typing import Any
 import openpyxl
 import pytest
 
-from smartcrawl.extract import answers, wire
 from smartcrawl.extract import pool as pools
+from smartcrawl.extract import wire
 from smartcrawl.extract.formats import FormatError, FormatFault, read_document
 from smartcrawl.extract.pool import MIB, FormatPool
 from smartcrawl.extract.sniff import CSV, JSON, MARKDOWN, PDF, XLSX, XML
@@ -518,9 +518,9 @@ def test_answer_is_the_document():
     sound = with_blocks(
         Block("list", 0, 3), Block("code", 0, 1), Block("table", 1, 3, 1, ((3,),), 2)
     )
-    assert answers.parse_document_answer(wire.wire_document(sound), CSV) == sound
-    assert answers.parse_document_answer(wire.wire_document(SOUND), CSV) == SOUND
-    assert answers.parse_document_answer(
+    assert pools.parse_document_answer(wire.wire_document(sound), CSV) == sound
+    assert pools.parse_document_answer(wire.wire_document(SOUND), CSV) == SOUND
+    assert pools.parse_document_answer(
         wire.wire_document(Document(content_type=XML)), XML
     ) == Document(content_type=XML)
 
@@ -528,7 +528,7 @@ def test_answer_is_the_document():
 def test_answer_is_the_error():
     answer = wire.wire_extraction_error(FormatError(FormatFault.ENCRYPTED, "wants a password"))
     with pytest.raises(FormatError, match="wants a password") as caught:
-        answers.parse_document_answer(answer, CSV)
+        pools.parse_document_answer(answer, CSV)
     assert caught.value.kind is FormatFault.ENCRYPTED
 
 
@@ -570,7 +570,7 @@ def test_answer_is_the_error():
 )
 def test_document_that_no_reader_gives_is_refused(unsound):
     with pytest.raises(wire.AnswerError):
-        answers.parse_document_answer(wire.wire_document(unsound), CSV)
+        pools.parse_document_answer(wire.wire_document(unsound), CSV)
 
 
 @pytest.mark.parametrize(
@@ -592,10 +592,10 @@ def test_only_a_file_links_to_files_of_its_place(url, link, sound):
     answer = wire.wire_document(document)
 
     if sound:
-        assert answers.parse_document_answer(answer, CSV, url=url) == document
+        assert pools.parse_document_answer(answer, CSV, url=url) == document
     else:
         with pytest.raises(wire.AnswerError, match="a link that is none"):
-            answers.parse_document_answer(answer, CSV, url=url)
+            pools.parse_document_answer(answer, CSV, url=url)
 
 
 @pytest.mark.parametrize(
@@ -621,7 +621,7 @@ def test_only_a_file_links_to_files_of_its_place(url, link, sound):
 )
 def test_answer_that_is_none_is_refused(answer):
     with pytest.raises(wire.AnswerError):
-        answers.parse_document_answer(answer, CSV)
+        pools.parse_document_answer(answer, CSV)
 
 
 FORGED = """

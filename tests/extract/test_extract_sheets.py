@@ -9,8 +9,8 @@ import pytest
 from openpyxl.cell.rich_text import CellRichText, TextBlock
 from openpyxl.cell.text import InlineFont
 
-from smartcrawl.extract.formats import FormatError, FormatFault, read_document, sheets
-from smartcrawl.extract.formats.archive import ZipArchive
+from smartcrawl.extract.formats import FormatError, FormatFault, read_document, xlsx
+from smartcrawl.extract.formats.zipped import ZipArchive
 from smartcrawl.extract.sniff import XLSX
 from tests.extract import made_documents as documents
 
@@ -54,10 +54,10 @@ def row(number: int, *cells: str) -> str:
 @pytest.mark.covers("R0-60")
 def test_two_cells_in_opposite_corners_cost_two_cells(tmp_path):
     body = with_rows(row(1, cell("A1")) + row(1_048_576, cell("XFD1048576")))
-    packed = sheets.pack_spreadsheet_cells(ZipArchive(body))
+    packed = xlsx.pack_spreadsheet_cells(ZipArchive(body))
 
     assert packed is not None
-    assert list(map(sheets.spreadsheet_cell_place, packed.places(0))) == [
+    assert list(map(xlsx.spreadsheet_cell_place, packed.places(0))) == [
         (0, 0),
         (1_048_575, 16_383),
     ]
@@ -67,7 +67,7 @@ def test_two_cells_in_opposite_corners_cost_two_cells(tmp_path):
 def test_cells_along_a_diagonal_are_no_grid():
     places = [f"{openpyxl.utils.get_column_letter(n)}{n}" for n in range(1, 3_001)]
     body = with_rows("".join(row(n, cell(place)) for n, place in enumerate(places, 1)))
-    packed = sheets.pack_spreadsheet_cells(ZipArchive(body))
+    packed = xlsx.pack_spreadsheet_cells(ZipArchive(body))
 
     assert packed is not None
     assert len(packed.places(0)) == 3_000
@@ -97,9 +97,9 @@ def test_what_is_outside_of_the_format_is_malformed(rows):
 
 
 def test_a_sheet_as_programs_write_it_is_read_as_it_is():
-    assert sheets.pack_spreadsheet_cells(ZipArchive(documents.workbook())) is None
+    assert xlsx.pack_spreadsheet_cells(ZipArchive(documents.workbook())) is None
     assert (
-        sheets.pack_spreadsheet_cells(
+        xlsx.pack_spreadsheet_cells(
             ZipArchive(with_rows(row(1, cell("A1")) + row(60_000, cell("A60000"))))
         )
         is None
@@ -120,7 +120,7 @@ def test_a_sheet_as_programs_write_it_is_read_as_it_is():
 def test_a_sheet_that_is_written_in_another_way_is_walked(rows):
     body = with_rows(rows)
 
-    assert sheets.pack_spreadsheet_cells(ZipArchive(body)) is not None
+    assert xlsx.pack_spreadsheet_cells(ZipArchive(body)) is not None
     assert text(body) in ("1", "at A1", "x")
 
 
@@ -172,11 +172,11 @@ def test_values_of_a_sparse_sheet_are_those_of_a_dense_one(monkeypatch, epoch):
     book.save(out)
     body = out.getvalue()
     dense = text(body)
-    assert sheets.pack_spreadsheet_cells(ZipArchive(body)) is None
+    assert xlsx.pack_spreadsheet_cells(ZipArchive(body)) is None
 
-    monkeypatch.setattr(sheets, "_is_dense", lambda xml: False)
+    monkeypatch.setattr(xlsx, "_is_dense", lambda xml: False)
 
-    assert sheets.pack_spreadsheet_cells(ZipArchive(body)) is not None
+    assert xlsx.pack_spreadsheet_cells(ZipArchive(body)) is not None
     assert text(body) == dense
     assert "bold" in dense
     assert "secret" not in dense

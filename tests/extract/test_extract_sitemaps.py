@@ -13,7 +13,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smartcrawl.extract.sitemap_xml import escaped_ampersands
 from smartcrawl.extract.sitemaps import (
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -28,6 +27,7 @@ from smartcrawl.extract.sitemaps import (
     SitemapError,
     SitemapFault,
     SitemapKind,
+    escaped_ampersands,
     looks_like_sitemap,
     read_sitemap,
 )

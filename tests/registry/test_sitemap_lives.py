@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from smartcrawl import pipelines
-from smartcrawl.extract import sitemap_entries
+from smartcrawl.extract import sitemaps
 from smartcrawl.model.pages import Traffic, Visit
 from smartcrawl.rules.absence import Policy
 from smartcrawl.rules.http import http_conditional_headers, outcome_of_http_status
@@ -205,7 +205,7 @@ def test_pages_live_as_long_as_their_sitemap_is_held(steps: list[Step]):
     player, model = Player(), Model()
     try:
         with in_memory(player.connection), pytest.MonkeyPatch.context() as patch:
-            patch.setattr(sitemap_entries, "MAX_ENTRIES", MOST)
+            patch.setattr(sitemaps, "MAX_ENTRIES", MOST)
             for place, step in enumerate(steps):
                 player.play(step)
                 model.run(step)

@@ -10,10 +10,17 @@ from typing import Final
 
 import can_ada
 
-from smartcrawl.extract.blocks import TokenBlock
 from smartcrawl.extract.language import SAMPLE, detected_language, iso_639_1_language
 from smartcrawl.extract.links import Reference, document_base_url, resolve_html_links
-from smartcrawl.extract.sections import BREAK, CELL, ROW, Heading, markup_line, text_sections
+from smartcrawl.extract.sections import (
+    BREAK,
+    CELL,
+    ROW,
+    Heading,
+    TokenBlock,
+    markup_line,
+    text_sections,
+)
 from smartcrawl.model.documents import TABLE, Block, Document, Section
 from smartcrawl.model.exceptions import SmartcrawlError
 

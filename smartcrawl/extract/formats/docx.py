@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.formats import opc
-from smartcrawl.extract.formats.archive import ZipArchive
+from smartcrawl.extract.formats import zipped
 from smartcrawl.extract.formats.common import (
     MAX_ANCHOR,
     MAX_REFERENCES,
@@ -15,12 +14,13 @@ from smartcrawl.extract.formats.common import (
     parsed_document,
 )
 from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
+from smartcrawl.extract.formats.zipped import ZipArchive
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document
 
 #: Elements that are not visible: deleted or moved text, former styles, copies of a drawing.
 _UNSEEN: Final = frozenset({
-    "del", "moveFrom", "pPrChange", "rPrChange", "trPrChange", "sectPr", opc.FALLBACK,
+    "del", "moveFrom", "pPrChange", "rPrChange", "trPrChange", "sectPr", zipped.FALLBACK,
 })  # fmt: skip
 _SIGNS: Final = {"tab": " ", "ptab": " ", "noBreakHyphen": "-", "softHyphen": ""}
 _HEADING: Final = re.compile(r"heading ?([1-9])", re.IGNORECASE)
@@ -38,8 +38,8 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     Source: ECMA-376, part 1, section 17.
     """
     archive = ZipArchive(body)
-    main = opc.opc_main_part(archive, "word/document.xml")
-    relations = opc.opc_relations(archive, main)
+    main = zipped.opc_main_part(archive, "word/document.xml")
+    relations = zipped.opc_relations(archive, main)
     parts = {found.kind: found.target for found in relations.values() if not found.external}
     tokens, references = Tokens(), list[Reference]()
     levels = _levels(archive, parts.get("styles", ""))
@@ -48,11 +48,11 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     for kind in ("footnotes", "endnotes"):
         if (notes := parts.get(kind, "")) in archive:
             tokens.end_line()
-            linked = opc.opc_relations(archive, notes)
+            linked = zipped.opc_relations(archive, notes)
             walk_markup(
                 _DocxText(tokens, references, {}, linked), archive.portions(notes), part=notes
             )
-    properties = opc.opc_properties(archive)
+    properties = zipped.opc_properties(archive)
     return parsed_document(
         url=url,
         text=tokens.sections(),
@@ -138,7 +138,7 @@ class _DocxText:
         tokens: Tokens,
         references: list[Reference],
         levels: dict[str, int],
-        relations: dict[str, opc.Relation],
+        relations: dict[str, zipped.Relation],
     ) -> None:
         self.title = ""
         self.language = ""
@@ -183,7 +183,7 @@ class _DocxText:
         if name == "tbl":
             self._tokens.start_table()
         elif name == "tblHeader":  # of a row, before its cells
-            if opc.is_ooxml_switch_on(attributes):
+            if zipped.is_ooxml_switch_on(attributes):
                 self._tokens.name_columns()
         else:
             self._tokens.end_line()
@@ -191,7 +191,7 @@ class _DocxText:
     def _property(self, name: str, attributes: Attributes) -> None:
         value = markup_attribute(attributes, "val")
         if name == "vanish":
-            self._hidden = opc.is_ooxml_switch_on(attributes)
+            self._hidden = zipped.is_ooxml_switch_on(attributes)
         elif name == "lang":
             self.language = self.language or value
         elif self._paragraphs and name == "pStyle":

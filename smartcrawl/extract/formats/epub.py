@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from smartcrawl.extract.formats.archive import ZipArchive, document_part_name
 from smartcrawl.extract.formats.common import (
     MAX_REFERENCES,
     FormatError,
@@ -15,6 +14,7 @@ from smartcrawl.extract.formats.common import (
     parsed_document,
 )
 from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
+from smartcrawl.extract.formats.zipped import ZipArchive, document_part_name
 from smartcrawl.extract.html import HTML_TYPES, parse_html
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Document, Section

@@ -6,8 +6,7 @@ from typing import Final
 
 import can_ada
 
-from smartcrawl.extract.formats import opc
-from smartcrawl.extract.formats.archive import ZipArchive
+from smartcrawl.extract.formats import zipped
 from smartcrawl.extract.formats.common import (
     MAX_ANCHOR,
     MAX_REFERENCES,
@@ -18,6 +17,7 @@ from smartcrawl.extract.formats.common import (
     parsed_document,
 )
 from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
+from smartcrawl.extract.formats.zipped import ZipArchive
 from smartcrawl.extract.links import Reference, document_base_url
 from smartcrawl.model.documents import Document
 
@@ -46,7 +46,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
         raise FormatError(FormatFault.ENCRYPTED, what)
     story = _OdtText()
     walk_markup(story, archive.portions("content.xml"), part="content.xml")
-    properties = opc.opc_properties(archive, "meta.xml")
+    properties = zipped.opc_properties(archive, "meta.xml")
     inside = _inside(url)
     return parsed_document(
         url=url,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from smartcrawl.extract.formats import opc
-from smartcrawl.extract.formats.archive import ZipArchive
+from smartcrawl.extract.formats import zipped
 from smartcrawl.extract.formats.common import (
     MAX_ANCHOR,
     MAX_REFERENCES,
@@ -14,6 +13,7 @@ from smartcrawl.extract.formats.common import (
     parsed_document,
 )
 from smartcrawl.extract.formats.markup import Attributes, markup_attribute, walk_markup
+from smartcrawl.extract.formats.zipped import ZipArchive
 from smartcrawl.extract.links import Reference
 from smartcrawl.model.documents import Block, Document, Section, moved_block
 
@@ -31,8 +31,8 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
     Source: ECMA-376, part 1, section 19.
     """
     archive = ZipArchive(body)
-    main = opc.opc_main_part(archive, "ppt/presentation.xml")
-    relations = opc.opc_relations(archive, main)
+    main = zipped.opc_main_part(archive, "ppt/presentation.xml")
+    relations = zipped.opc_relations(archive, main)
     order = _Order()
     walk_markup(order, archive.portions(main), part=main)
     slides = [relations[key].target for key in order.found if key in relations]
@@ -45,7 +45,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
             text.append(section)
             size += len(section.heading) + len(section.text)
             check_document_text(size)
-    properties = opc.opc_properties(archive)
+    properties = zipped.opc_properties(archive)
     return parsed_document(
         url=url,
         text=text,
@@ -56,7 +56,7 @@ def read_format(body: bytes, *, content_type: str, url: str) -> Document:
 
 
 def _slide(archive: ZipArchive, part: str, references: list[Reference]) -> Section | None:
-    relations = opc.opc_relations(archive, part)
+    relations = zipped.opc_relations(archive, part)
     slide = _Shapes(relations, references)
     walk_markup(slide, archive.portions(part), part=part)
     if slide.hidden:
@@ -64,7 +64,7 @@ def _slide(archive: ZipArchive, part: str, references: list[Reference]) -> Secti
     parts = list(slide.tokens.sections())
     notes = [r.target for r in relations.values() if r.kind == "notesSlide" and not r.external]
     for name in notes[:1]:
-        below = _Shapes(opc.opc_relations(archive, name), references)
+        below = _Shapes(zipped.opc_relations(archive, name), references)
         walk_markup(below, archive.portions(name), part=name)
         parts += below.tokens.sections()
     content = ""
@@ -99,7 +99,7 @@ class _Order:
 class _Shapes:
     """The shapes of one slide, in document order; its title apart."""
 
-    def __init__(self, relations: dict[str, opc.Relation], references: list[Reference]) -> None:
+    def __init__(self, relations: dict[str, zipped.Relation], references: list[Reference]) -> None:
         self.title = ""
         self.hidden = False
         self.tokens = Tokens()
@@ -117,7 +117,7 @@ class _Shapes:
         return self._title if self._placeholder in _TITLES else self.tokens
 
     def start(self, name: str, attributes: Attributes) -> None:
-        if self._unseen or name == opc.FALLBACK or (name == "fld" and _changes(attributes)):
+        if self._unseen or name == zipped.FALLBACK or (name == "fld" and _changes(attributes)):
             self._unseen += 1
         elif name == "sld":
             self.hidden = attributes.get("show", "").lower() in ("0", "false")

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 from anyio import to_thread
 from fastapi import APIRouter, Depends, Path, Response
 
-from smartcrawl.extract.robots_groups import AgentRules, robots_txt_groups
-from smartcrawl.extract.robots_txt import robots_txt_sitemaps
+from smartcrawl.extract.robots_txt import AgentRules, robots_txt_groups, robots_txt_sitemaps
 from smartcrawl.model.times import iso_time
 from smartcrawl.registry.connection import Connection
 from smartcrawl.server.context import Context

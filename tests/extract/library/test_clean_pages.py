@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from smartcrawl.extract.html import parse_html
-from smartcrawl.extract.library.outline import BLOCKS, INLINE, UNSEEN
+from smartcrawl.extract.library.markup import BLOCKS, INLINE, UNSEEN
 from smartcrawl.extract.library.pages import clean_page_html, markup_of_library_page
 
 URL = "https://tenant.example/sites/x/SitePages/Home.aspx"

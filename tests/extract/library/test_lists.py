@@ -17,13 +17,13 @@ from smartcrawl.extract.library.conversion import (
 )
 from smartcrawl.extract.library.lists import (
     ListRow,
+    csv_cell_of_field,
     csv_list,
     csv_list_columns,
     csv_list_row,
     markdown_of_list_item,
     read_csv_of_list,
 )
-from smartcrawl.extract.library.values import csv_cell_of_field
 from smartcrawl.model.library import SourceType
 
 URL = "https://tenant.example/sites/x/Lists/Tasks/DispForm.aspx?ID=3"

@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from smartcrawl.extract.robots_groups import MOST_RULES, robots_txt_groups
+from smartcrawl.extract.robots_txt import MOST_RULES, robots_txt_groups
 from smartcrawl.server.data.answers import Robots
 from smartcrawl.server.robots import download
 from smartcrawl.server.robots.kept import AT_ONCE

@@ -7,17 +7,104 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 
 import can_ada
 
-from smartcrawl.extract import elements
-from smartcrawl.extract.library import outline
-from smartcrawl.extract.library.outline import FIRM, LOOSE, Node, Place, Writer
-from smartcrawl.extract.parsing import feed_markup, flattened_markup
-from smartcrawl.extract.reader import MAX_DEPTH, TooDeepError
+from smartcrawl.extract import reader
+from smartcrawl.extract.reader import MAX_DEPTH, TooDeepError, feed_markup, flattened_markup
 from smartcrawl.model.markdown import clean_text, one_text_line
 from smartcrawl.model.urls import MAX_URL_LENGTH
+
+MAX_CONTAINERS: Final = 40  #: in each other; deeper ones only separate lines
+
+HEADINGS: Final = frozenset(reader.HEADINGS)
+LISTS: Final = {"dl": ("dt", "dd"), "ol": ("li",), "ul": ("li",)}
+ITEMS: Final = frozenset({"dd", "dt", "li"})
+LOOSE: Final = ""  #: kind of a line without an element of its own
+#: Kinds of lines that stay what they are where blocks are nested in them.
+FIRM: Final = HEADINGS | {"caption", "pre"}
+
+#: Inline elements, and what is written for them.
+INLINE: Final = {
+    "b": "strong", "code": "code", "del": "del", "em": "em", "i": "em", "kbd": "code", "s": "del",
+    "samp": "code", "strike": "del", "strong": "strong", "sub": "sub", "sup": "sup", "tt": "code",
+}  # fmt: skip
+#: Elements whose text no browser shows.
+UNSEEN: Final = frozenset({
+    "annotation", "annotation-xml", "iframe", "noembed", "noframes", "noscript", "script", "style",
+    "template", "title",
+})  # fmt: skip
+#: Elements that only separate lines.
+BLOCKS: Final = (
+    (reader.BLOCKS | reader.CONTAINERS | reader.ASIDES | reader.EDGES | reader.CELLS)
+    | HEADINGS
+    | reader.LAID_OUT
+    | {"article", "button", "colgroup", "main", "option", "select", "textarea", "tr"}
+) - {"br", "body"}
+
+
+class Node:
+    """One element of the cleaned page: a container, a line, or an inline element."""
+
+    __slots__ = ("attributes", "depth", "ends_loose", "parent", "row", "started", "tag")
+
+    def __init__(
+        self, tag: str, parent: Node | None = None, attributes: Mapping[str, str] | None = None
+    ) -> None:
+        self.tag = tag
+        self.parent = parent
+        self.attributes = attributes or {}
+        self.depth: int = parent.depth + 1 if parent else 0
+        self.ends_loose = False  #: whether its last line has no element of its own
+        self.started = False  #: of a table: whether a row or its caption is written
+        self.row: Node | None = None  #: of a table: the row that cells without one share
+
+    def path(self) -> list[Node]:
+        """Return the containers from the outermost to this one, without the page itself."""
+        found: list[Node] = []
+        node = self
+        while node.parent is not None:
+            found.append(node)
+            node = node.parent
+        found.reverse()
+        return found
+
+    def inside(self) -> Node:
+        """Return a container in which text may stand: this one, or a new item or cell of it."""
+        if self.tag in LISTS:
+            return Node(LISTS[self.tag][-1], self)
+        if self.tag == "table":
+            return Node("td", Node("tr", self))
+        return Node("td", self) if self.tag == "tr" else self
+
+
+class Place(NamedTuple):
+    """The place of the text that comes now."""
+
+    container: Node
+    kind: str  #: of its line: LOOSE or the name of an element
+    inlines: tuple[Node, ...] = ()
+
+
+class Writer(Protocol):
+    """Writer of the elements and texts of a cleaned page, in their order."""
+
+    def open(self, node: Node) -> None:
+        """Begin an element."""
+
+    def close(self, node: Node) -> None:
+        """End an element."""
+
+    def text(self, text: str) -> None:
+        """Write text; white space is already what it should be."""
+
+    def line_break(self) -> None:
+        """Break the line within its element."""
+
+    def image(self, alt: str, src: str) -> None:
+        """Write an image by its description; ``src`` is empty or absolute."""
+
 
 _SCHEMES: Final = ("http:", "https:", "mailto:", "tel:")
 _ODD: Final = re.compile("[^\t\n\r -~\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|\r")
@@ -109,14 +196,14 @@ class _Cleaner:
             if tag == "title" and self._titles is None:
                 self._titles, self._in_title = [], True
             return
-        before, is_block = self._place, tag in outline.BLOCKS
+        before, is_block = self._place, tag in BLOCKS
         if is_block:
             self._end_line()
             self._place = self._block_place(tag, attributes)
         elif tag == "a":
             is_block = self._begin_link(attributes)
-        elif tag in outline.INLINE:
-            self._begin_inline(outline.INLINE[tag])
+        elif tag in INLINE:
+            self._begin_inline(INLINE[tag])
         self._open.append((tag, before, is_block))
         match tag:
             case "br":
@@ -183,9 +270,9 @@ class _Cleaner:
     def _block_place(self, tag: str, attributes: Mapping[str, str]) -> Place:
         """Return the place of the content of a block."""
         container, kind, inlines = self._place
-        if tag in outline.HEADINGS:
+        if tag in HEADINGS:
             return Place(container, tag, inlines)
-        if tag in elements.LAID_OUT:
+        if tag in reader.LAID_OUT:
             return Place(container, "pre", inlines)
         if tag == "caption" and container.tag == "table":
             return Place(container, "caption", inlines)
@@ -196,14 +283,14 @@ class _Cleaner:
     def _container(self, tag: str, attributes: Mapping[str, str]) -> Node | None:
         """Return the new container of a block, None if it only separates lines."""
         outer = self._place.container
-        if tag in outline.LISTS or tag in ("blockquote", "table"):
-            return Node(tag, outer.inside()) if outer.depth < outline.MAX_CONTAINERS else None
-        if tag in outline.ITEMS:
-            return Node(tag, outer) if tag in outline.LISTS.get(outer.tag, ()) else None
+        if tag in LISTS or tag in ("blockquote", "table"):
+            return Node(tag, outer.inside()) if outer.depth < MAX_CONTAINERS else None
+        if tag in ITEMS:
+            return Node(tag, outer) if tag in LISTS.get(outer.tag, ()) else None
         if tag == "tr" and outer.tag == "table":
             outer.row = Node("tr", outer)
             return outer.row
-        if tag in elements.CELLS and outer.tag in ("table", "tr"):
+        if tag in reader.CELLS and outer.tag in ("table", "tr"):
             if outer.tag == "table":
                 outer.row = outer.row or Node("tr", outer)
                 outer = outer.row
@@ -298,7 +385,7 @@ def _is_unseen(tag: str, attributes: Mapping[str, str]) -> bool:
     """Whether browsers show nothing of an element; ids of web parts are data, not text."""
     if tag == "template" and "shadowrootmode" in attributes:
         return False  # browsers show a declarative shadow root
-    return tag in outline.UNSEEN or "data-sp-componentid" in attributes
+    return tag in UNSEEN or "data-sp-componentid" in attributes
 
 
 def _spans(attributes: Mapping[str, str]) -> dict[str, str]:
@@ -323,3 +410,70 @@ def _common(one: list[Node], other: list[Node]) -> int:
             break
         count += 1
     return count
+
+
+_CELLS: Final = ("td", "th")
+_WITHIN: Final = frozenset(INLINE.values()) | {"a"}
+
+
+class NoteWriter:
+    """Writer of text: a line for each block and each outermost row of a table."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._line: list[str] = []
+        self._rows = 0  #: rows of tables that are open
+        self._cells = 0  #: of the outermost row that is open
+        self._links: list[int] = []  #: where the text of each open link begins
+
+    def note(self) -> str:
+        """Return the lines."""
+        self._end_line()
+        return "\n".join(self._lines)
+
+    def open(self, node: Node) -> None:
+        """Begin an element."""
+        if node.tag == "a":
+            self._links.append(len(self._line))
+        elif node.tag in _CELLS and self._rows == 1:
+            self._line += [" | "] if self._cells else []
+            self._cells += 1
+        elif node.tag not in _WITHIN:
+            self.line_break()
+        if node.tag == "tr":
+            self._rows += 1
+
+    def close(self, node: Node) -> None:
+        """End an element; behind the text of a link follows its address, if that differs."""
+        if node.tag == "a":
+            address = node.attributes["href"]
+            text = "".join(self._line[self._links.pop() :])
+            if text.strip() not in (address, address.removeprefix("mailto:")):
+                self._line.append(f" ({address})")
+        elif node.tag == "tr":
+            self._rows -= 1
+            if not self._rows:
+                self._cells = 0
+        if node.tag not in _WITHIN and node.tag not in _CELLS:
+            self.line_break()
+
+    def text(self, text: str) -> None:
+        """Write text."""
+        self._line.append(text)
+
+    def line_break(self) -> None:
+        """End a line; within a table only a space divides lines of a cell."""
+        if self._rows:
+            self._line.append(" ")
+        else:
+            self._end_line()
+
+    def image(self, alt: str, src: str) -> None:
+        """Write the description of an image."""
+        self._line.append(alt)
+
+    def _end_line(self) -> None:
+        text = "".join(self._line)
+        if text.strip(" |"):
+            self._lines.append(text)
+        self._line.clear()
