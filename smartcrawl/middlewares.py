@@ -16,6 +16,12 @@ from scrapy.http import Response
 from scrapy.http.request import NO_CALLBACK
 
 from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.delays import (
+    gate_of_crawler,
+    host_of_scrapy_request,
+    note_download_failure,
+    pause_of_scrapy_response,
+)
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.network import (
     AddressCheck,
@@ -24,12 +30,6 @@ from smartcrawl.engine.download.network import (
 )
 from smartcrawl.engine.download.robots import DownloadedRobots, RobotsDownloads
 from smartcrawl.engine.download.stored import lacks_stored_body
-from smartcrawl.engine.gate import (
-    gate_of_crawler,
-    host_of_scrapy_request,
-    note_download_failure,
-    pause_of_scrapy_response,
-)
 from smartcrawl.engine.own_spiders import is_own_spider, reads_answers
 from smartcrawl.model.exceptions import (
     AddressRefusedError,

@@ -11,13 +11,12 @@ from typing import Any, NoReturn, Self
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DropItem
 
-from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.current_run import is_crawler_stopping, run_of_crawler, stop_crawler
 from smartcrawl.engine.download.answers import DownloaderProbe
 from smartcrawl.engine.download.network import protect_run_connections
 from smartcrawl.engine.items import VisitDone
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import page_signal_event
-from smartcrawl.engine.stopping import is_crawler_stopping, stop_crawler
 from smartcrawl.model.exceptions import GivenUpError, RegistryError, RunOverError, SinkError
 from smartcrawl.model.pages import Visit
 from smartcrawl.run.answers import NextRequest

@@ -51,7 +51,7 @@ LONG_FORMS: Final = {
     "requirements": ("tests/test_setup.py", "tests/test_package.py"),
     "script/": ("tests/test_release.py", "tests/test_setup.py", "tests/test_package.py"),
     "smartcrawl/commands/": ("tests/test_screens.py",),
-    "smartcrawl/engine/eggs.py": ("tests/test_scrapyd.py",),
+    "smartcrawl/engine/logs.py": ("tests/test_scrapyd.py",),
     "smartcrawl/engine/lane/": ("tests/crawls/test_crawl_lane", "tests/engine/"),
     "smartcrawl/extract/": ("tests/extract/",),
     "smartcrawl/index/elasticsearch/": (

@@ -12,11 +12,10 @@ from scrapy.crawler import AsyncCrawlerProcess, Crawler
 from scrapy.exceptions import DontCloseSpider
 
 from smartcrawl.commands.library_order import LibraryOrder
-from smartcrawl.engine.download.library_api import LIBRARY_REQUEST, library_api_of_crawl
-from smartcrawl.engine.download.network import installed_resolver
-from smartcrawl.engine.download.proxies import environment_proxy_endpoints
-from smartcrawl.engine.listing_run import LISTING_RUN_SETTINGS, ListingRun
-from smartcrawl.engine.waking import wake_engine
+from smartcrawl.engine.current_run import wake_engine
+from smartcrawl.engine.download.library import LIBRARY_REQUEST, library_api_of_crawl
+from smartcrawl.engine.download.network import environment_proxy_endpoints, installed_resolver
+from smartcrawl.engine.listing import LISTING_RUN_SETTINGS, ListingRun
 from smartcrawl.model.exceptions import SmartcrawlError
 from smartcrawl.model.options import Options
 from smartcrawl.run.library_dry import DryLibrary, DryLibraryResult

@@ -16,9 +16,7 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import CloseSpider, NotConfigured
 from twisted.python.failure import Failure
 
-from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.halted import HaltedRequestError
-from smartcrawl.engine.stopping import stop_crawler
+from smartcrawl.engine.current_run import HaltedRequestError, run_of_crawler, stop_crawler
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.connection import Connection
 from smartcrawl.registry.database.databases import registry_database

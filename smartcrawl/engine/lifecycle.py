@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import threading
 import time
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from typing import Any, Self
+from types import FrameType
+from typing import Any, Final, Self
 
 from pydispatch.dispatcher import getReceivers
 from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 
-from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.current_run import is_crawler_stopping, run_of_crawler, wake_engine
 from smartcrawl.engine.delays import download_slot_now
-from smartcrawl.engine.download.network import installed_resolver, protect_run_connections
-from smartcrawl.engine.download.proxies import environment_proxy_endpoints
-from smartcrawl.engine.edits import EditSubmitter
-from smartcrawl.engine.hurrying import hurrying_at_signals
+from smartcrawl.engine.download.network import (
+    environment_proxy_endpoints,
+    installed_resolver,
+    protect_run_connections,
+)
 from smartcrawl.engine.memory import rare_garbage_collection
-from smartcrawl.engine.pushing import push_pages_at_crawler_end
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.engine.signals import confirmed_page_signal_event, page_progress
 from smartcrawl.engine.vectors import (
@@ -31,15 +34,165 @@ from smartcrawl.engine.vectors import (
     log_embedding_at_crawler_start,
     pay_debts_at_crawler_end,
 )
-from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.robots_txt import robots_txt_sitemaps
-from smartcrawl.model.exceptions import RegistryError, SinkError
+from smartcrawl.index.vectorstore.ports import Pushed
+from smartcrawl.model.exceptions import PushHeldError, RegistryError, SinkError, SmartcrawlError
 from smartcrawl.model.pages import Page, Visit
-from smartcrawl.model.program import program_argument
-from smartcrawl.rules.model import RunOrder
+from smartcrawl.model.program import program_argument, program_name
+from smartcrawl.reports.text import report_noun
+from smartcrawl.rules.model import RunOrder, RunState
+from smartcrawl.run.pushing import push_run_source, run_left_uploads_in_words
 from smartcrawl.run.run import Run
 
 logger = logging.getLogger(__name__)
+
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@contextmanager
+def hurrying_at_signals(hurry: Callable[[], None]) -> Iterator[None]:
+    """Call ``hurry`` at once where a signal ends the process, before the handler that is there.
+
+    Scrapy's handler only leaves a message to the event loop, which may wait for a minute.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    ours: dict[signal.Signals, _Hurried] = {}
+    for number in _SIGNALS:
+        before = signal.getsignal(number)
+        if callable(before):
+            ours[number] = _Hurried(before, hurry)
+            signal.signal(number, ours[number])
+    try:
+        yield
+    finally:
+        for number, handler in ours.items():
+            before = handler.before
+            if signal.getsignal(number) is handler:
+                signal.signal(number, before)
+
+
+class _Hurried:
+    """A handler of a signal, before the one that was there."""
+
+    def __init__(
+        self, before: Callable[[int, FrameType | None], Any], hurry: Callable[[], None]
+    ) -> None:
+        self.before = before
+        self._hurry = hurry
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Hurry, then do what was done before."""
+        self._hurry()
+        self.before(number, frame)
+
+
+class EditSubmitter:
+    """The last step of a run: decide, then send the waiting answers through the pipelines."""
+
+    def __init__(self, crawler: Crawler, run: Run) -> None:
+        self._crawler = crawler
+        self._run = run
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Whether waiting answers are being committed."""
+        return self._task is not None
+
+    def step(self, now: int) -> None:
+        """Take the step; ``now`` is Unix seconds.
+
+        Raises:
+            RegistryError: the registry cannot be written.
+            DontCloseSpider: answers are being committed now.
+        """
+        self._run.ending.settle_collapsed(now)
+        if count := len(self._run.collapses.accepted):
+            pages = "1 page" if count == 1 else f"{count} pages"
+            logger.info("%s shrank to less than a tenth, or got one text: taken as edits", pages)
+            self._task = asyncio.ensure_future(self._work())
+            self._task.add_done_callback(self._done)
+            raise DontCloseSpider
+
+    async def _work(self) -> None:
+        chain: Any = self._crawler.engine.scraper.itemproc
+        run = self._run
+        while not (run.failure or is_crawler_stopping(self._crawler)):
+            visit = run.collapses.take()
+            if visit is None:
+                return
+            try:
+                await chain.take(visit)
+            except Exception:  # the page stays withheld, and the others are taken
+                logger.exception("not taken as an edit: %s", visit.url)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("committing edits failed: %s", error, exc_info=error)
+        wake_engine(self._crawler)
+
+    def stop(self) -> None:
+        """Stop with the run; when it is resumed, it finds the waiting answers again."""
+        if self._task is not None:
+            self._task.cancel()
+
+
+_STATE = "SELECT state FROM run WHERE no = ?"
+
+
+async def push_pages_at_crawler_end(crawler: Crawler, run: Run) -> None:
+    """Make the vector store equal to the pages of a run that was swept.
+
+    An error leaves the rest to the next run, or to ``scrapy push``: it is no failure of the run.
+    """
+    options = run.options.vector_store
+    if options is None or run.failure is not None or run.opened.over:
+        return
+    try:
+        with run.registry.database.translated("write"):
+            pushed = await asyncio.to_thread(_push, run, lambda: not crawler.crawling)
+    except PushHeldError as error:
+        logger.info("%s", error)
+        return
+    except SmartcrawlError as error:
+        logger.error("%s is not pushed: %s", run.source.name, error)
+        return
+    if pushed is None:
+        return
+    for name in ("completed", "detached", "adopted"):
+        crawler.stats.set_value(f"push/{name}", getattr(pushed, name))
+    crawler.stats.set_value("push/failed", len(pushed.failed))
+    for url, why in pushed.failed:
+        logger.warning("%s was not pushed: %s", url, why)
+    if pushed.error is not None:
+        logger.warning("%s", pushed.error)
+    logger.info(
+        "%s of %s in the vector store %s: %d pushed, %d removed",
+        report_noun(pushed.unchanged + pushed.completed, "page"),
+        run.source.name,
+        options.store,
+        pushed.completed,
+        pushed.detached,
+    )
+    if pushed.left:
+        command = f"{program_name()} library cleanup --files"
+        logger.info("%s", run_left_uploads_in_words(pushed.left, command))
+    if not pushed.is_whole:
+        logger.warning("the next run, or %s push, tries again", program_name())
+
+
+def _push(run: Run, is_ending: Callable[[], bool]) -> Pushed | None:
+    """Push; None: the run was not swept."""
+    options, database = run.options.vector_store, run.registry.database
+    assert options is not None, "the caller looked"
+    with closing(database.connect()) as connection:
+        if connection.execute(_STATE, (run.opened.no,)).get != RunState.SWEPT:
+            return None
+        return push_run_source(connection, database, options, run.source.name, is_ending=is_ending)
 
 
 class RunLifecycle:

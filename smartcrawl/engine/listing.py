@@ -6,30 +6,34 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import Final, Self
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final, Self
 
-from scrapy import signals
+from scrapy import Request, signals
+from scrapy.core.scheduler import BaseScheduler
 from scrapy.crawler import Crawler
 from scrapy.exceptions import NotConfigured
 from scrapy.settings import BaseSettings
 
-from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.library_api import downloader_library_entries
-from smartcrawl.engine.repositories import (
-    downloader_place_of_raw_file,
-    repository_listing_of_scrapy_settings,
-)
-from smartcrawl.engine.stopping import stop_crawler
-from smartcrawl.engine.waking import wake_engine
+from smartcrawl import settings as module
+from smartcrawl.engine.current_run import run_of_crawler, stop_crawler, wake_engine
+from smartcrawl.engine.download.certificates import CertificateTrust, lane_tls_context
+from smartcrawl.engine.download.library import downloader_library_entries
+from smartcrawl.engine.download.network import EnvironmentProxies
 from smartcrawl.model.exceptions import RegistryError, SettingError, SinkError
 from smartcrawl.model.options import Options
-from smartcrawl.model.urls import display_url
+from smartcrawl.model.urls import display_url, url_endpoint, url_has_port
+from smartcrawl.rules.connections import ConnectionGuard
+from smartcrawl.run.halt import Halt
+from smartcrawl.run.hosts.gate import HostGate
 from smartcrawl.run.listed import ListedFiles
 from smartcrawl.run.run import Run
+from smartcrawl.run.strays import Strays
 from smartcrawl.sources.base import Source
 from smartcrawl.sources.files import FilesSource
-from smartcrawl.sources.github.listing import RepositoryListing
+from smartcrawl.sources.github.address import quoted_repository_path
+from smartcrawl.sources.github.api import GithubApi, github_token
+from smartcrawl.sources.github.listing import ListedCommit, RepositoryListing
 from smartcrawl.sources.github.source import GithubSource
 from smartcrawl.sources.listing.bucket import BucketListing
 from smartcrawl.sources.listing.entries import Entry, Listing
@@ -38,6 +42,109 @@ from smartcrawl.sources.listing.stamps import FileValidator
 from smartcrawl.sources.sharepoint.entries import LibraryEntries
 
 logger = logging.getLogger(__name__)
+
+
+def repository_listing_of_scrapy_settings(
+    source: GithubSource,
+    options: Options,
+    settings: BaseSettings,
+    *,
+    known: str | None,
+    wait: Callable[[float], bool],
+) -> RepositoryListing:
+    """Return the listing of a repository.
+
+    ``known``: the facts of a listing whose files are all stored (ListedCommit.dumps). ``wait``
+    pauses for some seconds, and returns whether the crawl ends meanwhile.
+
+    Raises:
+        SettingError: the token, or the proxy of the environment, cannot be used.
+    """
+    api = GithubApi(
+        options.github.api,
+        guard=ConnectionGuard(options.allow_networks, options.allow_ports),
+        tls=lane_tls_context(settings, CertificateTrust.of(source, options)),
+        proxy=EnvironmentProxies(settings).proxy_of(options.github.api),
+        token=github_token(),
+        user_agent=str(settings["USER_AGENT"]),
+        timeout=settings.getfloat("DOWNLOAD_TIMEOUT"),
+        retries=settings.getint("RETRY_TIMES"),
+        longest_wait=options.retry_after_max_wait,
+        wait=wait,
+    )
+    return RepositoryListing(
+        source.address,
+        api=api,
+        rules=source.scope.rules,
+        known=None if known is None else ListedCommit.loads(known),
+    )
+
+
+def downloader_place_of_raw_file(options: Options, commit: ListedCommit) -> str:
+    """Return the URL below which the files of a listed commit are read."""
+    place = f"{options.github.raw}/{commit.repository}/{commit.sha}"
+    return f"{place}/{quoted_repository_path(commit.folder)}" if commit.folder else place
+
+
+_KEPT: Final = (
+    "smartcrawl.engine.delays.DelayControl",
+    "smartcrawl.engine.download.decoding.SlowBodies",
+)
+
+#: Settings of its spider: of the components of a crawl, those that send requests are left.
+LISTING_RUN_SETTINGS: Final[dict[str, Any]] = {
+    "SCHEDULER": "smartcrawl.engine.listing.NoPages",
+    "ITEM_PIPELINES": dict.fromkeys(module.ITEM_PIPELINES),
+    "ITEM_PROCESSOR": "scrapy.pipelines.ItemPipelineManager",  # a listing has no Visit
+    "EXTENSIONS": {
+        path: place if path in _KEPT else None for path, place in module.EXTENSIONS.items()
+    },
+}
+
+
+class NoPages(BaseScheduler):
+    """A scheduler without a page: each request is sent by the thread that waits for it."""
+
+    def has_pending_requests(self) -> bool:
+        """Return False."""
+        return False
+
+    def enqueue_request(self, request: Request) -> bool:
+        """Refuse a request."""
+        return False
+
+    def next_request(self) -> Request | None:
+        """Return None."""
+        return None
+
+
+class _NoNotes:
+    """The facts about hosts that a run stores; here they are not."""
+
+    def asks_for_time(self, url: str, seconds: int) -> None:
+        """Store nothing."""
+
+
+class ListingRun:
+    """The attributes of a run that handlers and middlewares ask for, without a registry.
+
+    So requests have the limits, retries, pauses and the address guard of those of a run.
+    """
+
+    def __init__(self, source: Source, options: Options, blocked_hosts: Collection[str]) -> None:
+        self.source = source
+        self.options = options
+        self.blocked_hosts = blocked_hosts
+        self.gate = HostGate(options)
+        self.halt = Halt()
+        self.strays = Strays()
+        self.hosts = _NoNotes()
+
+    def ports(self) -> list[tuple[str, int]]:
+        """Return the (host, port) pairs that the source names as its own."""
+        hosts = self.source.scope.hosts
+        return [url_endpoint(f"http://{host}/") for host in hosts if url_has_port(host)]
+
 
 _PAUSE: Final = 0.05  #: seconds between looks at the files that wait to be read
 

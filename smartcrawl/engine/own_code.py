@@ -13,7 +13,7 @@ from scrapy.exceptions import NotConfigured
 from twisted.python.failure import Failure
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.mistakes import own_code_place
+from smartcrawl.engine.download.faults import own_code_place
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.run.run import Run
 

@@ -11,8 +11,7 @@ from scrapy import signals
 from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider, NotConfigured
 
-from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.waking import wake_engine
+from smartcrawl.engine.current_run import run_of_crawler, wake_engine
 from smartcrawl.model.pages import Page
 from smartcrawl.run.run import Run
 from smartcrawl.run.visits import unasked_visit

@@ -17,11 +17,9 @@ from scrapy.crawler import Crawler
 from scrapy.exceptions import DontCloseSpider
 from scrapy.utils.asyncio import CallLaterResult, call_later
 
-from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.gate import gate_of_crawler, host_of_scrapy_request
+from smartcrawl.engine.current_run import run_of_crawler, stop_crawler, wake_engine
+from smartcrawl.engine.delays import gate_of_crawler, host_of_scrapy_request
 from smartcrawl.engine.own_spiders import reads_answers
-from smartcrawl.engine.stopping import stop_crawler
-from smartcrawl.engine.waking import wake_engine
 from smartcrawl.extract.sitemaps import MAX_SITEMAP
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.pages import Page, VisitAttempt

@@ -11,8 +11,7 @@ from scrapy.exceptions import IgnoreRequest
 from scrapy.http import Response
 from twisted.python.failure import Failure
 
-from smartcrawl.engine.download.faults import download_fault
-from smartcrawl.engine.download.mistakes import OwnCodeError, is_own_code_error
+from smartcrawl.engine.download.faults import OwnCodeError, download_fault, is_own_code_error
 from smartcrawl.engine.logs import say_refused_crawls
 from smartcrawl.engine.own_spiders import brings_page, feed_refusal, own_base
 from smartcrawl.engine.project_settings import check_project_settings

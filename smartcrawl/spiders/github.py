@@ -9,7 +9,7 @@ from scrapy import Request
 from scrapy.crawler import Crawler
 from scrapy.http import Response
 
-from smartcrawl.engine.download.proxies import EnvironmentProxies
+from smartcrawl.engine.download.network import EnvironmentProxies
 from smartcrawl.engine.project_settings import check_project_settings
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Visit, VisitAttempt

@@ -12,7 +12,7 @@ from scrapy.core.downloader import Slot
 from twisted.internet.defer import Deferred
 
 from smartcrawl.engine.control import DROP_AFTER, LOOK, OrderWatch, _refuse_queue
-from smartcrawl.engine.download.halted import HaltedRequestError
+from smartcrawl.engine.current_run import HaltedRequestError
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.registry.database.databases import registry_database
 from smartcrawl.registry.database.transactions import transaction

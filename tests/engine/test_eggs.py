@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from smartcrawl import __version__
-from smartcrawl.engine.eggs import deployed_egg, log_deployed_egg
+from smartcrawl.engine.logs import deployed_egg, log_deployed_egg
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from scrapy.utils.test import get_crawler
 from smartcrawl import settings as shipped
 from smartcrawl.engine.download import headers
 from smartcrawl.engine.download.github import RepositoryHandler
-from smartcrawl.engine.repositories import repository_listing_of_scrapy_settings
+from smartcrawl.engine.listing import repository_listing_of_scrapy_settings
 from smartcrawl.model.exceptions import SettingError, StoreAwayError
 from smartcrawl.model.options import Options
 from smartcrawl.model.pages import Page, VisitAttempt

@@ -2,7 +2,7 @@
 
 import pytest
 
-from smartcrawl.engine.lane.answers import LaneAnswerParser
+from smartcrawl.engine.lane.connections import LaneAnswerParser
 from smartcrawl.model.exceptions import LaneError
 
 _304 = b'HTTP/1.1 304 Not Modified\r\nETag: "caf\xe9"\r\n\r\n'

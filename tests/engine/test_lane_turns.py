@@ -8,7 +8,7 @@ import pytest
 from scrapy import Request
 from scrapy.core.downloader import Downloader, Slot
 
-from smartcrawl.engine.lane.turns import LaneTurns
+from smartcrawl.engine.lane.lane import LaneTurns
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from scrapy.http import Response
 from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
-from smartcrawl.engine.delays import DelayControl
-from smartcrawl.engine.gate import gate_of_crawler
+from smartcrawl.engine.delays import DelayControl, gate_of_crawler
 from smartcrawl.engine.scheduler import NumberScheduler
 from smartcrawl.extract.hashes import body_hash, document_content_hash, text_hash
 from smartcrawl.model.documents import Document, Link, Section

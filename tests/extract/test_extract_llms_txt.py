@@ -116,8 +116,9 @@ def nested_repeats(tree: Any, *, within: bool = False) -> int:
     for op, value in tree:
         repeats = op in (_constants.MAX_REPEAT, _constants.MIN_REPEAT) and value[1] > 1
         found += repeats and within
+        outer = (within or repeats) and op is not _constants.ATOMIC_GROUP  # it matches in one way
         for part in _parts(value):
-            found += nested_repeats(part, within=within or repeats)
+            found += nested_repeats(part, within=outer)
     return found
 
 
@@ -140,6 +141,7 @@ PATTERNS = {
 def test_repetitions_within_repetitions_are_found():
     assert nested_repeats(_parser.parse(r"(?:a+|b)*c")) == 1
     assert nested_repeats(_parser.parse(r"(?:a+|b)*+c")) == 0
+    assert nested_repeats(_parser.parse(r"(?>a+|b)*c")) == 0
 
 
 @pytest.mark.parametrize("name", PATTERNS)

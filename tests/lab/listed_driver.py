@@ -22,13 +22,13 @@ from scrapy.settings import Settings
 from scrapy.statscollectors import MemoryStatsCollector
 from twisted.python.failure import Failure
 
+from smartcrawl.engine.delays import pause_of_scrapy_response
 from smartcrawl.engine.download.faults import download_fault
 from smartcrawl.engine.download.files import FileHandler
 from smartcrawl.engine.download.github import RepositoryHandler
 from smartcrawl.engine.download.headers import BoundedHttpHandler
 from smartcrawl.engine.download.library import LibraryHandler
-from smartcrawl.engine.download.proxies import EnvironmentProxies
-from smartcrawl.engine.gate import pause_of_scrapy_response
+from smartcrawl.engine.download.network import EnvironmentProxies
 from smartcrawl.engine.listing import ListingFeed
 from smartcrawl.model.pages import Visit, VisitAttempt
 from smartcrawl.rules.absence import PASSING

@@ -22,9 +22,9 @@ from scrapy.utils.test import get_crawler
 
 from smartcrawl import settings as shipped
 from smartcrawl.commands.hosts import hosts_command_argument
+from smartcrawl.engine.delays import gate_of_crawler, host_of_scrapy_request
 from smartcrawl.engine.download import faults
 from smartcrawl.engine.download.faults import download_fault
-from smartcrawl.engine.gate import gate_of_crawler, host_of_scrapy_request
 from smartcrawl.middlewares import HostMiddleware, PassingRetryMiddleware
 from smartcrawl.model.exceptions import RegistryError
 from smartcrawl.model.options import Options

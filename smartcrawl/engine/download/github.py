@@ -13,8 +13,7 @@ from scrapy.http import Response
 from smartcrawl.engine.current_run import run_of_crawler
 from smartcrawl.engine.download.files import TOO_LARGE, downloader_media_type
 from smartcrawl.engine.download.headers import BoundedHttpHandler
-from smartcrawl.engine.download.network import AddressCheck, installed_resolver
-from smartcrawl.engine.download.proxies import EnvironmentProxies
+from smartcrawl.engine.download.network import AddressCheck, EnvironmentProxies, installed_resolver
 from smartcrawl.model.exceptions import AddressRefusedError, StoreAwayError
 from smartcrawl.model.pages import Page, VisitAttempt
 from smartcrawl.run.run import Run

@@ -22,9 +22,8 @@ from twisted.web._newclient import HEADER, STATUS, ParseError, RequestNotSent, R
 from twisted.web.client import HTTPConnectionPool, RequestTransmissionFailed
 from twisted.web.http import _DataLoss, _IdentityTransferDecoder
 
-from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.current_run import HaltedRequestError, run_of_crawler
 from smartcrawl.engine.download.certificates import CertificateTrust, ContextFactory
-from smartcrawl.engine.download.halted import HaltedRequestError
 from smartcrawl.model.exceptions import HeadersTooLargeError
 from smartcrawl.model.options import Options
 from smartcrawl.run.halt import Halt

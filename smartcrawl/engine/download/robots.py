@@ -19,8 +19,7 @@ from scrapy.http.request import NO_CALLBACK
 from scrapy.robotstxt import RobotParser
 
 from smartcrawl.engine.current_run import run_of_crawler
-from smartcrawl.engine.download.faults import download_fault
-from smartcrawl.engine.download.mistakes import is_own_code_error
+from smartcrawl.engine.download.faults import download_fault, is_own_code_error
 from smartcrawl.extract.robots_txt import (
     is_robots_txt,
     robots_txt_as_utf8,

@@ -8,36 +8,406 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any, NamedTuple, Self
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, Self
 
+from pydispatch.dispatcher import getAllReceivers, liveReceivers
 from scrapy import Request, signals
-from scrapy.core.downloader import Downloader
+from scrapy.core.downloader import Downloader, Slot
 from scrapy.crawler import Crawler
+from scrapy.downloadermiddlewares.defaultheaders import DefaultHeadersMiddleware
+from scrapy.downloadermiddlewares.useragent import UserAgentMiddleware
 from scrapy.exceptions import NotConfigured
-from scrapy.http import Response
+from scrapy.http import Headers, Response
+from scrapy.responsetypes import responsetypes
+from scrapy.statscollectors import StatsCollector
+from scrapy.utils.request import request_httprepr
 
-from smartcrawl.engine.current_run import run_of_crawler
+from smartcrawl.engine.current_run import is_crawler_stopping, run_of_crawler
+from smartcrawl.engine.delays import DelayControl, gate_of_crawler
 from smartcrawl.engine.download.certificates import CertificateTrust
-from smartcrawl.engine.download.network import installed_resolver
+from smartcrawl.engine.download.decoding import DecodingMiddleware
+from smartcrawl.engine.download.network import GuardedResolver, installed_resolver
 from smartcrawl.engine.download.robots import RobotsDownloads
-from smartcrawl.engine.gate import gate_of_crawler
+from smartcrawl.engine.items import VisitDone, VisitsFirst
 from smartcrawl.engine.lane.client import LaneClient
-from smartcrawl.engine.lane.confirmations import LaneConfirmations
 from smartcrawl.engine.lane.connections import LaneAnswer
-from smartcrawl.engine.lane.fitness import lane_obstacle
-from smartcrawl.engine.lane.flights import Flight, LaneCounts
-from smartcrawl.engine.lane.handover import IN_HAND, LaneHandover
-from smartcrawl.engine.lane.origins import Origin, Origins, lane_request_headers
-from smartcrawl.engine.lane.turns import LaneTurns
+from smartcrawl.engine.own_spiders import HttpAuth
 from smartcrawl.engine.scheduler import NumberScheduler
-from smartcrawl.engine.stopping import is_crawler_stopping
 from smartcrawl.model.exceptions import LaneError
 from smartcrawl.model.pages import Page, VisitAttempt
+from smartcrawl.model.urls import url_endpoint
 from smartcrawl.run.hosts.gate import host_gate_slot
 from smartcrawl.run.page_requests import conditional_page_headers
 from smartcrawl.run.run import Run
+from smartcrawl.run.strays import FRESH, run_stray_origin
+from smartcrawl.run.visits import confirmed_visit
 
 logger = logging.getLogger(__name__)
+
+
+_SCRAPY: Final = "scrapy.downloadermiddlewares"
+#: Middlewares whose work the lane does, or that leave a conditional request and its 304 alone.
+KNOWN: Final = frozenset(
+    {
+        "smartcrawl.engine.lane.lane.InHandMiddleware",
+        "smartcrawl.middlewares.AddressMiddleware",
+        "smartcrawl.middlewares.HostMiddleware",
+        "smartcrawl.middlewares.RobotsMiddleware",
+        "smartcrawl.middlewares.PassingRetryMiddleware",
+        "smartcrawl.middlewares.RevalidationMiddleware",
+        "smartcrawl.middlewares.ScopeMiddleware",
+        "smartcrawl.engine.download.decoding.DecodingMiddleware",
+        "smartcrawl.engine.own_spiders.Offsite",  # pages of the frontier pass it
+        f"{_SCRAPY}.downloadtimeout.DownloadTimeoutMiddleware",
+        f"{_SCRAPY}.defaultheaders.DefaultHeadersMiddleware",
+        f"{_SCRAPY}.useragent.UserAgentMiddleware",
+        f"{_SCRAPY}.stats.DownloaderStats",
+        "scrapy.spidermiddlewares.httperror.HttpErrorMiddleware",
+        "scrapy.spidermiddlewares.start.StartSpiderMiddleware",
+        "scrapy.spidermiddlewares.metacopy.MetaCopyDetectionMiddleware",
+    }
+)
+PARSE: Final = "smartcrawl.spiders.site.SiteSpider.parse"
+#: Signals of an answer, which the lane does not send for a 304. It calls the listeners below, or
+#: does their work.
+ANSWERS: Final = (
+    signals.response_downloaded,
+    signals.bytes_received,
+    signals.request_reached_downloader,
+    signals.request_left_downloader,
+    signals.response_received,
+    signals.headers_received,
+    signals.item_dropped,  # as which each Visit ends
+)
+_LISTENERS: Final = frozenset(
+    {
+        "scrapy.extensions.corestats.CoreStats",
+        "smartcrawl.engine.download.decoding.SlowBodies",
+        "smartcrawl.engine.delays.DelayControl",
+        "smartcrawl.middlewares.HostMiddleware",
+        "smartcrawl.engine.download.robots.CrawlDelays",
+    }
+)
+
+
+def lane_obstacle(crawler: Crawler) -> str | None:
+    """Return the component of a crawl that rules the lane out, as a message; None: all permit it.
+
+    Every component is ruled out that is not known to leave conditional requests alone: components
+    of the user's own, cookies, logins, proxies.
+    """
+    return next(_reasons(crawler), None)
+
+
+def _reasons(crawler: Crawler) -> Iterator[str]:
+    engine, settings, spider = crawler.engine, crawler.settings, crawler.spider
+    assert engine is not None
+    if type(engine.scheduler) is not NumberScheduler:
+        yield f"the scheduler is {_name(engine.scheduler)}"
+    components = (*engine.downloader.middleware.middlewares, *engine.scraper.spidermw.middlewares)
+    for component in components:
+        asleep = isinstance(component, HttpAuth) and component.is_asleep(crawler)
+        if not asleep and _name(component) not in KNOWN:
+            yield f"{_name(component)} is in use"
+    if type(engine.scraper.itemproc) is not VisitsFirst:
+        yield f"ITEM_PROCESSOR is {_name(engine.scraper.itemproc)}"
+    if _name(getattr(type(spider), "parse", None)) != PARSE:
+        yield f"{_name(spider)} reads answers in its own way"
+    for signal in ANSWERS:
+        for listener in _listeners(crawler, signal):
+            yield f"{listener} listens to each answer"
+    if installed_resolver() is None:
+        yield "TWISTED_DNS_RESOLVER is another one"
+    if settings["DOWNLOAD_BIND_ADDRESS"]:
+        yield "DOWNLOAD_BIND_ADDRESS is set"
+    if settings["DOWNLOADER_CLIENTCONTEXTFACTORY"] != "SENTINEL":  # Scrapy's default
+        yield "DOWNLOADER_CLIENTCONTEXTFACTORY is set"
+    for scheme in ("http", "https"):
+        handler = settings.getwithbase("DOWNLOAD_HANDLERS")[scheme]
+        if handler != "smartcrawl.engine.download.headers.BoundedHttpHandler":
+            yield f"the handler of {scheme} is {handler}"
+
+
+def _listeners(crawler: Crawler, signal: object) -> Iterator[str]:
+    receivers: Iterable[Any] = liveReceivers(getAllReceivers(crawler, signal))
+    for receiver in receivers:
+        owner = getattr(receiver, "__self__", receiver)
+        if _name(owner) not in _LISTENERS:
+            yield _name(owner)
+
+
+def _name(component: object) -> str:
+    kind = (
+        component if callable(component) and hasattr(component, "__qualname__") else type(component)
+    )
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+_MOST_FAILURES: Final = 3  #: failures of an origin, after which the engine asks its pages
+
+
+@dataclass(slots=True)
+class Origin:
+    """The lane's record of a scheme, host and port."""
+
+    name: str
+    refused: bool  #: whether the address guard refuses it
+    size: int  #: bytes of a request without its path and its conditional headers
+    failures: int = 0
+
+
+class Origins:
+    """Keeps the record of each origin; ``headers`` are sent with every request."""
+
+    def __init__(self, resolver: GuardedResolver, headers: Mapping[str, str]) -> None:
+        self._resolver = resolver
+        self._headers = headers
+        self._origins: dict[str, Origin] = {}
+
+    def usable(self, url: str) -> Origin | None:
+        """Return the origin of a URL, or None where the lane must not send requests."""
+        name = run_stray_origin(url)
+        origin = self._origins.get(name)
+        if origin is None:
+            refusal = self._resolver.refusal(*url_endpoint(url))
+            sent = {key: value.encode("latin-1") for key, value in self._headers.items()}
+            size = len(request_httprepr(Request(f"{name}/", headers=sent)))
+            size -= len(name) + 1  # a flight adds the length of its whole URL
+            origin = self._origins[name] = Origin(name, refusal is not None, size)
+        return None if origin.refused or origin.failures >= _MOST_FAILURES else origin
+
+
+def lane_request_headers(middlewares: Any) -> dict[str, str]:
+    """Return the headers that the engine's middlewares add to every request."""
+    request = Request("http://localhost/")
+    for middleware in middlewares:
+        if isinstance(
+            middleware, DefaultHeadersMiddleware | UserAgentMiddleware | DecodingMiddleware
+        ):
+            middleware.process_request(request)
+    return {
+        name.decode("latin-1"): b",".join(values).decode("latin-1")
+        for name, values in request.headers.items()
+    }
+
+
+_STATUS_LINE: Final = len("HTTP/1.1 304 Not Modified\r\n\r\n")
+_LENGTH_LINE: Final = len("Content-Length: 0\r\n")
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """A request in flight; it is listed with Scrapy's own requests where those are counted."""
+
+    page: Page
+    attempt: VisitAttempt
+    headers: Mapping[str, str]  #: the conditional ones
+    origin: Origin
+    slot: Slot
+    meta: dict[str, Any]  #: the keys of Request.meta that listeners read
+
+
+class NotModified(NamedTuple):
+    """A 304 with the fields of a Response that listeners read."""
+
+    request: Flight
+    status: int = 304
+
+
+@dataclass(slots=True)
+class LaneCounts:
+    """Counts for Scrapy's stats of requests that its downloader did not see."""
+
+    requests: int = 0
+    request_bytes: int = 0
+    not_modified: int = 0
+    answer_bytes: int = 0
+    handed_over: int = 0  #: answers that were passed to the engine
+    fallbacks: int = 0  #: pages passed to the engine, because no whole answer came
+    withdrawn: int = 0  #: pages that the engine asked again: unclean connection
+    strays: int = 0  #: connections on which bytes came without a request
+
+    def asked(self, flight: Flight) -> None:
+        """Count a request."""
+        size = flight.origin.size + len(flight.page.url)
+        for name, value in flight.headers.items():
+            size += len(name) + len(value) + 4
+        self.requests += 1
+        self.request_bytes += size
+
+    def confirmed(self, size: int, *, has_length: bool) -> None:
+        """Count a 304; ``size`` is the bytes of its headers."""
+        self.not_modified += 1
+        self.answer_bytes += _STATUS_LINE + size
+        if not has_length:
+            self.answer_bytes += _LENGTH_LINE  # Scrapy counts it even where it is missing
+
+    def add_to(self, stats: StatsCollector) -> None:
+        """Add all counts to the stats."""
+        counts = {
+            "downloader/request_count": self.requests,
+            "downloader/request_method_count/GET": self.requests,
+            "downloader/request_bytes": self.request_bytes,
+            "downloader/response_count": self.not_modified,
+            "downloader/response_status_count/304": self.not_modified,
+            "downloader/response_bytes": self.answer_bytes,
+            "response_received_count": self.not_modified,
+            "item_dropped_count": self.not_modified,
+            f"item_dropped_reasons_count/{VisitDone.__name__}": self.not_modified,
+            "lane/not_modified": self.not_modified,
+            "lane/handed_over": self.handed_over,
+            "lane/fallbacks": self.fallbacks,
+            "lane/withdrawn": self.withdrawn,
+            "lane/strays": self.strays,
+        }
+        for name, count in counts.items():
+            if count:
+                stats.inc_value(name, count)
+
+
+_SHORT: Final = 0.001  #: seconds
+_LONG: Final = 0.5  #: seconds within which a wait is given up when the crawl is to end
+
+
+class LaneTurns:
+    """Lets the requests of the lane wait for their slots, one after another."""
+
+    def __init__(self, crawler: Crawler) -> None:
+        self._crawler = crawler
+        self._locks: dict[str, asyncio.Lock] = {}  #: by slot name
+
+    async def wait(self, flight: Flight) -> None:
+        """Wait until the slot's delay is over and the engine sent the requests queued before."""
+        slot, name = flight.slot, flight.meta[Downloader.DOWNLOAD_SLOT]
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            ahead = {queued for queued, _ in slot.queue}
+            delay = slot.download_delay()
+            while True:
+                wait = slot.lastseen + delay - time.monotonic()
+                gone = ahead.isdisjoint(queued for queued, _ in slot.queue)
+                if (wait <= 0 and gone) or is_crawler_stopping(self._crawler):
+                    break
+                await asyncio.sleep(min(max(wait, _SHORT), _LONG))
+            slot.lastseen = time.monotonic()
+
+
+_LENGTH: Final = b"content-length"
+
+
+class LaneConfirmations:
+    """Processes 304 answers as the engine, its extensions and its pipelines would."""
+
+    def __init__(
+        self, crawler: Crawler, robots: RobotsDownloads | None, counts: LaneCounts
+    ) -> None:
+        self._robots = robots
+        self._counts = counts
+        self._gate = gate_of_crawler(crawler)
+        self._control: DelayControl | None = None
+        extensions, engine = crawler.extensions, crawler.engine
+        assert engine is not None
+        for extension in extensions.middlewares if extensions is not None else ():
+            if isinstance(extension, DelayControl):
+                self._control = extension
+        items = engine.scraper.itemproc
+        assert isinstance(items, VisitsFirst), "the lane is fit for it"
+        self._take = items.take
+
+    def notify(self, flight: Any) -> None:
+        """Notify the listeners of a 304, from which pauses and delays follow."""
+        if self._gate is not None:
+            self._gate.answered(flight.meta[Downloader.DOWNLOAD_SLOT], time.monotonic())
+        if self._control is not None:
+            self._control.answered(flight, NotModified(flight))
+        if self._robots is not None:
+            self._robots.delays.answered(flight)
+
+    async def visit(self, flight: Flight, answer: LaneAnswer) -> None:
+        """Pass the Visit of a page that a 304 confirmed through the pipelines."""
+        has_length = False
+        for name, _ in answer.headers:
+            if len(name) == len(_LENGTH) and name.lower() == _LENGTH:
+                has_length = True
+        self._counts.confirmed(answer.size, has_length=has_length)
+        attempt, headers, latency = flight.attempt, answer.headers, answer.latency
+        await self._take(confirmed_visit(attempt, flight.page.url, headers, latency=latency))
+
+
+IN_HAND: Final = "in_hand"  #: key of Request.meta: the Response that the lane already received
+
+
+class LaneHandover:
+    """Makes the engine's requests for pages that the lane does not finish."""
+
+    def __init__(self, crawler: Crawler, scheduler: NumberScheduler, counts: LaneCounts) -> None:
+        self._crawler = crawler
+        self._scheduler = scheduler
+        self._counts = counts
+
+    def in_hand(self, flight: Flight, answer: LaneAnswer) -> Request:
+        """Return the engine's request for a page, with the received answer in its meta.
+
+        Pauses and delays that follow from the answer begin at once.
+        """
+        request = self._request(flight)
+        headers = Headers()
+        for name, value in answer.headers:
+            headers.appendlist(name, value)
+        kind = responsetypes.from_args(headers=headers, url=flight.page.url, body=answer.body)
+        response = kind(
+            flight.page.url,
+            status=answer.status,
+            headers=headers,
+            body=answer.body,
+            request=request,
+            protocol=answer.protocol,
+        )
+        self._crawler.signals.send_catch_log(
+            signals.response_downloaded,
+            response=response,
+            request=request,
+            spider=self._crawler.spider,
+        )
+        request.meta[IN_HAND] = response
+        return request
+
+    def pass_on(self, request: Request) -> None:
+        """Pass a request with its answer to the engine."""
+        self._counts.handed_over += 1
+        self._scheduler.pass_on(request)
+
+    def withdraw(self, flight: Flight) -> None:
+        """Discard an answer, which may belong to another page: the engine requests the page.
+
+        The request gets a connection of its own.
+        """
+        self._counts.withdrawn += 1
+        logger.debug("the engine asks %s again: its connection was not clean", flight.page.url)
+        self._scheduler.pass_on(self._request(flight, failures=1))
+
+    def fall_back(self, flight: Flight, error: LaneError) -> None:
+        """Pass a page to the engine after the lane got no whole answer."""
+        flight.origin.failures += 1
+        self._counts.fallbacks += 1
+        if not error.sent:
+            flight.attempt = VisitAttempt(flight.page)
+        logger.debug("the engine asks %s: %s", flight.page.url, error)
+        self._scheduler.pass_on(self._request(flight, failures=error.times if error.sent else 0))
+
+    def _request(self, flight: Flight, *, failures: int = 0) -> Request:
+        """Return the engine's request for a page, with the attempt so far.
+
+        ``failures``: requests of the lane that failed, which count against RETRY_TIMES.
+        """
+        request = self._scheduler.request_of(flight.page)
+        if failures:
+            most = self._crawler.settings.getint("RETRY_TIMES")
+            request.meta["retry_times"] = min(failures, most)
+            request.meta[FRESH] = True  # a kept connection may have ended
+        request.meta.update(flight.meta, attempt=flight.attempt)
+        return request
 
 
 class _Unsettled(NamedTuple):
